@@ -16,19 +16,18 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// Bounds on what a script is made of and on what it becomes.
+// Limits of a script and its compiled form.
 const (
 	MaxSource  = 1 << 20 // bytes of one file
 	maxProgram = 8 << 20 // bytes of all files of a module
 	maxInputs  = 2000    // files of a module
 	maxCode    = 8 << 20 // bytes of compiled JavaScript
-	maxMap     = 4 << 20 // bytes of its source map; a larger one is left out
+	maxMap     = 4 << 20 // bytes of the source map; larger ones are omitted
 )
 
-// compile bundles a TypeScript file with everything that it imports into one JavaScript
-// module. It runs in a compiler process: what the bundler does with a hostile file is bounded
-// there. On failure the module holds only its inputs, including files that are missing: a
-// change of one of them may repair it.
+// compile bundles a TypeScript file with all its imports into one JavaScript module. It runs in a
+// compiler process, which bounds what the bundler does with a hostile file. On failure, the module
+// contains only its inputs, including missing files, because a change to one of them may fix it.
 func compile(file string, o CompileOptions) (*Module, []Fault) {
 	c := &compiler{CompileOptions: o}
 	var err error
@@ -54,7 +53,7 @@ func compile(file string, o CompileOptions) (*Module, []Fault) {
 
 func (c *compiler) options(file, source string) api.BuildOptions {
 	return api.BuildOptions{
-		// The script is given as text: to find a file by its path the compiler would read its
+		// The script is passed as text: to find a file by its path, the compiler would read its
 		// folder, which may be large.
 		Stdin: &api.StdinOptions{
 			Contents: source, Sourcefile: c.entry, ResolveDir: filepath.Dir(c.entry), Loader: loaders[filepath.Ext(file)],
@@ -76,11 +75,11 @@ func (c *compiler) options(file, source string) api.BuildOptions {
 	}
 }
 
-// maxFaults is how many faults of one script are reported.
+// maxFaults is the maximum number of reported faults per script.
 const maxFaults = 10
 
-// withoutMaps makes the compiler overlook source maps that a file claims to have: it would
-// read them from anywhere, and believe what they say. No column moves.
+// withoutMaps makes the compiler ignore source maps that a file refers to: it would read them from
+// anywhere and trust their content. Columns do not change.
 func withoutMaps(source []byte) string {
 	return strings.ReplaceAll(string(source), "sourceMappingURL", "sourceMappingNot")
 }
@@ -109,15 +108,15 @@ func (c *compiler) finish(file string, result api.BuildResult) (*Module, []Fault
 	return m, nil
 }
 
-// mayImport finds files that may call import or require; the bundler says which do.
+// mayImport matches files that may call import or require; the bundler determines which do.
 var mayImport = regexp.MustCompile(`import\s*[^\s\w$"'{*]|require|\\u`)
 
-// globLike finds calls of import or require that the bundler would take for a pattern of files.
+// globLike matches calls to import or require that the bundler would treat as a glob pattern.
 var globLike = regexp.MustCompile("^(import|require)[^\"'`]{0,200}[\"'`]\\.\\.?[/\\\\]")
 
-// computedImports reports calls of import and require whose argument is not a literal. The
-// bundler would search the disk for all files that could be meant. In packages, calls that it
-// leaves alone are left alone: browser packages often have them in code for other platforms.
+// computedImports reports calls to import and require whose argument is not a literal. The bundler
+// would search the disk for all matching files. In packages, calls that the bundler ignores are
+// accepted: browser packages often contain them in code for other platforms.
 func computedImports(path, source string) (found []api.Message) {
 	if !mayImport.MatchString(source) {
 		return nil
@@ -147,7 +146,7 @@ func computedImports(path, source string) (found []api.Message) {
 	return found
 }
 
-// restFrom is the source from a location on.
+// restFrom returns the source from a location on.
 func restFrom(source string, at *api.Location) string {
 	for range at.Line - 1 {
 		_, source, _ = strings.Cut(source, "\n")
@@ -174,7 +173,7 @@ func (c *compiler) setup(b api.PluginBuild) {
 	b.OnLoad(api.OnLoadOptions{Filter: `.*`, Namespace: "file"}, c.load)
 }
 
-// resolve finds provided modules; the rest is looked for in files.
+// resolve resolves provided modules; all other imports are files.
 func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err error) {
 	name := args.Path
 	switch {
@@ -188,14 +187,14 @@ func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err e
 	return r, nil
 }
 
-// endings are what may be missing at the end of the name of an imported file.
+// endings are the extensions that the name of an imported file may omit.
 var endings = []string{"", ".ts", ".tsx", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js"}
 
-// errOutside does not name the file: what is outside is not the script's business.
+// errOutside does not name the file, so that scripts cannot probe for files outside the folder.
 var errOutside = errors.New("a script cannot import files outside the tools folder")
 
-// resolveFile finds a file by its path, without reading anything else. Files of packages are
-// left to the compiler.
+// resolveFile resolves a file by its path without reading anything else. Files of packages are
+// resolved by the compiler.
 func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, err error) {
 	if isPackage(args.Importer) {
 		return r, nil
@@ -204,14 +203,14 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(args.ResolveDir, path)
 	}
-	if !below(c.Root, path) && !below(c.realRoot, path) { // before it can be seen whether it exists
+	if !below(c.Root, path) && !below(c.realRoot, path) { // before the script can learn whether it exists
 		return r, errOutside
 	}
 	candidates := make([]string, 0, len(endings)+1)
 	for _, ending := range endings {
 		candidates = append(candidates, path+filepath.FromSlash(ending))
 	}
-	if name, ok := strings.CutSuffix(path, ".js"); ok { // which may mean what it is made from
+	if name, ok := strings.CutSuffix(path, ".js"); ok { // it may refer to the TypeScript source
 		candidates = append(candidates, name+".ts")
 	}
 	for _, candidate := range candidates {
@@ -221,13 +220,13 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, candidate := range candidates { // one of them may come
+	for _, candidate := range candidates { // each of them may be created later
 		c.inputs = append(c.inputs, Input{Path: candidate})
 	}
 	return r, errors.Join(fmt.Errorf("Could not resolve %q", args.Path), c.tooMany()) //nolint:staticcheck // as the compiler says it
 }
 
-// tooMany reports that a module is made of too many files.
+// tooMany returns an error if a module has too many files.
 func (c *compiler) tooMany() error {
 	if len(c.inputs) > maxInputs {
 		return fmt.Errorf("a script can have at most %d files", maxInputs)
@@ -241,7 +240,7 @@ var loaders = map[string]api.Loader{
 	".json": api.LoaderJSON, ".txt": api.LoaderText, ".md": api.LoaderText,
 }
 
-// load reads a file that may be part of the module.
+// load reads a file of the module.
 func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	if err := c.contains(args.Path); err != nil {
 		return r, err
@@ -261,7 +260,7 @@ func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: filepath.Dir(args.Path), Errors: computedImports(args.Path, text)}, nil
 }
 
-// add makes a file part of the module.
+// add adds a file to the module.
 func (c *compiler) add(path string, data []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,8 +271,8 @@ func (c *compiler) add(path string, data []byte) error {
 	return c.tooMany()
 }
 
-// contains checks that a file is below the root. The script itself may be a link to
-// elsewhere: whoever put it there may decide that. What it imports may not.
+// contains checks that a file is below the root. The script itself may be a symbolic link to
+// another folder, because an operator put it there; its imports may not.
 func (c *compiler) contains(path string) error {
 	if path == c.entry {
 		return nil
@@ -285,7 +284,7 @@ func (c *compiler) contains(path string) error {
 	return nil
 }
 
-// below reports whether a path is in a folder, by their names alone.
+// below reports whether a path is in a folder, by name only.
 func below(root, path string) bool {
 	rel, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsLocal(rel)
@@ -311,7 +310,7 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 	return faults
 }
 
-// relative is a path as an author knows it.
+// relative returns a path as the author sees it.
 func (c *compiler) relative(path string) string {
 	if !filepath.IsAbs(path) {
 		return filepath.ToSlash(path)

@@ -13,34 +13,33 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
-// Compiler compiles scripts in processes of its own, which are bounded in time and memory and
-// are killed when they exceed either. It starts them when they are needed and keeps them for
-// the next compilation.
+// Compiler compiles scripts in separate processes, which are limited in time and memory and are
+// killed when they exceed a limit. Processes are started on demand and reused.
 type Compiler struct {
-	slots chan struct{} // bounds compilations at once, each in its own process
+	slots chan struct{} // limits concurrent compilations, each in its own process
 
 	mu     sync.Mutex
 	idle   []*compilerProcess
 	closed bool
 }
 
-// Bounds on a compiler process.
+// Limits of a compiler process.
 const (
 	compileTime    = 10 * time.Second // for one compilation
 	compileMemory  = 768 << 20        // bytes of data, enforced by the kernel
 	compileUses    = 500              // compilations before it is replaced
-	compileIdle    = time.Minute      // without work before it is ended
-	compileTail    = 256 << 10        // bytes of its last words, which begin with the reason
-	maxCompilers   = 4                // at once
-	compileRetries = 2                // starts of a process for one compilation
+	compileIdle    = time.Minute      // idle time before it is ended
+	compileTail    = 256 << 10        // bytes of its last output, which begins with the reason for a crash
+	maxCompilers   = 4                // concurrent processes
+	compileRetries = 2                // process starts for one compilation
 )
 
-// NewCompiler makes a compiler.
+// NewCompiler returns a compiler.
 func NewCompiler() *Compiler {
 	return &Compiler{slots: make(chan struct{}, min(maxCompilers, runtime.NumCPU()))}
 }
 
-// Close ends the compiler's processes, except those that are at work: these end with their work.
+// Close ends the idle compiler processes. Busy ones end when their work is done.
 func (c *Compiler) Close() {
 	c.mu.Lock()
 	idle := c.idle
@@ -51,9 +50,9 @@ func (c *Compiler) Close() {
 	}
 }
 
-// Compile bundles a TypeScript file with everything that it imports into one JavaScript
-// module. On failure the module holds only its inputs, including files that are missing: a
-// change of one of them may repair it. The error is for failures that are not the script's.
+// Compile bundles a TypeScript file with all its imports into one JavaScript module. On failure,
+// the module contains only its inputs, including missing files, because a change to one of them may
+// fix it. The error reports failures that the script did not cause.
 func (c *Compiler) Compile(ctx context.Context, file string, o CompileOptions) (*Module, []Fault, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -85,7 +84,7 @@ func (c *Compiler) Compile(ctx context.Context, file string, o CompileOptions) (
 	}
 }
 
-// compileFault is the fault of a script that made its compiler exceed a bound; nil if the
+// compileFault returns the fault of a script that made its compiler exceed a limit, or nil if the
 // compiler failed for another reason.
 func compileFault(file string, err error) *Fault {
 	complaint := err.Error()
@@ -100,7 +99,7 @@ func compileFault(file string, err error) *Fault {
 	return nil
 }
 
-// take returns a process that waits for work, or a new one.
+// take returns an idle process or a new one.
 func (c *Compiler) take() (*compilerProcess, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +127,7 @@ func (c *Compiler) release(p *compilerProcess) {
 	c.idle = append(c.idle, p)
 }
 
-// expire ends a process that has waited for long, unless it was taken meanwhile.
+// expire ends a process that has been idle for too long, unless it is in use again.
 func (c *Compiler) expire(p *compilerProcess) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,12 +140,12 @@ func (c *Compiler) expire(p *compilerProcess) {
 	}
 }
 
-// compilerProcess is a process that compiles one script after the other.
+// compilerProcess is a process that compiles one script at a time.
 type compilerProcess struct {
 	process *subprocess.Process
 	conn    *conn
 	uses    int
-	expiry  *time.Timer // ends it, while it is idle
+	expiry  *time.Timer // ends the process when it is idle
 }
 
 func startCompiler() (*compilerProcess, error) {
@@ -159,7 +158,7 @@ func startCompiler() (*compilerProcess, error) {
 
 var errCompileTime = errors.New("compiling took too long")
 
-// compile has the process compile one script. After an error the process is of no more use.
+// compile compiles one script in the process. After an error, the process cannot be used again.
 func (p *compilerProcess) compile(ctx context.Context, request []byte) (*compileReply, error) {
 	late, cancel := context.WithTimeoutCause(ctx, compileTime, errCompileTime)
 	defer cancel()
@@ -176,7 +175,7 @@ func (p *compilerProcess) compile(ctx context.Context, request []byte) (*compile
 	return nil, fmt.Errorf("%w: %s", err, reasonOf(p.process.Tail()))
 }
 
-// reasonOf is the line that says why a process crashed.
+// reasonOf returns the line with the reason for a crash.
 func reasonOf(tail string) string {
 	for line := range strings.Lines(tail) {
 		if strings.HasPrefix(line, "runtime:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "panic:") {
@@ -199,7 +198,7 @@ func (p *compilerProcess) exchange(request []byte) (*compileReply, error) {
 	return reply, reply.read(f.body)
 }
 
-// end kills the process. It has nothing to lose.
+// end kills the process, which has no state to save.
 func (p *compilerProcess) end() {
 	p.process.Kill()
 	go func() {

@@ -9,16 +9,16 @@ import (
 	"runtime/debug"
 )
 
-// compilerName is the name under which the binary runs as a compiler.
+// compilerName is the program name under which the binary runs as a compiler.
 const compilerName = "toolyard-script-compiler"
 
-// compileRequest asks a compiler process for a module.
+// compileRequest is a request to a compiler process.
 type compileRequest struct {
 	File    string
 	Options CompileOptions
 }
 
-// compileReply is what a compiler process makes of a script.
+// compileReply is the reply of a compiler process.
 type compileReply struct {
 	Inputs []Input
 	Faults []Fault
@@ -26,7 +26,7 @@ type compileReply struct {
 	code, sourceMap []byte
 }
 
-// bytes is the reply as the body of a frame: the lengths of the JSON and of the code, the
+// bytes encodes the reply as the body of a frame: the lengths of the JSON and of the code, the
 // JSON, the code and the source map.
 func (r *compileReply) bytes() ([]byte, error) {
 	head, err := json.Marshal(r)
@@ -47,7 +47,7 @@ func (r *compileReply) read(body []byte) error {
 	return json.Unmarshal(body[:head], r)
 }
 
-// module is what was compiled.
+// module returns the compiled module.
 func (r *compileReply) module(file string) (*Module, []Fault, error) {
 	if len(r.Faults) > 0 {
 		return &Module{Name: file, Inputs: r.Inputs}, r.Faults[:min(len(r.Faults), maxFaults)], nil
@@ -57,15 +57,15 @@ func (r *compileReply) module(file string) (*Module, []Fault, error) {
 	return m, nil, nil
 }
 
-// compileKeep is how many bytes a process may hold to be used again.
+// compileKeep is the maximum memory, in bytes, of a process that is reused.
 const compileKeep = 256 << 20
 
-// compileStack bounds how deeply nested a file can be.
+// compileStack limits the nesting depth of a file.
 const compileStack = 64 << 20
 
-// serveCompiler compiles for the parent until it hangs up.
+// serveCompiler compiles for the parent until the parent closes the connection.
 func serveCompiler() error {
-	debug.SetMemoryLimit(compileMemory * 2 / 3) // from there on, garbage is collected eagerly
+	debug.SetMemoryLimit(compileMemory * 2 / 3) // above this, garbage is collected eagerly
 	debug.SetMaxStack(compileStack)
 	c := newConn(pipeFile(0), pipeFile(1))
 	if err := lockDownCompiler(); err != nil {
@@ -101,7 +101,7 @@ func answerCompile(c *conn, body []byte) error {
 	return c.send(frameCompile, 0, reply)
 }
 
-// heldMemory is how many bytes the process has of the system.
+// heldMemory returns the memory of the process in bytes.
 func heldMemory() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuMeter measures the CPU time of a run. It begins when it is first asked, which is after
-// some thousands of steps: short runs pay nothing for it.
+// cpuMeter measures the CPU time of a run. It starts at the first use, after some thousands of
+// steps, so short runs have no overhead.
 type cpuMeter struct {
 	held  bool
 	start time.Duration
 }
 
-// used is the CPU time since the first question. The run stays on its thread from then on.
+// used returns the CPU time since the first use. From then on, the run stays on its thread.
 func (m *cpuMeter) used() time.Duration {
 	if !m.held {
 		runtime.LockOSThread()

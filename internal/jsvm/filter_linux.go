@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filterCalls lets the kernel refuse every system call that the Go runtime and our own pipes
-// do not need, except for those that read files if it may. A kernel without filters is no error; the engine is the wall then.
+// filterCalls makes the kernel refuse every system call that the Go runtime and our pipes do not
+// need, except for calls that read files if allowed. A kernel without filters is not an error; then
+// only the engine isolates scripts.
 func filterCalls(mayRead bool) error {
-	runtime.LockOSThread() // both calls must be made by one thread
+	runtime.LockOSThread() // both calls must run on the same thread
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
@@ -34,7 +35,7 @@ func filterCalls(mayRead bool) error {
 	return nil
 }
 
-// What the filter reads of a call, by offset, and what it answers.
+// Offsets of the fields that the filter reads, and its return values.
 const (
 	callNumber, callArch = 0, 4
 	answerRefuse         = 0x00050000 | uint32(unix.EPERM)
@@ -43,10 +44,10 @@ const (
 	answerKill           = 0x80000000
 )
 
-// argument is the offset of the lower half of an argument.
+// argument returns the offset of the lower half of an argument.
 func argument(i uint32) uint32 { return 16 + 8*i }
 
-// condition allows a call only if an argument, masked, has a value.
+// condition allows a call only if an argument, masked, has a certain value.
 type condition struct{ argument, mask, value uint32 }
 
 func load(offset uint32) unix.SockFilter {
@@ -57,7 +58,7 @@ func answer(value uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value}
 }
 
-// unless skips the next n steps unless the loaded value is the given one.
+// unless skips the next n instructions unless the loaded value equals the given one.
 func unless(value uint32, n uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: n}
 }
@@ -77,12 +78,12 @@ func filterProgram(mayRead bool) []unix.SockFilter {
 		p = append(p, unless(uint32(call), 5), load(argument(c.argument)), //nolint:gosec // a small number
 			unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: c.mask}, unless(c.value, 1), answer(answerAllow), answer(answerRefuse))
 	}
-	// Whoever asks for clone3 falls back to clone, whose flags can be looked at.
+	// Callers of clone3 fall back to clone, whose flags the filter can check.
 	return append(p, unless(unix.SYS_CLONE3, 1), answer(answerUnknown), answer(answerRefuse))
 }
 
-// conditions are for calls that are needed in one way only: threads but no processes, memory
-// but no code, signals to ourselves, questions about pages.
+// conditions are for calls that are allowed in one form only: threads but no processes, memory but
+// no code, signals to this process, queries about pages.
 func conditions() map[int]condition {
 	return map[int]condition{
 		unix.SYS_CLONE:    {0, unix.CLONE_THREAD, unix.CLONE_THREAD},
@@ -93,8 +94,8 @@ func conditions() map[int]condition {
 	}
 }
 
-// allowedCalls is what the Go runtime needs (memory, threads, signals, time, polling) and
-// what we do: read and write pipes and images.
+// allowedCalls are the calls that the Go runtime (memory, threads, signals, time, polling) and the
+// worker (reading and writing pipes and images) need.
 var allowedCalls = append([]int{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_CLOSE, unix.SYS_FCNTL, unix.SYS_FSTAT, unix.SYS_LSEEK,
 	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MREMAP, unix.SYS_MEMFD_CREATE, unix.SYS_FTRUNCATE,
@@ -106,7 +107,7 @@ var allowedCalls = append([]int{
 	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2, unix.SYS_PIPE2, unix.SYS_PRCTL,
 }, archCalls...)
 
-// readCalls is what it takes to read files, beside opening them.
+// readCalls are the calls needed to read files, in addition to opening them.
 var readCalls = append([]int{
 	unix.SYS_GETDENTS64, unix.SYS_READLINKAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_GETCWD,
 }, archReadCalls...)

@@ -55,8 +55,8 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		}
 		return nil, &lostError{}
 	}
-	// A canceled caller returns at once. At a deadline the worker stops the run, and the caller
-	// waits for that.
+	// A canceled caller returns immediately. At a deadline, the worker stops the run, and the
+	// caller waits for that.
 	left := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -180,7 +180,7 @@ func (w *process) sendModule(id uint32, pend *inFlight) {
 	}
 }
 
-// answer answers a request of a run to the host.
+// answer responds to a host request of a run.
 func (w *process) answer(f frame, pend *inFlight) {
 	if len(f.body) < 4 {
 		return

@@ -2,5 +2,5 @@
 
 package jsvm
 
-// Other machines have no filter; the engine is the wall.
+// Other architectures have no filter; only the engine isolates scripts.
 func filterCalls(bool) error { return nil }

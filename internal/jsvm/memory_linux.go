@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is the linear memory of one VM: a reservation in the address space whose beginning
-// shows an image, copy on write. The kernel knows which pages were written, so going back
-// to the image is a copy of those pages, which stay ours: the next run finds them in place.
+// memory is the linear memory of one VM: a reserved address range that begins with a copy-on-write
+// mapping of an image. The kernel reports which pages were written, so resetting the memory to the
+// image copies only those pages, and the next run finds them already mapped.
 type memory struct {
 	reserved []byte
 	size     int
 	shown    *image
-	free     int           // bytes that are shared with all others and cost nothing
-	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
-	pages    pageScan      // finds the pages that were written
-	clean    bool          // it shows its image, and nobody has it
-	faults   int64         // of the process when it was handed out as such, or unknown
+	free     int           // bytes that are shared with all other VMs and do not count
+	budget   *atomic.Int64 // bytes by which all VMs of the process may still grow
+	pages    pageScan      // finds written pages
+	clean    bool          // it shows its image and is not in use
+	faults   int64         // page faults of the process when it was handed out clean, or unknown
 }
 
-// newMemory reserves an address range; nothing is used before it is touched.
+// newMemory reserves an address range. Memory is used only when it is touched.
 func newMemory(limit, free int, budget *atomic.Int64) (*memory, error) {
 	b, err := unix.Mmap(-1, 0, limit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
@@ -34,7 +34,7 @@ func newMemory(limit, free int, budget *atomic.Int64) (*memory, error) {
 	return &memory{reserved: b, free: free, budget: budget}, nil
 }
 
-// Reallocate implements wazero's LinearMemory. It never moves.
+// Reallocate implements wazero's LinearMemory. It never moves the memory.
 func (m *memory) Reallocate(size uint64) []byte {
 	grow := m.cost(int(size)) - m.cost(m.size) //nolint:gosec // far below 2^63
 	if size > uint64(len(m.reserved)) {
@@ -48,7 +48,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.reserved[:size]
 }
 
-// cost is what a size takes of the budget.
+// cost returns the part of the budget that a size uses.
 func (m *memory) cost(size int) int64 { return int64(max(0, size-m.free)) }
 
 // Free implements wazero's LinearMemory.
@@ -60,7 +60,7 @@ func (m *memory) Free() {
 	}
 }
 
-// show makes the memory equal to the image, of which nothing is copied before it is written.
+// show makes the memory equal to the image. Pages are copied only when they are written.
 func (m *memory) show(img *image) error {
 	if m.shown == img {
 		err := m.copyBack(img)
@@ -83,7 +83,7 @@ func (m *memory) show(img *image) error {
 	return nil
 }
 
-// manyPages is from how many written pages on it is cheaper to give them up.
+// manyPages is the number of written pages above which it is cheaper to discard them.
 const manyPages = 1024
 
 // copyBack undoes all writes since the image was shown.
@@ -119,20 +119,19 @@ func (m *memory) place(fd int, offset int64, start, length int) error {
 	return nil
 }
 
-// image is the memory of a VM at one moment: what differs from the image that it was made
-// over, in pages.
+// image is a snapshot of a VM's memory: the pages that differ from the base image.
 type image struct {
 	over *image
-	file *os.File // a file without a name
+	file *os.File // an unnamed file
 	flat []byte   // the whole image, for comparison
 	runs []pages
 	size int
 }
 
-// pages is a part of the memory that the file of an image holds.
+// pages is a part of the memory that is stored in the file of an image.
 type pages struct {
 	start, length int
-	file          int64 // where in the file
+	file          int64 // offset in the file
 }
 
 func (img *image) layers() []*image {
@@ -142,15 +141,15 @@ func (img *image) layers() []*image {
 	return append(img.over.layers(), img)
 }
 
-// pageSize is the unit of comparison. fewPages is how many equal pages may be part of a run: a
-// mapping costs more than they do.
+// pageSize is the unit of comparison. fewPages is the number of equal pages that may be part of a
+// range, because a mapping costs more than copying them.
 const (
 	pageSize    = 4096
 	fewPages    = 4
 	maxMappings = 256
 )
 
-// capture makes an image of the memory, which shows over.
+// capture makes an image of the memory as a layer over another image.
 func (m *memory) capture(over *image) (*image, error) {
 	fd, err := unix.MemfdCreate("toolyard-image", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -161,7 +160,7 @@ func (m *memory) capture(over *image) (*image, error) {
 	if over != nil {
 		before = over.flat
 	}
-	for gap := fewPages; ; gap *= 4 { // each run is a mapping, of which a process has not many
+	for gap := fewPages; ; gap *= 4 { // each range is a mapping, and a process can have only a limited number of mappings
 		if img.runs = differences(before, m.reserved[:m.size], gap); len(img.runs) <= maxMappings {
 			break
 		}
@@ -195,7 +194,7 @@ func (img *image) view() error {
 
 var zeroPage [pageSize]byte
 
-// differences finds the pages of b that differ from a, or from zero where a has ended.
+// differences returns the pages of b that differ from a, or from zero beyond the end of a.
 func differences(a, b []byte, gap int) (runs []pages) {
 	for at := 0; at < len(b); at += pageSize {
 		before := zeroPage[:]
@@ -214,7 +213,7 @@ func differences(a, b []byte, gap int) (runs []pages) {
 	return runs
 }
 
-// bytes is how much memory the image itself takes.
+// bytes returns the memory that the image itself uses.
 func (img *image) bytes() (n int) {
 	for _, r := range img.runs {
 		n += r.length
@@ -222,7 +221,7 @@ func (img *image) bytes() (n int) {
 	return n
 }
 
-// close gives the image up. Memory that shows it keeps doing so.
+// close releases the image. Memory that shows it stays valid.
 func (img *image) close() {
 	_ = img.file.Close()
 	_ = unix.Munmap(img.flat)

@@ -4,19 +4,19 @@ package jsvm
 
 import "sync/atomic"
 
-// memory is the linear memory of one VM. Where the kernel cannot share pages copy on write
-// for us, going back to an image copies all of it.
+// memory is the linear memory of one VM. On systems without copy-on-write mappings, resetting it to
+// an image copies the whole image.
 type memory struct {
 	reserved []byte
 	size     int
-	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
+	budget   *atomic.Int64 // bytes by which all VMs of the process may still grow
 }
 
 func newMemory(limit, _ int, budget *atomic.Int64) (*memory, error) {
 	return &memory{reserved: make([]byte, limit), budget: budget}, nil
 }
 
-// Reallocate implements wazero's LinearMemory. It never moves.
+// Reallocate implements wazero's LinearMemory. It never moves the memory.
 func (m *memory) Reallocate(size uint64) []byte {
 	grow := int64(size) - int64(m.size)
 	if size > uint64(len(m.reserved)) {
@@ -44,10 +44,10 @@ func (m *memory) show(img *image) error {
 	return nil
 }
 
-// handOut notes that the memory will be written from now on.
+// handOut marks the memory as written from now on.
 func (m *memory) handOut() {}
 
-// image is the memory of a VM at one moment.
+// image is a snapshot of a VM's memory.
 type image struct {
 	content []byte
 	size    int
@@ -57,7 +57,7 @@ func (m *memory) capture(*image) (*image, error) {
 	return &image{append([]byte(nil), m.reserved[:m.size]...), m.size}, nil
 }
 
-// bytes is how much memory the image itself takes.
+// bytes returns the memory that the image itself uses.
 func (img *image) bytes() int { return len(img.content) }
 
 func (img *image) close() {}

@@ -10,22 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pageMap is where the kernel says which pages a process has. It is opened before the
-// process gives up opening files.
+// pageMap is the file in which the kernel reports the pages of the process. It is opened before the
+// process can no longer open files.
 var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
 
-// handOut notes that the memory will be written from now on. No page is written for the
-// first time without a fault, so if there is none from when the memory showed its image until
-// it does again, the written pages are those of the last scan: they stay written, whatever is
-// copied into them. (Huge pages would be written without faults of their own: a worker has
-// none.)
+// handOut marks the memory as written from now on. The first write to a page causes a fault. So if
+// there was no fault between two times at which the memory showed its image, the written pages are
+// those of the last scan: they stay written, even after the image is copied into them. (Writes to
+// huge pages would not cause separate faults; a worker has no huge pages.)
 func (m *memory) handOut() {
 	if m.clean {
 		m.faults, m.clean = pageFaults(), false
 	}
 }
 
-// unknown is no number of faults.
+// unknown is not a valid number of faults.
 const unknown = -1
 
 // pageFaults counts the page faults of the process.
@@ -35,15 +34,15 @@ func pageFaults() int64 {
 	return u.Minflt + u.Majflt
 }
 
-// pageScan asks the kernel which pages of a mapping are no longer those of its file. New
-// kernels answer with ranges; of old ones the whole page map is read.
+// pageScan queries the kernel for pages of a mapping that differ from its file. New kernels return
+// ranges; on old ones, the whole page map is read.
 type pageScan struct {
 	regions []pageRegion
 	entries []byte
 	found   []pages
 }
 
-// pageRegion and scanRequest are the kernel's: see PAGEMAP_SCAN in linux/fs.h.
+// pageRegion and scanRequest mirror the kernel's structures: see PAGEMAP_SCAN in linux/fs.h.
 type pageRegion struct{ start, end, categories uint64 }
 
 type scanRequest struct {
@@ -57,7 +56,7 @@ const (
 	pageIsZero                           = 1 << 5
 )
 
-// written finds the pages that were written, or errManyPages.
+// written returns the written pages, or errManyPages.
 func (m *memory) written() ([]pages, error) {
 	file, err := pageMap()
 	if err != nil {

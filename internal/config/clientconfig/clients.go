@@ -7,25 +7,25 @@ import (
 	"path/filepath"
 )
 
-// Client is a program that keeps MCP servers in a file of its own.
+// Client is a program that lists MCP servers in its own configuration file.
 type Client struct {
 	ID      string
 	Name    string
-	Project string // its file in the folder of a project; empty if it has none
-	Remote  bool   // whether it takes the URL of a server
+	Project string // file in a project's folder; empty if there is none
+	Remote  bool   // whether it supports server URLs
 
-	user   func(place) string // its file for one user
-	root   string             // the key above the servers
+	user   func(place) string // file of a user
+	root   string             // key that contains the servers
 	urlKey string
-	words  map[string]string // what it calls a transport; nil if it does not say the type
-	yaml   bool              // YAML with the words of Goose
-	extra  []field           // what it wants in every server
+	words  map[string]string // names of the transports; nil if it has no type field
+	yaml   bool              // YAML with Goose's field names
+	extra  []field           // fields that it requires in every server
 }
 
-// Getenv looks up a variable of the environment.
+// Getenv looks up an environment variable.
 type Getenv func(name string) (string, bool)
 
-// place is where the files of a user are.
+// place locates the files of a user.
 type place struct {
 	home, goos string
 	getenv     Getenv
@@ -36,7 +36,7 @@ func (p place) env(name, otherwise string) string {
 	return cmp.Or(value, otherwise)
 }
 
-// config is the folder in which programs keep their settings.
+// config returns the folder in which programs store their settings.
 func (p place) config() string {
 	switch p.goos {
 	case "darwin":
@@ -47,19 +47,19 @@ func (p place) config() string {
 	return p.env("XDG_CONFIG_HOME", filepath.Join(p.home, ".config"))
 }
 
-// code is a file among those of VS Code.
+// code returns a file in VS Code's folder.
 func (p place) code(path ...string) string {
 	return filepath.Join(append([]string{p.config(), "Code", "User"}, path...)...)
 }
 
-// below is a file in the home folder.
+// below returns a file in the home folder.
 func below(path ...string) func(place) string {
 	return func(p place) string { return filepath.Join(append([]string{p.home}, path...)...) }
 }
 
 var plainWords = map[string]string{HTTP: "http", SSE: "sse", Stdio: "stdio"}
 
-// Clients are all the programs that are known, in the order in which they are shown.
+// Clients are all supported clients, in display order.
 var Clients = []*Client{
 	{
 		ID: "claude-desktop", Name: "Claude Desktop", root: "mcpServers",
@@ -127,7 +127,7 @@ func gooseFile(p place) string {
 	return filepath.Join(p.env("XDG_CONFIG_HOME", filepath.Join(p.home, ".config")), "goose", "config.yaml")
 }
 
-// Lookup finds a client by its id.
+// Lookup returns a client by its ID.
 func Lookup(id string) (*Client, bool) {
 	for _, c := range Clients {
 		if c.ID == id {
@@ -137,8 +137,8 @@ func Lookup(id string) (*Client, bool) {
 	return nil, false
 }
 
-// Paths are the files in which the client looks for servers: that of the project first, if
-// there is one, then that of the user.
+// Paths returns the files in which the client looks for servers: the project's file first, if there
+// is one, then the user's.
 func (c *Client) Paths(home, project, goos string, getenv Getenv) []string {
 	user := c.user(place{home, goos, getenv})
 	if c.Project == "" {
@@ -147,9 +147,8 @@ func (c *Client) Paths(home, project, goos string, getenv Getenv) []string {
 	return []string{filepath.Join(project, filepath.FromSlash(c.Project)), user}
 }
 
-// Add puts one server into a client's file and keeps everything else, comments and order
-// included. No data makes a new file; a server of that name that is reached in another way
-// is replaced.
+// Add adds a server to a client's file and preserves the rest, including comments and order. Empty
+// data creates a new file. A server with the same name that is reached differently is replaced.
 func (c *Client) Add(data []byte, s Server) ([]byte, error) {
 	if err := c.check(&s); err != nil {
 		return nil, err
@@ -160,8 +159,8 @@ func (c *Client) Add(data []byte, s Server) ([]byte, error) {
 	return addJSON(data, c.root, s.Name, c.entry(&s), &s)
 }
 
-// Remove takes a server out of a client's file and keeps everything else. It returns the
-// data as it is if there is no such server.
+// Remove removes a server from a client's file and preserves the rest. If there is no such server,
+// it returns the data unchanged.
 func (c *Client) Remove(data []byte, name string) ([]byte, error) {
 	if c.yaml {
 		return removeYAML(data, c.root, name)
@@ -169,7 +168,7 @@ func (c *Client) Remove(data []byte, name string) ([]byte, error) {
 	return removeJSON(data, c.root, name)
 }
 
-// check refuses what the client could not read, and fills in the transport.
+// check rejects servers that the client does not support, and fills in the transport.
 func (c *Client) check(s *Server) error {
 	s.Transport = cmp.Or(s.Transport, map[bool]string{true: Stdio, false: HTTP}[s.URL == ""])
 	switch {
@@ -186,7 +185,7 @@ func (c *Client) check(s *Server) error {
 	return nil
 }
 
-// entry is a server in the client's words.
+// entry returns a server in the client's format.
 func (c *Client) entry(s *Server) (fields []field) {
 	add := func(key string, value any, when bool) {
 		if when {

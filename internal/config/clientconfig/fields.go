@@ -12,14 +12,14 @@ import (
 	"unicode"
 )
 
-// field is one line of an entry: a key and a string, a bool, a []string, a
-// map[string]string, or []field.
+// field is one member of an entry: a key and a string, a bool, a []string, a map[string]string, or
+// []field.
 type field struct {
 	key   string
 	value any
 }
 
-// sorted are the entries of a map as fields.
+// sorted returns the entries of a map as fields.
 func sorted(m map[string]string) (fields []field) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		fields = append(fields, field{key, m[key]})
@@ -27,7 +27,7 @@ func sorted(m map[string]string) (fields []field) {
 	return fields
 }
 
-// jsonOf writes fields as an object.
+// jsonOf encodes fields as an object.
 func jsonOf(fields []field) []byte {
 	b := []byte("{")
 	for i, f := range fields {
@@ -66,11 +66,11 @@ func quoteJSON(s string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string can always be written
+	_ = enc.Encode(s) // a string can always be encoded
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// nodeOf is what fields say once they are read.
+// nodeOf returns the node that parsing the fields yields.
 func nodeOf(fields []field) *node {
 	n := &node{kind: object}
 	for _, f := range fields {
@@ -95,8 +95,8 @@ func nodeOf(fields []field) *node {
 	return n
 }
 
-// yamlOf writes fields as lines of YAML: maps over several lines, lists and fields within
-// fields in brackets.
+// yamlOf encodes fields as lines of YAML: maps in block style, lists and nested fields in flow
+// style.
 func yamlOf(fields []field, indent string) (lines []string) {
 	for _, f := range fields {
 		key := indent + yamlKey(f.key) + ":"
@@ -143,7 +143,7 @@ func yamlKey(s string) string {
 	return quoteYAML(s)
 }
 
-// yamlText writes a text so that every reader takes it for a text.
+// yamlText encodes a string so that every YAML parser reads it as a string.
 func yamlText(s string) string {
 	if plainText.MatchString(s) && !reserved.MatchString(s) {
 		return s
@@ -151,8 +151,7 @@ func yamlText(s string) string {
 	return quoteYAML(s)
 }
 
-// quoteYAML writes a text in double quotes, on one line and without anything that cannot
-// be seen.
+// quoteYAML encodes a string in double quotes, on one line and without invisible characters.
 func quoteYAML(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

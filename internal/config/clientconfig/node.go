@@ -2,7 +2,7 @@ package clientconfig
 
 import "slices"
 
-// kind is what a node is.
+// kind is the type of a node.
 type kind int
 
 const (
@@ -14,14 +14,14 @@ const (
 	object
 )
 
-// node is a value of JSON or YAML, and where it stands.
+// node is a JSON or YAML value with its position.
 type node struct {
 	kind    kind
-	text    string // of a scalar, as it counts
+	text    string // value of a scalar
 	items   []*node
 	members []member
 	line    int
-	flow    bool // written in braces: all of JSON is
+	flow    bool // in flow style, as all JSON is
 }
 
 // member is one entry of an object.
@@ -31,8 +31,7 @@ type member struct {
 	line, column int
 }
 
-// get is the value of a member, and nil if there is none. Of duplicate names, the
-// last one counts.
+// get returns the value of a member, or nil. Of duplicate names, the last one applies.
 func (n *node) get(name string) *node {
 	if n == nil {
 		return nil
@@ -45,7 +44,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// index is the place of the only member with a name: -1 if there is none, -2 if there are
+// index returns the index of the only member with a name, -1 if there is none, and -2 if there are
 // several.
 func (n *node) index(name string) int {
 	at := -1
@@ -62,7 +61,7 @@ func (n *node) index(name string) int {
 
 func (n *node) isScalar() bool { return n.kind == text || n.kind == number || n.kind == boolean }
 
-// isEmpty reports whether a value says nothing.
+// isEmpty reports whether a value is empty.
 func (n *node) isEmpty() bool {
 	switch n.kind {
 	case array:
@@ -73,8 +72,7 @@ func (n *node) isEmpty() bool {
 	return n.text == "" || n.text == "false"
 }
 
-// with is an object with one member more, or with another value for it. A nil value takes
-// the member away.
+// with returns the object with a member added or replaced. A nil value removes the member.
 func (n *node) with(name string, value *node) *node {
 	changed := &node{kind: object}
 	if n != nil {
@@ -93,7 +91,7 @@ func (n *node) with(name string, value *node) *node {
 	return changed
 }
 
-// equal reports whether two nodes say the same in the same order, wherever they stand.
+// equal reports whether two nodes have the same content in the same order, regardless of position.
 func (n *node) equal(o *node) bool {
 	if n == nil || o == nil {
 		return n == o

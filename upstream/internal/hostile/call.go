@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// callBehaviours misuse the ids and the envelope of answers.
+// callBehaviours misuse the IDs and the envelope of responses.
 var callBehaviours = []Behaviour{
 	{Name: "call-never", About: "never answers a call", Unanswered: true, strike: (*turn).hang},
 	{Name: "call-late", About: "answers after a second or two", Unanswered: true, strike: func(t *turn) {
@@ -44,7 +44,7 @@ var callBehaviours = []Behaviour{
 	{Name: "id-future", About: "answers requests that have not been made yet, then the right one", strike: func(t *turn) {
 		t.many()
 		for n := range 100 {
-			t.say(t.under(t.like(t.number()+n+20), t.poison())) // far enough not to be a lie about the next call
+			t.say(t.under(t.like(t.number()+n+20), t.poison())) // far from the IDs of the next calls
 		}
 		t.answer()
 	}},
@@ -122,7 +122,7 @@ var callBehaviours = []Behaviour{
 	}},
 }
 
-// resultBehaviours answer calls with results that are none.
+// resultBehaviours respond to calls with invalid results.
 var resultBehaviours = []Behaviour{
 	{Name: "result-odd", About: "answers with a result that is no object", Unanswered: true, strike: func(t *turn) {
 		t.body(`"result":%s`, t.one("null", "42", `"poison"`, "[]", "true"))
@@ -207,7 +207,7 @@ var resultBehaviours = []Behaviour{
 	}},
 }
 
-// progress reports progress, both as they stand in the message.
+// progress reports progress. Both values are written verbatim.
 func (t *turn) progress(token, n string) bool {
 	return t.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":` + n + `}}`)
 }

@@ -83,15 +83,14 @@ var connectionBehaviours = []Behaviour{
 	web("two-responses", "answers one request with two responses, the second for whoever comes next", func(t *turn) {
 		t.connection(func(conn net.Conn) {
 			put(conn, head("200 OK", jsonHead, "Content-Length: 2")+"\r\n{}")
-			second := t.under(t.like(t.number()+20), t.poison()) // a server may lie about the next call, but not so
+			second := t.under(t.like(t.number()+20), t.poison()) // not the ID of a later call
 			put(conn, head("200 OK", jsonHead, fmt.Sprintf("Content-Length: %d", len(second)))+"\r\n"+second)
 			wait(conn)
 		})
 	}),
 }
 
-// withSession is a behaviour whose session has an odd id, which the server understands all
-// the same.
+// withSession is a behaviour whose session has an unusual but valid ID.
 func withSession(name, about string, id func(*turn) string) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: []Transport{HTTP}, era: legacy, at: atInit, respond: func(t *turn) {
 		odd := id(t)
@@ -136,7 +135,7 @@ var sessionBehaviours = []Behaviour{
 	{Name: "delete-hangs", About: "never lets a client end its session", Transports: []Transport{HTTP}, era: legacy, at: []string{atDelete}, respond: func(t *turn) { <-t.gone() }},
 }
 
-// listening is a behaviour of the stream that a client of the older era opens with GET.
+// listening is a behaviour of the stream that a legacy client opens with GET.
 func listening(name, about string, respond func(*turn)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: onHTTP, era: legacy, at: []string{atGet}, respond: respond}
 }
@@ -183,7 +182,7 @@ var streamBehaviours = []Behaviour{
 	}},
 }
 
-// endpointBehaviours misuse the event with which HTTP+SSE begins.
+// endpointBehaviours misuse the first event of HTTP+SSE.
 var endpointBehaviours = []Behaviour{
 	endpoint("endpoint-away", "sends messages to another host", func(t *turn, _ string) { t.endpoint(t.Lure + "/messages") }),
 	endpoint("endpoint-spelled", "sends messages to another host in an unusual spelling", func(t *turn, _ string) {
@@ -214,13 +213,13 @@ var endpointBehaviours = []Behaviour{
 	}},
 }
 
-// endpoint is a behaviour that goes wrong when a client opens the stream of HTTP+SSE. The
-// stream stays open afterwards.
+// endpoint is a behaviour that misbehaves when a client opens the HTTP+SSE stream. The stream stays
+// open afterwards.
 func endpoint(name, about string, begin func(t *turn, address string)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: []Transport{SSE}, era: legacy, at: []string{atGet}, respond: func(t *turn) {
 		out, ok := t.wire.(*stream)
 		if !ok {
-			return // it was opened at the address of streamable HTTP
+			return // opened at the URL of streamable HTTP
 		}
 		begin(t, t.address(out))
 		if !t.call.r.Close {

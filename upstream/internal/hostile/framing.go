@@ -6,13 +6,13 @@ import (
 	"unicode/utf16"
 )
 
-// open begins a message that is not sent as a whole.
+// open starts a message that is sent in parts.
 func (t *turn) open() {
 	before, _ := t.frame()
 	t.raw(before)
 }
 
-// framingBehaviours misuse the stream of bytes below the messages.
+// framingBehaviours misuse the byte stream below the messages.
 var framingBehaviours = []Behaviour{
 	{Name: "endless-line", About: "begins an answer that has no end", at: anywhere, Unanswered: true, Heavy: true, strike: func(t *turn) {
 		t.open()
@@ -102,14 +102,14 @@ var framingBehaviours = []Behaviour{
 	}},
 }
 
-// end ends the answer, and on stdio the process.
+// end ends the response and, on stdio, the process.
 func (t *turn) end() {
 	if t.quit != nil {
 		t.quit()
 	}
 }
 
-// textBehaviours send the right answer in a form that two readers may read differently.
+// textBehaviours send a valid response in a form that two parsers may interpret differently.
 var textBehaviours = []Behaviour{
 	{Name: "utf8-invalid", About: "answers with bytes that are no UTF-8", at: anywhere, strike: func(t *turn) {
 		t.body(`"result":{"content":[{"type":"text","text":"%s"}],"tools":[]}`, t.one("\xff\xfe", "\xc0\x80", "\xed\xa0\x80", "\xf8\x88\x80\x80\x80", "\xe2\x82"))

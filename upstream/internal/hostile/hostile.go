@@ -1,16 +1,16 @@
-// Package hostile provides MCP servers that misbehave, to test clients. Each is a small, correct
-// server except for one point, named by its behaviour; the seed varies sizes, delays, the protocol
-// version and the place in the conversation.
+// Package hostile provides misbehaving MCP servers for testing clients. Each one is a small,
+// correct server except for one fault, named by its behaviour; the seed varies sizes, delays, the
+// protocol version and the point in the conversation.
 //
-// A server offers at least two tools. The tool echo returns its argument text and always works;
-// faults in calls occur in calls of all other tools, of which bad always exists.
+// A server offers at least two tools. The tool echo returns its argument text and always works.
+// Faults in calls occur in calls to all other tools, of which bad always exists.
 //
 //	b, _ := hostile.Find("answer-twice")
 //	server := httptest.NewServer(hostile.Handler(b, seed)) // the client connects to server.URL + "/mcp"
 //
-// Over stdio a server is a process: let the test binary start itself and call [ServeStdio] there.
-// A test that runs all [Behaviours] should check deadlines, memory, leaked processes and the
-// effect on other servers, not only that the client survives.
+// Over stdio, a server is a process: let the test binary start itself and call [ServeStdio] there.
+// A test that runs all [Behaviours] should check deadlines, memory, leaked processes and the effect
+// on other servers, not only that the client survives.
 package hostile
 
 import (
@@ -18,63 +18,62 @@ import (
 	"slices"
 )
 
-// Poison is the text of answers that were never meant for the call that a client makes, or
-// that must not be taken for one. No result of a client may hold it.
+// Poison is the text of responses that a client must not accept. No result of a client may contain
+// it.
 const Poison = "poison"
 
-// Transport is a way to talk to a server.
+// Transport is an MCP transport.
 type Transport string
 
-// The transports.
 const (
 	Stdio Transport = "stdio"
 	HTTP  Transport = "http" // streamable HTTP
-	SSE   Transport = "sse"  // HTTP+SSE, as of 2024-11-05
+	SSE   Transport = "sse"  // HTTP+SSE of 2024-11-05
 )
 
-// Behaviour is one way to misbehave.
+// Behaviour is one kind of misbehaviour.
 type Behaviour struct {
 	Name       string
 	About      string
-	Transports []Transport // those on which it can be seen
+	Transports []Transport // transports on which it can occur
 
-	// Unanswered says that a call of bad has no valid answer within a second: a client that
+	// Unanswered means that a call to bad gets no valid response within a second: a client that
 	// returns a result was deceived.
 	Unanswered bool
-	// Heavy says that the server sends megabytes, or works hard on what it sends.
+	// Heavy means that the server sends megabytes, or uses much CPU time.
 	Heavy bool
-	// Escapes says that the server leaves processes that a client without help of the system
-	// cannot find again. They end by themselves within half a minute.
+	// Escapes means that the server leaves processes behind that a client cannot find without help
+	// from the operating system. They end on their own within half a minute.
 	Escapes bool
 
-	// Lure is a URL to which the server tries to lead its client, and LureFile a file. Both
-	// are set by the test, which watches that nobody comes.
+	// Lure is a URL that the server tries to make its client request, and LureFile a file. The test
+	// sets both and checks that the client accesses neither.
 	Lure, LureFile string
-	// Long asks for the full size of what is otherwise scaled down.
+	// Long selects full sizes, which are otherwise scaled down.
 	Long bool
 
-	at      []string     // the points at which it strikes; the seed takes one
-	era     era          // in which it can be seen
-	strike  func(*turn)  // instead of the right answer
-	respond func(*turn)  // instead of the right HTTP response
-	pour    func(*turn)  // where the server speaks without being asked
-	start   func(*child) // when a process starts
+	at      []string     // points at which it may strike; the seed selects one
+	era     era          // era in which it can occur
+	strike  func(*turn)  // replaces the valid response
+	respond func(*turn)  // replaces the valid HTTP response
+	pour    func(*turn)  // sends unsolicited messages
+	start   func(*child) // runs when a process starts
 }
 
 // era is a generation of the protocol.
 type era int
 
 const (
-	either era = iota // the seed decides
+	either era = iota // selected by the seed
 	legacy            // 2025-11-25 and older
 	modern            // 2026-07-28
 )
 
-// The points of a conversation at which servers strike, beside the methods of the protocol.
+// Points of a conversation at which servers strike, in addition to the methods of the protocol.
 const (
 	atGet    = "GET"    // the client opens a stream
 	atDelete = "DELETE" // the client ends its session
-	atOwn    = "own"    // the server speaks or acts of its own accord
+	atOwn    = "own"    // the server acts on its own
 )
 
 var (
@@ -85,18 +84,18 @@ var (
 	anywhere = []string{"tools/call", "tools/list", "initialize"}
 )
 
-// Honest is a server that does not misbehave at all, for comparison.
+// Honest is a server that does not misbehave, for comparison.
 var Honest = Behaviour{Name: "honest", About: "behaves", Transports: []Transport{Stdio, HTTP, SSE}, at: []string{atOwn}}
 
-// Behaviours are all ways to misbehave.
+// Behaviours are all kinds of misbehaviour.
 var Behaviours = collect(
 	callBehaviours, resultBehaviours, askBehaviours, framingBehaviours, textBehaviours, schemaBehaviours, listBehaviours,
 	openingBehaviours, modernBehaviours, statusBehaviours, redirectBehaviours, connectionBehaviours, sessionBehaviours,
 	streamBehaviours, endpointBehaviours, processBehaviours,
 )
 
-// collect puts groups of behaviours together. What a behaviour does not say is what most
-// of them have: every transport, and the call.
+// collect concatenates groups of behaviours and fills in the defaults: every transport, and the
+// call.
 func collect(groups ...[]Behaviour) []Behaviour {
 	all := slices.Concat(groups...)
 	for i := range all {
@@ -110,7 +109,7 @@ func collect(groups ...[]Behaviour) []Behaviour {
 	return all
 }
 
-// Find finds a behaviour by its name.
+// Find returns a behaviour by name.
 func Find(name string) (Behaviour, bool) {
 	i := slices.IndexFunc(Behaviours, func(b Behaviour) bool { return b.Name == name })
 	if i < 0 {
@@ -119,14 +118,14 @@ func Find(name string) (Behaviour, bool) {
 	return Behaviours[i], true
 }
 
-// Point is where in the conversation a server with this seed strikes: the method of a
-// message, GET or DELETE for a request without one, or own for what the server does of its
-// own accord. A server that strikes at tools/call is correct up to there.
+// Point returns the point in the conversation at which a server with this seed strikes: the method
+// of a message, GET or DELETE for a request without one, or own if the server acts on its own. A
+// server that strikes at tools/call is correct up to that point.
 func (b Behaviour) Point(seed uint64) string {
 	return b.at[seed%uint64(len(b.at))]
 }
 
-// modern reports whether a server with this seed speaks 2026-07-28.
+// modern reports whether a server with this seed supports 2026-07-28.
 func (b Behaviour) modern(seed uint64) bool {
 	if b.era == either {
 		return seed/uint64(len(b.at))%2 == 1
@@ -134,7 +133,7 @@ func (b Behaviour) modern(seed uint64) bool {
 	return b.era == modern
 }
 
-// Handler is the server over HTTP: streamable HTTP at /mcp, HTTP+SSE at /sse and /messages.
+// Handler returns the server over HTTP: streamable HTTP at /mcp, HTTP+SSE at /sse and /messages.
 func Handler(b Behaviour, seed uint64) http.Handler {
 	s := newServer(b, seed)
 	mux := http.NewServeMux()

@@ -23,8 +23,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary is also the program that serves on stdio: its arguments are the name of
-// a behaviour and a seed.
+// The test binary also serves on stdio: its arguments are the name of a behaviour and a seed.
 func TestMain(m *testing.M) {
 	if os.Getenv("HOSTILE_SERVE") != "" {
 		b, _ := Find(os.Args[1])
@@ -37,8 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// client speaks the protocol just well enough to see what a server does. It knows both
-// eras and no mercy: what is not a valid answer is none.
+// client is a minimal client for both eras. It accepts only valid responses.
 type client struct {
 	t      *testing.T
 	modern bool
@@ -46,7 +44,7 @@ type client struct {
 	send   func(ctx context.Context, body string, heard func(line []byte) bool)
 }
 
-// request sends a request and returns the first valid answer that comes in time.
+// request sends a request and returns the first valid response within the time limit.
 func (c *client) request(method, params string, patience time.Duration) (result json.RawMessage) {
 	c.ids++
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -62,7 +60,7 @@ func (c *client) request(method, params string, patience time.Duration) (result 
 	return result
 }
 
-// valid is the result in a line that is a strictly valid answer to a call.
+// valid returns the result in a line if the line is a strictly valid response to a call.
 func valid(line []byte, id int) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(line, &m) != nil || string(m["id"]) != strconv.Itoa(id) || m["error"] != nil || string(m["jsonrpc"]) != `"2.0"` {
@@ -75,8 +73,8 @@ func valid(line []byte, id int) json.RawMessage {
 	return m["result"]
 }
 
-// converse goes through a whole conversation and returns the results of both tools. It has
-// more patience with a server that is to work up to the last of them.
+// converse runs a whole conversation and returns the results of both tools. It waits longer if the
+// server should work up to the last call.
 func (c *client) converse(works bool) (echo, bad string) {
 	patience := 300 * time.Millisecond
 	if works {
@@ -129,7 +127,7 @@ func overStdio(t *testing.T, b Behaviour, seed uint64) *client {
 		_ = cmd.Wait()
 	})
 	return &client{t: t, modern: b.modern(seed), send: func(ctx context.Context, body string, heard func([]byte) bool) {
-		_, _ = io.WriteString(in, body+"\n") // a server that has gone shows by its silence
+		_, _ = io.WriteString(in, body+"\n") // a server that has exited does not respond
 		for heard != nil {
 			select {
 			case line, ok := <-lines:
@@ -143,7 +141,7 @@ func overStdio(t *testing.T, b Behaviour, seed uint64) *client {
 	}}
 }
 
-// readLines reads lines of at most a megabyte and passes over the rest.
+// readLines reads lines of at most a megabyte and skips longer ones.
 func readLines(r io.Reader, lines chan<- []byte, gone <-chan struct{}) {
 	defer close(lines)
 	br := bufio.NewReaderSize(r, 1<<20)
@@ -160,7 +158,7 @@ func readLines(r io.Reader, lines chan<- []byte, gone <-chan struct{}) {
 	}
 }
 
-// overHTTP starts a server at an address.
+// overHTTP starts a server over HTTP.
 func overHTTP(t *testing.T, b Behaviour, seed uint64) *client {
 	server := httptest.NewServer(Handler(b, seed))
 	t.Cleanup(func() { closeServer(server) })
@@ -184,7 +182,7 @@ func overHTTP(t *testing.T, b Behaviour, seed uint64) *client {
 	}}
 }
 
-// hear reads a response as its content type says.
+// hear reads a response according to its content type.
 func hear(res *http.Response, heard func([]byte) bool) {
 	body := io.LimitReader(res.Body, 1<<20)
 	if res.Header.Get("Content-Type") == "application/json" {
@@ -211,7 +209,7 @@ func events(r io.Reader, heard func(name string, data []byte) bool) {
 	}
 }
 
-// plain is a client that follows nothing and unpacks nothing.
+// plain is a client that neither follows redirects nor decompresses.
 func plain(t *testing.T) *http.Client {
 	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -266,7 +264,7 @@ func overSSE(t *testing.T, b Behaviour, seed uint64) *client {
 	}}
 }
 
-// follow reads a stream of HTTP+SSE.
+// follow reads an HTTP+SSE stream.
 func follow(ctx context.Context, t *testing.T, url string, lines chan<- []byte, address chan<- string) {
 	req, _ := http.NewRequestWithContext(ctx, "GET", url+"/sse", nil)
 	res, err := plain(t).Do(req)
@@ -326,8 +324,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A server that strikes at calls is correct up to there, and one that gives no answer gives
-// none that a strict client takes.
+// A server that strikes at calls is correct up to that point, and an unanswered call has no
+// response that a strict client accepts.
 func TestBehaviours(t *testing.T) {
 	seeds := uint64(6)
 	if testing.Short() {

@@ -19,7 +19,7 @@ type exchange struct {
 	r *http.Request
 }
 
-// body is the wire of a response: one JSON message, or an event stream.
+// body writes a response as one JSON message or as an event stream.
 type body struct {
 	w      http.ResponseWriter
 	stream bool
@@ -44,7 +44,7 @@ func (b *body) write(p []byte) error {
 	return http.NewResponseController(b.w).Flush()
 }
 
-// begin says what will come, unless that has been said.
+// begin writes the response header once.
 func (b *body) begin() {
 	kind := "application/json"
 	if b.stream {
@@ -62,7 +62,7 @@ func (b *body) frame() (before, after string) {
 	return "", ""
 }
 
-// many makes an event stream of the response, because one message is not enough.
+// many makes the response an event stream, because there is more than one message.
 func (t *turn) many() {
 	if b, ok := t.wire.(*body); ok {
 		b.stream = true
@@ -100,7 +100,7 @@ func (s *server) streamable(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bodiless serves the requests that carry no message: a stream is opened, or a session ends.
+// bodiless serves requests without a message: they open a stream or end a session.
 func (s *server) bodiless(w http.ResponseWriter, r *http.Request, isModern bool) {
 	t := s.newTurn(r.Context(), message{Method: r.Method}, &route{wire: &body{w: w, stream: true}, call: &exchange{w, r}}, isModern)
 	switch {
@@ -118,15 +118,15 @@ func (s *server) bodiless(w http.ResponseWriter, r *http.Request, isModern bool)
 	}
 }
 
-// known reports whether the message belongs to a session, or begins one. If it does not,
-// it was answered.
+// known reports whether the message belongs to a session or starts one. Otherwise, it has already
+// responded.
 func (s *server) known(t *turn) bool {
 	id := t.call.r.Header.Get("Mcp-Session-Id")
 	switch {
 	case t.Method == "initialize":
 		t.call.w.Header().Set("Mcp-Session-Id", s.newSession(nil))
 	case id == "" && t.Method == "server/discover" && t.rng.IntN(2) == 0:
-		return true // some older servers look at the method first
+		return true // some older servers check the method first
 	case id == "":
 		http.Error(t.call.w, "there is no session id", http.StatusBadRequest)
 		return false
@@ -137,7 +137,7 @@ func (s *server) known(t *turn) bool {
 	return true
 }
 
-// newSession begins a session.
+// newSession starts a session.
 func (s *server) newSession(stream *stream) string {
 	id := fmt.Sprintf("session-%d-%d", s.seed, s.turns.Add(1))
 	s.remember(id, stream)
@@ -180,7 +180,7 @@ type stream struct {
 	ctx context.Context
 }
 
-// end waits for the last write, for the response is over then.
+// end waits for the last write before the response ends.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,15 +202,15 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	t.hang()
 }
 
-// address is where the messages of a new session go to.
+// address returns the message URL of a new session.
 func (t *turn) address(out *stream) string { return "/messages?session=" + t.newSession(out) }
 
-// endpoint tells the client where its messages go to.
+// endpoint sends the client the URL for its messages.
 func (t *turn) endpoint(address string) {
 	t.raw("event: endpoint\ndata: " + address + "\n\n")
 }
 
-// messages takes what the client sends in an HTTP+SSE session; the answers go to its stream.
+// messages receives messages of an HTTP+SSE session; the responses are sent on its stream.
 func (s *server) messages(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	out := s.sessions[r.URL.Query().Get("session")]
@@ -239,26 +239,26 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) {
 	}()
 }
 
-// gone is a context that ends with the request, also where the answer goes elsewhere.
+// gone returns a context that ends with the request, even if the response is sent elsewhere.
 func (t *turn) gone() <-chan struct{} { return t.call.r.Context().Done() }
 
-// connection hands the bare connection to f, and closes it afterwards.
+// connection passes the bare connection to f and closes it afterwards.
 func (t *turn) connection(f func(net.Conn)) {
 	conn, _, err := http.NewResponseController(t.call.w).Hijack()
 	if err != nil {
-		return // HTTP/2, which has no such connections
+		return // HTTP/2 has no bare connections
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	f(conn)
 }
 
-// head is the start of a response that is written by hand.
+// head returns the start of a response that is written manually.
 func head(status string, headers ...string) string {
 	return strings.Join(append([]string{"HTTP/1.1 " + status}, headers...), "\r\n") + "\r\n"
 }
 
-// put writes to a bare connection and reports whether the client still listens.
+// put writes to a bare connection and reports whether the client is still connected.
 func put(conn net.Conn, text string) bool {
 	_, err := io.WriteString(conn, text)
 	return err == nil

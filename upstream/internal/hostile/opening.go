@@ -2,14 +2,14 @@ package hostile
 
 import "strings"
 
-// opened is a behaviour whose first result is what members says. The seed has no say.
+// opened is a behaviour whose first result has these members. The seed has no effect.
 func opened(name, about string, members func(*turn) string) Behaviour {
 	return Behaviour{Name: name, About: about, at: atInit, era: legacy, strike: func(t *turn) {
 		t.body(`"result":{%s}`, members(t))
 	}}
 }
 
-// openingBehaviours go wrong when a client of the older era introduces itself.
+// openingBehaviours misbehave when a legacy client initializes.
 var openingBehaviours = []Behaviour{
 	{Name: "init-never", About: "never answers the first request", at: atInit, strike: (*turn).hang},
 	{Name: "init-error", About: "refuses the first request", at: atInit, strike: func(t *turn) {
@@ -40,7 +40,7 @@ var openingBehaviours = []Behaviour{
 	}},
 }
 
-// modernBehaviours go wrong in ways that only the protocol of 2026-07-28 has.
+// modernBehaviours misbehave in ways that are specific to 2026-07-28.
 var modernBehaviours = []Behaviour{
 	{Name: "discover-versions", About: "offers versions of the protocol that do not exist", at: []string{"server/discover"}, era: modern, Transports: []Transport{Stdio, HTTP}, strike: func(t *turn) {
 		t.body("%s", t.complete(`"supportedVersions":`+t.one("[]", "null", "7", `"2026-07-28"`, `["9999-12-31"]`, "[7,null,[]]", `["`+strings.Repeat("9", 1<<20)+`"]`, "["+strings.Repeat(`"2026-07-28",`, 100_000)+`"2026-07-28"]`)+`,"capabilities":{"tools":{}}`))

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// stubborn is a program that ignores polite requests to end. It ends by itself, so that
-// nothing is left for ever by a client that cannot end it.
+// stubborn is a program that ignores SIGTERM. It ends on its own, so that nothing is left behind if
+// a client cannot end it.
 const stubborn = `trap '' TERM HUP INT PIPE; exec sleep 30`
 
 // spawn starts the stubborn program with the server's standard output.
@@ -20,10 +20,10 @@ func spawn(newSession bool) {
 	cmd := exec.Command("/bin/sh", "-c", stubborn)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: newSession}
-	_ = cmd.Start() // without a shell the server is a little less hostile
+	_ = cmd.Start() // without a shell, the server is slightly less hostile
 }
 
-// deafToSignals makes the process ignore polite requests to end.
+// deafToSignals makes the process ignore termination signals.
 func deafToSignals() { signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT) }
 
 // process is a behaviour of a server that is a child process.
@@ -36,7 +36,7 @@ func dying(name, about string, strike func(*turn)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: []Transport{Stdio}, at: anywhere, Unanswered: true, strike: strike}
 }
 
-// processBehaviours misuse what a child process may do.
+// processBehaviours misuse the capabilities of a child process.
 var processBehaviours = []Behaviour{
 	process("exit-at-once", "ends as soon as it was started", func(c *child) { c.ended = true }),
 	process("exit-failing", "complains and ends with an error as soon as it was started", func(c *child) {
@@ -122,5 +122,5 @@ var processBehaviours = []Behaviour{
 // suicide sends a signal to this process.
 func suicide(s syscall.Signal) {
 	_ = syscall.Kill(os.Getpid(), s)
-	time.Sleep(time.Second) // it is on its way
+	time.Sleep(time.Second) // wait for the signal
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// schemed is a behaviour whose list holds, beside the honest tools, one tool named bomb
-// with a schema that is a trap. The seed puts it on the arguments, the result or both.
+// schemed is a behaviour that lists, next to the valid tools, a tool named bomb with a harmful
+// schema. The seed uses the schema for the arguments, the result or both.
 func schemed(name, about string, schema func(*turn) string) Behaviour {
 	return Behaviour{Name: name, About: about, at: atList, strike: func(t *turn) {
 		s := schema(t)
@@ -26,7 +26,7 @@ func heavy(b Behaviour) Behaviour {
 	return b
 }
 
-// schemaBehaviours offer tools whose schemas are traps for those who compile or apply them.
+// schemaBehaviours offer tools whose schemas attack validators.
 var schemaBehaviours = []Behaviour{
 	schemed("schema-self", "has a schema that is itself", func(t *turn) string {
 		return t.one(`{"type":"object","$ref":"#"}`, `{"type":"object","allOf":[{"$ref":"#"}]}`, `{"type":"object","not":{"$ref":"#"}}`, `{"type":"object","$dynamicAnchor":"a","$dynamicRef":"#a"}`, `{"$recursiveRef":"#","type":"object"}`)
@@ -97,12 +97,12 @@ var schemaBehaviours = []Behaviour{
 	}),
 }
 
-// described is a tool with a quoted name and description.
+// described returns a tool with a quoted name and description.
 func described(name, description string) string {
 	return fmt.Sprintf(`{"name":%s,"description":%s,"inputSchema":{"type":"object"}}`, name, description)
 }
 
-// listed is a behaviour whose list of tools is what tools says, after the honest ones.
+// listed is a behaviour that lists these tools after the valid ones.
 func listed(name, about string, more func(*turn) []string) Behaviour {
 	return Behaviour{Name: name, About: about, at: atList, strike: func(t *turn) {
 		list := append([]string{}, tools...)
@@ -110,8 +110,8 @@ func listed(name, about string, more func(*turn) []string) Behaviour {
 	}}
 }
 
-// paged is a behaviour whose list of tools has pages; page says what is on the nth and the
-// member that leads to the next one.
+// paged is a behaviour whose list of tools has pages; page returns the content of the nth page and
+// the member with the cursor of the next.
 func paged(name, about string, page func(t *turn, n int) (member string, tools []string)) Behaviour {
 	return Behaviour{Name: name, About: about, at: atList, strike: func(t *turn) {
 		_, n := t.count()
@@ -120,7 +120,7 @@ func paged(name, about string, page func(t *turn, n int) (member string, tools [
 	}}
 }
 
-// listBehaviours offer odd lists of tools.
+// listBehaviours offer malformed lists of tools.
 var listBehaviours = []Behaviour{
 	{Name: "list-never", About: "never says what tools it has", at: atList, strike: (*turn).hang},
 	{Name: "list-error", About: "does not want to say what tools it has", at: atList, strike: func(t *turn) { t.body(`"error":{"code":-32603,"message":"poison"}`) }},
@@ -222,12 +222,12 @@ var listBehaviours = []Behaviour{
 	}},
 }
 
-// change says that the tools have changed.
+// change notifies the client that the tools have changed.
 func (t *turn) change() bool {
 	return t.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + t.subscription() + `}}`)
 }
 
-// changes says now and then that the tools have changed.
+// changes occasionally notifies the client that the tools have changed.
 func changes(t *turn) {
 	for t.change() {
 		t.pause(t.milliseconds(5, 50))

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// server is the honest part of a server: what it would say if it behaved.
+// server is the well-behaved part of a server.
 type server struct {
 	Behaviour
 	seed  uint64
@@ -20,7 +20,7 @@ type server struct {
 	turns atomic.Uint64
 
 	mu       sync.Mutex
-	sessions map[string]*stream // nil for those without an event stream
+	sessions map[string]*stream // nil if the session has no event stream
 	calls    int
 	lists    int
 }
@@ -29,18 +29,18 @@ func newServer(b Behaviour, seed uint64) *server {
 	return &server{Behaviour: b, seed: seed, point: b.Point(seed), sessions: make(map[string]*stream)}
 }
 
-// message is what a client sends.
+// message is a message from a client.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// take answers one message of a client.
+// take handles one message from a client.
 func (s *server) take(t *turn) {
 	switch {
 	case t.Method == "":
-		return // the client answers something; nobody asked honestly
+		return // the client's responses are ignored
 	case t.struck() && s.strike != nil:
 		s.strike(t)
 	case t.modern && t.Method == "subscriptions/listen":
@@ -51,8 +51,8 @@ func (s *server) take(t *turn) {
 	}
 }
 
-// pours reports whether a message is the one after which the server speaks of its own
-// accord on a transport that needs no stream for that.
+// pours reports whether the server sends unsolicited messages after this message, on a transport
+// that needs no stream for them.
 func (s *server) pours(t *turn) bool {
 	opened := "notifications/initialized"
 	if t.modern {
@@ -67,13 +67,13 @@ const (
 	serverInfo    = `{"name":"hostile","version":"1"}`
 )
 
-// tools are the tools of an honest server.
+// tools returns the tools of a well-behaved server.
 var tools = []string{
 	`{"name":"echo","description":"Answers with its text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}},"annotations":{"readOnlyHint":true}}`,
 	`{"name":"bad","description":"Goes wrong.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`,
 }
 
-// right is the body of an honest answer: its result, or its error.
+// right returns the body of a valid response: its result, or its error.
 func (t *turn) right() string {
 	switch {
 	case t.modern && t.Method == "server/discover":
@@ -90,10 +90,10 @@ func (t *turn) right() string {
 	return `"error":{"code":-32601,"message":"there is no such method"}`
 }
 
-// listOf is the body of an answer with tools.
+// listOf returns the body of a response with tools.
 func (t *turn) listOf(tools ...string) string { return t.listPage("", tools...) }
 
-// listPage is listOf with another member of the result: the next cursor.
+// listPage is listOf with an additional member of the result: the next cursor.
 func (t *turn) listPage(member string, tools ...string) string {
 	body := `"tools":[` + strings.Join(tools, ",") + `]`
 	if t.modern {
@@ -105,13 +105,13 @@ func (t *turn) listPage(member string, tools ...string) string {
 	return t.complete(body)
 }
 
-// called is the body of an honest answer to a call.
+// called returns the body of a valid response to a call.
 func (t *turn) called() string {
 	var call struct {
 		Name      string
 		Arguments struct{ Text string }
 	}
-	_ = json.Unmarshal(t.Params, &call) // then it has no name
+	_ = json.Unmarshal(t.Params, &call) // without a name, the call fails
 	switch call.Name {
 	case "":
 		return `"error":{"code":-32602,"message":"a call needs a name"}`
@@ -121,13 +121,13 @@ func (t *turn) called() string {
 	return t.complete(content("well"))
 }
 
-// content is the members of a result that is a text.
+// content returns the members of a result with text.
 func content(text string) string {
-	quoted, _ := json.Marshal(text) // a string always has a JSON form
+	quoted, _ := json.Marshal(text) // a string can always be encoded
 	return `"content":[{"type":"text","text":` + string(quoted) + `}]`
 }
 
-// complete is the body of an answer whose result has these members.
+// complete returns the body of a response whose result has these members.
 func (t *turn) complete(members string) string {
 	if t.modern {
 		members += `,"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":` + serverInfo + `}`
@@ -135,26 +135,26 @@ func (t *turn) complete(members string) string {
 	return `"result":{` + members + `}`
 }
 
-// poison is the body of an answer that nobody may take.
+// poison returns the body of a response that no client may accept.
 func (t *turn) poison() string { return t.complete(content(Poison)) }
 
-// turn is the server's turn to speak: a request came, or a stream was opened.
+// turn is the server's turn to send: a request was received or a stream was opened.
 type turn struct {
 	*server
 	message
 	*route
-	ctx    context.Context // ends when the client has gone
+	ctx    context.Context // ends when the client disconnects
 	modern bool
 	rng    *rand.Rand
 }
 
-// newTurn makes the turn that a message gives to the server.
+// newTurn returns the turn for a message.
 func (s *server) newTurn(ctx context.Context, m message, r *route, modern bool) *turn {
 	n := s.turns.Add(1)
 	return &turn{server: s, message: m, route: r, ctx: ctx, modern: modern, rng: rand.New(rand.NewPCG(s.seed, n))}
 }
 
-// struck reports whether this is the point at which the server strikes.
+// struck reports whether the server strikes at this point.
 func (t *turn) struck() bool {
 	point := t.point
 	if t.modern && point == "initialize" {
@@ -163,22 +163,22 @@ func (t *turn) struck() bool {
 	return t.Method == point && (t.Method != "tools/call" || t.tool() != "echo")
 }
 
-// tool is the name of the tool that is called.
+// tool returns the name of the called tool.
 func (t *turn) tool() string {
 	var call struct{ Name string }
-	_ = json.Unmarshal(t.Params, &call) // then it has no name
+	_ = json.Unmarshal(t.Params, &call) // without a name, it is empty
 	return call.Name
 }
 
-// envelope is the honest answer.
+// envelope returns the valid response.
 func (t *turn) envelope() string { return t.under(string(t.ID), t.right()) }
 
-// under is an answer with any id and body.
+// under returns a response with any ID and body.
 func (t *turn) under(id, body string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,` + body + `}`
 }
 
-// forged is a poisoned answer to the request, or to the first one if nothing was asked.
+// forged returns a poisoned response to the request, or to the first one if there is no request.
 func (t *turn) forged() string {
 	if t.ID == nil {
 		return t.under("1", t.poison())
@@ -186,10 +186,10 @@ func (t *turn) forged() string {
 	return t.under(string(t.ID), t.poison())
 }
 
-// answer answers as an honest server does.
+// answer responds as a well-behaved server does.
 func (t *turn) answer() { t.say(t.envelope()) }
 
-// body answers with any body.
+// body responds with any body.
 func (t *turn) body(format string, args ...any) {
 	t.say(t.under(string(t.ID), fmt.Sprintf(format, args...)))
 }
@@ -200,13 +200,13 @@ func (t *turn) say(message string) bool {
 	return t.raw(before + message + after)
 }
 
-// raw sends bytes without a frame around them. It reports whether the client still listens.
+// raw sends bytes without framing. It reports whether the client is still connected.
 func (t *turn) raw(text string) bool {
 	return t.ctx.Err() == nil && t.write([]byte(text)) == nil
 }
 
-// flood sends text again and again, at most so many bytes or without end if that is zero.
-// It makes pauses, so that what is tested is the client and not the machine.
+// flood sends text repeatedly, up to a number of bytes, or without end if it is zero. It pauses
+// between writes, so that the test does not overload the machine.
 func (t *turn) flood(text string, total int) bool {
 	block, pause := strings.Repeat(text, max(1, 64<<10/len(text))), time.Millisecond
 	if total == 0 {
@@ -221,10 +221,10 @@ func (t *turn) flood(text string, total int) bool {
 	return true
 }
 
-// hang does nothing until the client has gone.
+// hang waits until the client disconnects.
 func (t *turn) hang() { <-t.ctx.Done() }
 
-// pause waits, but not longer than the client.
+// pause waits, but no longer than the client is connected.
 func (t *turn) pause(d time.Duration) {
 	select {
 	case <-t.ctx.Done():
@@ -232,15 +232,15 @@ func (t *turn) pause(d time.Duration) {
 	}
 }
 
-// between is a number between the two, by the seed.
+// between returns a number in the range, selected by the seed.
 func (t *turn) between(low, high int) int { return low + t.rng.IntN(high-low+1) }
 
-// milliseconds is a duration between the two, by the seed.
+// milliseconds returns a duration in the range, selected by the seed.
 func (t *turn) milliseconds(low, high int) time.Duration {
 	return time.Duration(t.between(low, high)) * time.Millisecond
 }
 
-// size is a size that the seed varies by half: that of a long run, or a smaller one.
+// size returns a size that the seed varies by half: full size in a long run, otherwise smaller.
 func (t *turn) size(long, short int) int {
 	if !t.Long {
 		long = short
@@ -248,16 +248,16 @@ func (t *turn) size(long, short int) int {
 	return t.between(long/2, long)
 }
 
-// one takes one of several, by the seed.
+// one returns one of the values, selected by the seed.
 func (t *turn) one(of ...string) string { return of[t.rng.IntN(len(of))] }
 
-// number is the id of the request as a number, if it is one.
+// number returns the ID of the request, if it is a number.
 func (t *turn) number() int {
 	n, _ := strconv.Atoi(strings.Trim(string(t.ID), `"`))
 	return n
 }
 
-// like is n as an id of the kind that the client uses.
+// like returns n as an ID of the same type as the client's.
 func (t *turn) like(n int) string {
 	if strings.HasPrefix(string(t.ID), `"`) {
 		return strconv.Quote(strconv.Itoa(n))
@@ -265,7 +265,6 @@ func (t *turn) like(n int) string {
 	return strconv.Itoa(n)
 }
 
-// count counts calls and lists.
 func (t *turn) count() (calls, lists int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

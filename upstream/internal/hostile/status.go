@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// onHTTP are the transports that have statuses, headers and connections.
+// onHTTP are the transports with statuses, headers and connections.
 var onHTTP = []Transport{HTTP, SSE}
 
-// requests are all the requests that a client makes over HTTP.
+// requests are all requests that a client makes over HTTP.
 var requests = []string{"tools/call", "tools/list", "initialize", "notifications/initialized", atGet, atDelete}
 
-// web is a behaviour of a server over HTTP that strikes at any request.
+// web is a behaviour of an HTTP server that strikes at any request.
 func web(name, about string, respond func(*turn)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: onHTTP, at: requests, Unanswered: true, respond: respond}
 }
@@ -38,7 +38,7 @@ func refusal(status int) Behaviour {
 	})
 }
 
-// statusBehaviours misuse the head of HTTP responses.
+// statusBehaviours misuse the headers of HTTP responses.
 var statusBehaviours = []Behaviour{
 	refusal(400), refusal(401), refusal(403), refusal(404), refusal(405), refusal(406), refusal(429), refusal(500), refusal(502), refusal(503),
 	web("status-odd", "answers with a status that fits nothing", func(t *turn) {
@@ -127,28 +127,28 @@ var statusBehaviours = []Behaviour{
 	}),
 }
 
-// space is a megabyte of what may stand before every JSON text.
+// space is a megabyte of whitespace, which may precede any JSON text.
 var space = bytes.Repeat([]byte(" "), 1<<20)
 
-// gzipped is that megabyte in a form that can be repeated.
+// gzipped is that megabyte, compressed so that it can be repeated.
 var gzipped = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = z.Write(space) // to memory
+	_, _ = z.Write(space) // writes to memory
 	_ = z.Close()
 	return b.Bytes()
 })
 
-// deflated is the same for the other encoding.
+// deflated is the same for deflate.
 var deflated = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
-	z, _ := flate.NewWriter(&b, flate.BestCompression) // that level exists
+	z, _ := flate.NewWriter(&b, flate.BestCompression) // the level is valid
 	_, _ = z.Write(space)
 	_ = z.Flush()
 	return b.Bytes()
 })
 
-// packed sends many megabytes in a packed form, under the name of an encoding.
+// packed sends many compressed megabytes with a content encoding.
 func (t *turn) packed(encoding string, megabyte []byte) {
 	h := t.call.w.Header()
 	h.Set("Content-Encoding", encoding)
@@ -156,7 +156,7 @@ func (t *turn) packed(encoding string, megabyte []byte) {
 	_, _ = t.call.w.Write(bytes.Repeat(megabyte, t.size(4096, 256)))
 }
 
-// redirectBehaviours send the client elsewhere.
+// redirectBehaviours redirect the client.
 var redirectBehaviours = []Behaviour{
 	redirect("redirect-away", "sends the client to another host", func(t *turn) string {
 		return t.Lure + t.one("", "/mcp", "/sse", "/?a=b")

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	maxMessage = 8 << 20          // that the servers read
-	patience   = 30 * time.Second // with clients whose end the servers cannot see
+	maxMessage = 8 << 20          // of messages that the servers read
+	patience   = 30 * time.Second // with clients whose end the servers cannot detect
 )
 
-// route is the way from a server to its client.
+// route is the path from a server to its client.
 type route struct {
 	wire
-	call *exchange   // of HTTP, nil on stdio
-	quit func()      // ends the process, nil on HTTP
-	deaf atomic.Bool // the process does not read its input any more
+	call *exchange   // nil on stdio
+	quit func()      // ends the process; nil on HTTP
+	deaf atomic.Bool // the process no longer reads its input
 }
 
-// wire takes bytes to a client.
+// wire sends bytes to a client.
 type wire interface {
 	write(p []byte) error
-	// frame is what stands before and after a message.
+	// frame returns the text before and after a message.
 	frame() (before, after string)
 }
 
-// pipe is standard output. Messages of several turns do not mix.
+// pipe is standard output. Messages from several turns are not interleaved.
 type pipe struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -45,17 +45,16 @@ func (p *pipe) write(b []byte) error {
 
 func (p *pipe) frame() (before, after string) { return "", "\n" }
 
-// child is a server that is a process of its own.
+// child is a server that runs as a separate process.
 type child struct {
 	*turn
 	errOut io.Writer
-	ended  bool   // it serves nothing at all
-	linger func() // what it does when it should end
+	ended  bool   // it does not serve at all
+	linger func() // runs when it should end
 }
 
-// ServeStdio serves on standard input and output until the input ends, or until the server
-// chooses to die, which is when it returns. Run it in a process of its own: some servers
-// change how it takes signals, and some end it.
+// ServeStdio serves on standard input and output until the input ends or the server stops. Run it
+// in a separate process: some servers change signal handling, and some end the process.
 func ServeStdio(b Behaviour, seed uint64, in io.Reader, out, errOut io.Writer) {
 	ctx, quit := context.WithCancel(context.Background())
 	defer quit()
@@ -71,8 +70,8 @@ func ServeStdio(b Behaviour, seed uint64, in io.Reader, out, errOut io.Writer) {
 	c.linger()
 }
 
-// serve answers until the input or the process ends. A process that has become deaf sees
-// neither its messages nor its end.
+// serve handles messages until the input or the process ends. A deaf process notices neither
+// messages nor the end of its input.
 func (c *child) serve(in io.Reader) {
 	lines := make(chan message)
 	if !c.deaf.Load() {
@@ -92,7 +91,7 @@ func (c *child) serve(in io.Reader) {
 	c.pause(patience)
 }
 
-// begin answers a message beside the others.
+// begin handles a message concurrently with the others.
 func (s *server) begin(ctx context.Context, m message, r *route) {
 	t := s.newTurn(ctx, m, r, s.modern(s.seed))
 	go func() {
@@ -105,14 +104,14 @@ func (s *server) begin(ctx context.Context, m message, r *route) {
 	}()
 }
 
-// acknowledge answers a modern client that asked to be told of changes.
+// acknowledge responds to a modern client that subscribed to changes.
 func (t *turn) acknowledge() {
 	if t.modern {
 		t.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + t.subscription() + `,"notifications":{"toolsListChanged":true}}}`)
 	}
 }
 
-// subscription marks a notification as one of the client's subscription.
+// subscription marks a notification as belonging to the client's subscription.
 func (t *turn) subscription() string {
 	if !t.modern {
 		return `"_meta":{}`
@@ -120,7 +119,7 @@ func (t *turn) subscription() string {
 	return `"_meta":{"io.modelcontextprotocol/subscriptionId":` + string(t.ID) + `}`
 }
 
-// readMessages reads what the client sends, a message a line. What is not one is skipped.
+// readMessages reads one message per line. Invalid lines are skipped.
 func readMessages(ctx context.Context, in io.Reader, lines chan<- message) {
 	defer close(lines)
 	scanner := bufio.NewScanner(in)
