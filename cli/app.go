@@ -69,16 +69,7 @@ func newVersionCommand(a *app) *cobra.Command {
 
 func newSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of toolyard.yaml, for editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
-		e := config.Extensions{Contexts: make(map[string]*toolyard.Schema), Packs: make(map[string]*toolyard.Schema), GatePacks: make(map[string]*toolyard.Schema)}
-		for kind, k := range a.opts.ProviderKinds {
-			e.Contexts[kind] = k.Settings
-		}
-		for name, p := range a.opts.Packs {
-			if e.Packs[name] = p.Settings; p.GateSettings != nil {
-				e.GatePacks[name] = p.GateSettings
-			}
-		}
-		_, _ = a.out.Write(config.Schema(e))
+		_, _ = a.out.Write(yard.ConfigSchema(a.opts))
 	}}
 }
 

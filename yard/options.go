@@ -2,6 +2,7 @@ package yard
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -150,4 +151,19 @@ func (o *Options) loader() settings.Options {
 		File: o.ConfigFile, Store: o.Store, Getenv: o.Process.Getenv, Gates: list, SourceNotes: gates.SourceNotes(o.Command.SourceNotes),
 		Sources: slices.Collect(maps.Keys(o.Sources)), Providers: slices.Collect(maps.Keys(o.Providers)), ProviderKinds: slices.Sorted(maps.Keys(o.ProviderKinds)),
 	}
+}
+
+// ConfigSchema returns the JSON Schema of the configuration file, for editors. It includes the
+// settings of the packs and of the kinds of context in the options.
+func ConfigSchema(opts Options) json.RawMessage {
+	e := config.Extensions{Contexts: make(map[string]*toolyard.Schema), Packs: make(map[string]*toolyard.Schema), GatePacks: make(map[string]*toolyard.Schema)}
+	for kind, k := range opts.ProviderKinds {
+		e.Contexts[kind] = k.Settings
+	}
+	for name, p := range opts.Packs {
+		if e.Packs[name] = p.Settings; p.GateSettings != nil {
+			e.GatePacks[name] = p.GateSettings
+		}
+	}
+	return config.Schema(e)
 }

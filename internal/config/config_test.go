@@ -10,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/packs/homeassistant"
 	"github.com/toolyard/toolyard/packs/markets"
+	"github.com/toolyard/toolyard/packs/trading"
+	"github.com/toolyard/toolyard/yard"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -32,11 +34,10 @@ func TestDefault(t *testing.T) {
 
 // fileSchema is the schema of the file as the toolyard command prints it.
 func fileSchema() string {
-	contexts := make(map[string]*toolyard.Schema)
-	for kind, k := range markets.Kinds() {
-		contexts[kind] = k.Settings
-	}
-	return string(config.Schema(config.Extensions{Contexts: contexts}))
+	return string(yard.ConfigSchema(yard.Options{
+		ProviderKinds: markets.Kinds(),
+		Packs:         map[string]yard.Pack{homeassistant.Name: homeassistant.Pack(), "trading": trading.Pack()},
+	}))
 }
 
 func TestTheSchemaNamesTheKindsOfContext(t *testing.T) {
