@@ -122,7 +122,7 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{`{"symbol":"BTC","interval":"1m"} {}`, "", "not JSON: unexpected data after the value (at byte 33)"},
 		{`{"symbol":"BTC","interval":"2m"}`, "interval", `must be one of "1m", "5m", "15m", "1h", "4h", "1d"`},
 		{`{"interval":"1m"}`, "symbol", "is required"},
-		{`{"symbol":"BTC","interval":"1m","lokback":5}`, "lokback", "is unknown (did you mean lookback?)"},
+		{`{"symbol":"BTC","interval":"1m","lokback":5}`, "lokback", "is unknown (did you mean \"lookback\"?)"},
 		{`{"symbol":"BTC","interval":"1m","options":{"depth":6}}`, "options.depth", "must be at most 5"},
 		{`{"symbol":"BTC","interval":"1m","tags":["a","c"]}`, "tags[1]", `must be one of "a", "b"`},
 		{`[1]`, "", "must be object, not array"},
@@ -399,7 +399,7 @@ func TestUnknownArgumentsAreRefused(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		_, err = tool.Validate(t.Context(), json.RawMessage(`{"citty":"Lisbon"}`))
-		refused := err != nil && strings.Contains(err.Error(), "citty: is unknown (did you mean city?)")
+		refused := err != nil && strings.Contains(err.Error(), "citty: is unknown (did you mean \"city\"?)")
 		if refused == tt.known || tt.known && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

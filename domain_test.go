@@ -255,7 +255,7 @@ func TestBind(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"gate chat, toolset mine: Tool propose_order not allowed in mode read Remove it from the toolset, or bind the toolset to another gate.",
-		"gate chat, toolset mine: Unknown tool: get_barz Did you mean get_bars?",
+		"gate chat, toolset mine: Unknown tool: get_barz Did you mean \"get_bars\"?",
 		"gate chat: 2 tools would be named dup and none is served: dup of a/dup.ts, dup of b/dup.ts Rename or exclude one of them.",
 	}, problems); diff != "" {
 		t.Error(diff)

@@ -28,7 +28,7 @@ func ExampleDefine() {
 	// Output:
 	// {"type":"object","properties":{"symbol":{"type":"string","description":"Perp symbol, such as BTC"},"lookback":{"type":"integer","minimum":1,"maximum":500,"default":100}},"required":["symbol"],"additionalProperties":false}
 	// {"symbol":"BTC","lookback":100} <nil>
-	// Invalid arguments for fetch_recent_bars: lookback: must be at most 500; symbl: is unknown (did you mean symbol?); symbol: is required
+	// Invalid arguments for fetch_recent_bars: lookback: must be at most 500; symbl: is unknown (did you mean "symbol"?); symbol: is required
 }
 
 func ExampleResultOf() {

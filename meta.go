@@ -114,7 +114,7 @@ func (s *Spec) checkMeta() error {
 // unknownKey returns the error for an unknown key; near is the suggestion, if any.
 func unknownKey(key, near string, known []string) error {
 	if near != "" {
-		return fmt.Errorf("%.80s: unknown key (did you mean %q?)", key, near)
+		return fmt.Errorf("%.80s: unknown key%s", key, spelling.Hint(near))
 	}
 	return fmt.Errorf("%.80s: unknown key; valid keys are %s", key, strings.Join(known, ", "))
 }

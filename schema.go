@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -136,10 +135,7 @@ func didYouMean(name string, known []string) string {
 	if letters > maxCompared || len(name) > 64 {
 		return ""
 	}
-	if best := spelling.Nearest(name, known); best != "" {
-		return fmt.Sprintf(" (did you mean %s?)", best)
-	}
-	return ""
+	return spelling.DidYouMean(name, known)
 }
 
 // newIssue returns an issue of the value at a location.

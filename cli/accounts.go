@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -123,7 +124,7 @@ func findBalances(ctx context.Context, s *openStore, names []string) ([]*ledger.
 		}
 		ids = append(ids, balance.ID)
 	}
-	return nil, fmt.Errorf("unknown account %s%s; \"toolyard accounts fund\" creates accounts", names[0], didYouMean(names[0], ids))
+	return nil, fmt.Errorf("unknown account %s%s; \"toolyard accounts fund\" creates accounts", names[0], spelling.DidYouMean(names[0], ids))
 }
 
 func (c *showAccountsCommand) printTable(balances []*ledger.Balance) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/upstream"
 	"github.com/toolyard/toolyard/yard"
@@ -55,7 +56,7 @@ func (c *approveCommand) run(y *yard.Yard, args []string) error {
 		case len(ids) == 0:
 			return usageError(errors.New("no servers are configured; add them under servers: or with \"toolyard import\""))
 		case servers[args[0]] == nil:
-			return usageError(fmt.Errorf("unknown server %s%s", args[0], didYouMean(args[0], ids)))
+			return usageError(fmt.Errorf("unknown server %s%s", args[0], spelling.DidYouMean(args[0], ids)))
 		}
 		ids, only = args[:1], args[1:]
 	}
@@ -177,7 +178,7 @@ func selectPending(pending []upstream.Pending, names []string) (list []upstream.
 	for _, name := range names {
 		i := slices.IndexFunc(pending, func(p upstream.Pending) bool { return p.Tool == name })
 		if i < 0 {
-			return nil, fmt.Errorf("%s is not pending%s", name, didYouMean(name, pendingNames(pending)))
+			return nil, fmt.Errorf("%s is not pending%s", name, spelling.DidYouMean(name, pendingNames(pending)))
 		}
 		list = append(list, pending[i])
 	}

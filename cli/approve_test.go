@@ -56,7 +56,7 @@ func TestApproveListsPendingDefinitions(t *testing.T) {
 		want  string
 	}{
 		{"approve", "n\n", exitError, "Approved nothing; 2 of changing still pending: delete_all, look\n"},
-		{"approve changing lok", "", exitError, "lok is not pending; did you mean look?"},
+		{"approve changing lok", "", exitError, "lok is not pending (did you mean \"look\"?)"},
 		{"approve changing look --yes", "", exitOK, "Approved 1; 1 of changing still pending: delete_all\n"},
 		{"approve --list", "", exitError, "changing: 1 pending\n"},
 		{"approve", "y\n", exitOK, "Approved 1 of changing; nothing else is pending.\n"},

@@ -154,7 +154,7 @@ func clientHint(name string) string {
 		similar = []string{near}
 	}
 	if len(similar) > 0 {
-		return "; did you mean " + strings.Join(similar, " or ") + "?"
+		return spelling.Hint(similar...)
 	}
 	return "; the clients are: " + strings.Join(ids, ", ")
 }

@@ -83,8 +83,8 @@ func TestImportRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no client configuration found": {},
 		"no such file":                  {"missing.json"},
-		"claude is neither a file nor a client; did you mean claude-desktop or claude-code?": {"claude"},
-		"curser is neither a file nor a client; did you mean cursor?":                        {"curser"},
+		"claude is neither a file nor a client (did you mean \"claude-desktop\" or \"claude-code\"?)": {"claude"},
+		"curser is neither a file nor a client (did you mean \"cursor\"?)":                            {"curser"},
 		"is not JSON":        {"bad.json"},
 		"not a regular file": {"."},
 		"not a mapping":      {"good.json", "--write"},

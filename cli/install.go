@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/clientconfig"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -196,7 +197,7 @@ func checkGate(c *config.Config, gate string) error {
 	case gate == "":
 		return fmt.Errorf("choose a gate with --gate: %s", strings.Join(gates, ", "))
 	}
-	return fmt.Errorf("unknown gate %s%s; the gates are: %s", untrusted.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
+	return fmt.Errorf("unknown gate %s%s; the gates are: %s", untrusted.Printable(gate), spelling.DidYouMean(gate, gates), strings.Join(gates, ", "))
 }
 
 // address is the URL of the gate by the configuration, with hints on what the client needs.

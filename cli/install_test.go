@@ -181,7 +181,7 @@ func TestInstallRefuses(t *testing.T) {
 	u := newUser(t)
 	u.write(filepath.Join(u.home, ".cursor/mcp.json"), "{oops")
 	for want, args := range map[string][]string{
-		"did you mean cursor?":            {"cursr"},
+		"did you mean \"cursor\"?":        {"cursr"},
 		"the clients are: claude-desktop": {"emacs-of-old"},
 		"does not support URLs":           {"claude-desktop", "--url", "http://x/mcp"},
 		"no project file":                 {"windsurf", "--project"},

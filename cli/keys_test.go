@@ -296,7 +296,7 @@ bob      2          0     0
 	if _, err := os.Stat(filepath.Join(filepath.Dir(d.file), "yard.db")); err != nil {
 		t.Error(err)
 	}
-	d.mustFail(exitError, "unknown account acm; did you mean acme?", "accounts", "show", "acm")
+	d.mustFail(exitError, "unknown account acm (did you mean \"acme\"?)", "accounts", "show", "acm")
 	d.mustFail(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
 	d.mustFail(exitUsage, "not a decimal", "accounts", "fund", "acme", "1e3")
 	d.mustFail(exitUsage, "the amount must not be zero", "accounts", "fund", "acme", "0")

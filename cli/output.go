@@ -12,7 +12,6 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -101,12 +100,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// didYouMean suggests the nearest of some names, or returns "".
-func didYouMean(name string, names []string) string {
-	if nearest := spelling.Nearest(name, names); nearest != "" {
-		return "; did you mean " + nearest + "?"
-	}
-	return ""
 }

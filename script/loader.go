@@ -153,10 +153,7 @@ func (l *loader) unusedGrants() (problems []toolyard.Problem) {
 		if name == "*" || slices.Contains(names, name) {
 			continue
 		}
-		p := toolyard.Problem{Source: "scripts", Subject: "scripts.grants." + name, Message: "there is no tool " + name}
-		if near := spelling.Nearest(name, names); near != "" {
-			p.Fix = "Did you mean " + near + "?"
-		}
+		p := toolyard.Problem{Source: "scripts", Subject: "scripts.grants." + name, Message: "there is no tool " + name, Fix: spelling.Fix(name, names)}
 		problems = append(problems, p)
 	}
 	return problems

@@ -478,9 +478,9 @@ func TestWarnings(t *testing.T) {
 	want := []string{
 		"scripts.grants.granted.env: the variable UNSET is granted, but it is not set | Set it in Toolyard's environment, or remove the grant.",
 		"granted.ts:6:15: process.env.SET is read while the module is loaded, when no variable is set | Read it inside the function.",
-		"meta.ts:5:1: the export meta has no effect (did you mean _meta?) | ",
-		"mode.ts:5:1: the export mode has no effect (did you mean modes?) | ",
-		"news.ts:5:1: the category \"New\" is unknown (did you mean news?) | ",
+		"meta.ts:5:1: the export meta has no effect (did you mean \"_meta\"?) | ",
+		"mode.ts:5:1: the export mode has no effect (did you mean \"modes\"?) | ",
+		"news.ts:5:1: the category \"New\" is unknown (did you mean \"news\"?) | ",
 		"price.ts:5:1: the export pricing has no effect: put it into _meta: export const _meta = { pricing: … } | ",
 		"wants.ts:7:3: permissions.net declares api.example.com, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {net: [\"api.example.com\"]}}}",
 		"wants.ts:6:3: permissions.env declares API_KEY, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {env: [\"API_KEY\"]}}}",
@@ -594,7 +594,7 @@ func TestDeclarationSpellings(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		"a.json:3:37: the member \"paramters\" of B has no effect (did you mean parameters?)", "a.json:3:12: B declares no parameters, so it accepts any arguments",
+		"a.json:3:37: the member \"paramters\" of B has no effect (did you mean \"parameters\"?)", "a.json:3:12: B declares no parameters, so it accepts any arguments",
 		"both.json: tools[0] has parameters and inputSchema: remove one of them",
 	} {
 		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool { return p.String() == want }) {

@@ -178,7 +178,7 @@ test("defaults, fakes and the as-of time", async () => {
 });
 test("a misspelled argument", async () => {
   const r = await call(tool, { nmae: "x" }, ctx());
-  expect(r.content[0]).toMatchObject({ text: expect.stringContaining("did you mean name?") });
+  expect(r.content[0]).toMatchObject({ text: expect.stringContaining("did you mean \"name\"?") });
 });
 test("an invalid result", async () => {
   expect((await call(tool, { name: "bad" }, ctx()))._meta!["dev.toolyard/error"].error).toBe("OUTPUT_ERROR");

@@ -38,7 +38,7 @@ func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	for _, d := range definitions {
 		l.warnOfGrants(f, &d, said.Early)
 		if near := lint.Category(d.Category); near != "" {
-			f.warn(partFault(f, fmt.Sprintf("the category %.80q is unknown (did you mean %s?)", d.Category, near), "category"))
+			f.warn(partFault(f, fmt.Sprintf("the category %.80q is unknown%s", d.Category, spelling.Hint(near)), "category"))
 		}
 	}
 }
@@ -53,7 +53,7 @@ func unknownExport(name string) string {
 		return fmt.Sprintf("the export %s has no effect: put it into _meta: export const _meta = { %s: … }", name, near)
 	}
 	if near := spelling.Nearest(name, knownExports); near != "" {
-		return fmt.Sprintf("the export %s has no effect (did you mean %s?)", name, near)
+		return fmt.Sprintf("the export %s has no effect%s", name, spelling.Hint(near))
 	}
 	return ""
 }

@@ -398,10 +398,7 @@ func (d *definitions) findProblems(list []*definition) (problems []toolyard.Prob
 			if tool == "*" || slices.Contains(names, tool) {
 				continue
 			}
-			fix := ""
-			if near := spelling.Nearest(tool, names); near != "" {
-				fix = "Did you mean " + untrusted.Quote(near) + "?"
-			}
+			fix := spelling.Fix(tool, names)
 			problems = append(problems, d.problem(tool, setting.key+" names "+tool+", which the server does not have", fix))
 		}
 	}

@@ -113,14 +113,14 @@ func (b *assembler) unknownKind(kind string, settings json.RawMessage) string {
 	if kinds := slices.Sorted(maps.Keys(b.opts.ProviderKinds)); len(kinds) > 0 {
 		message += "; the kinds that need neither are " + strings.Join(kinds, ", ")
 		if near := spelling.Nearest(kind, kinds); near != "" {
-			return message + fmt.Sprintf(" (did you mean %q?)", near)
+			return message + spelling.Hint(near)
 		}
 	}
 	var keys map[string]json.RawMessage
 	_ = json.Unmarshal(settings, &keys) // it is an object
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if near := spelling.Nearest(key, []string{"http", "script"}); near != "" {
-			return message + fmt.Sprintf(" (did you mean %q instead of %q?)", near, key)
+			return fmt.Sprintf("%s; unknown key %q%s", message, key, spelling.Hint(near))
 		}
 	}
 	return message

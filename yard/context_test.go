@@ -193,9 +193,9 @@ func TestContextThatCannotBeConfigured(t *testing.T) {
 	for text, want := range map[string]string{
 		"context: {crm: {}}":                                                       "toolyard.yaml:1:11: context.crm: set http or script; the kinds that need neither are hyperliquid, polymarket, wallet",
 		"context: {walet: {}}":                                                     `did you mean "wallet"?`,
-		"context: {crm: {htp: {}}}":                                                `did you mean "http" instead of "htp"?`,
+		"context: {crm: {htp: {}}}":                                                `unknown key "htp" (did you mean "http"?)`,
 		"context: {wallet: {url: x}}":                                              "context.wallet.url: must match",
-		"context: {wallet: {url: \"https://x.example\", chian: 1}}":                "context.wallet.chian: is unknown (did you mean chain?)",
+		"context: {wallet: {url: \"https://x.example\", chian: 1}}":                "context.wallet.chian: is unknown (did you mean \"chain\"?)",
 		"context: {crm: {http: {url: \"https://x.example/{id}\"}}}":                "toolyard.yaml:1:24: context.crm.http.url: unknown placeholder {id}",
 		"context: {crm: {http: {url: \"https://10.0.0.7.5/\"}}}":                   "context.crm.http.url: ",
 		"context: {crm: {http: {url: \"https://x.example\", headers: {Host: y}}}}": "context.crm.http.headers.Host: cannot be set",

@@ -223,11 +223,11 @@ func TestPacksLendClientsByGate(t *testing.T) {
 
 func TestPackConfigurationIsChecked(t *testing.T) {
 	for name, test := range map[string]struct{ old, new, want string }{
-		"unknown pack":      {"  ledger:\n", "  leger:\n", `gates.chat.packs.ledger: the pack is not enabled: add it under packs (did you mean leger?)`},
+		"unknown pack":      {"  ledger:\n", "  leger:\n", `gates.chat.packs.ledger: the pack is not enabled: add it under packs (did you mean "leger"?)`},
 		"misspelled pack":   {ledgerFile, "packs: {leger: {}}", `toolyard.yaml:1:9: packs.leger: unknown pack (did you mean "ledger"?)`},
 		"settings":          {"main: 7", "main: x", `toolyard.yaml:6:16: packs.ledger.accounts.main: `},
 		"unknown setting":   {"    accounts:", "    acounts:", `toolyard.yaml:6:5: packs.ledger.acounts: `},
-		"gate settings":     {"{account: main}", "{acount: main}", `toolyard.yaml:8:39: gates.chat.packs.ledger.acount: is unknown (did you mean account?)`},
+		"gate settings":     {"{account: main}", "{acount: main}", `toolyard.yaml:8:39: gates.chat.packs.ledger.acount: is unknown (did you mean "account"?)`},
 		"refused by Lend":   {"{account: lab}", "{account: nope}", `toolyard.yaml:9:39: gates.lab.packs.ledger.account: unknown account`},
 		"Lend panics":       {"    accounts:", "    broken: lend\n    accounts:", `gates.chat.packs.ledger: panic: lend`},
 		"refused by Open":   {"    accounts:", "    broken: error\n    accounts:", `toolyard.yaml:4:3: packs.ledger: cannot open with [redacted]`},

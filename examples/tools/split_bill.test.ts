@@ -16,6 +16,6 @@ describe("split_bill", () => {
 
   test("refuses a misspelled argument", async () => {
     const result = await call(splitBill, { total: 10, poeple: 3 });
-    expect(result.content[0]).toMatchObject({ text: expect.stringContaining("did you mean people?") });
+    expect(result.content[0]).toMatchObject({ text: expect.stringContaining('did you mean "people"?') });
   });
 });

@@ -288,7 +288,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 			report("invalid gate name: use a-z, 0-9 and -", "gates", name)
 		}
 		if _, ok := c.Toolsets[g.Toolset]; !ok && g.Toolset != "" {
-			report("unknown toolset"+didYouMean(g.Toolset, slices.Collect(maps.Keys(c.Toolsets))), "gates", name, "toolset")
+			report("unknown toolset"+spelling.DidYouMean(g.Toolset, slices.Collect(maps.Keys(c.Toolsets))), "gates", name, "toolset")
 		}
 	}
 	for i, n := range c.PrivateNetworks {
@@ -300,14 +300,6 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	c.checkPacks(report)
 	c.checkStore(report)
 	return issues
-}
-
-// didYouMean suggests the most similar name.
-func didYouMean(name string, names []string) string {
-	if near := spelling.Nearest(name, names); near != "" {
-		return fmt.Sprintf(" (did you mean %s?)", near)
-	}
-	return ""
 }
 
 // IsLoopback reports whether a host is reachable only from this machine.

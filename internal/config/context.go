@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/sources/provider"
 )
 
@@ -109,7 +110,7 @@ func (c *Context) check(add reportFunc) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch {
 		case !slices.Contains(known, key):
-			add("is unknown"+didYouMean(key, known), key)
+			add("is unknown"+spelling.DidYouMean(key, known), key)
 		case key == "grants" && c.Script == "":
 			add("has an effect only with script", key)
 		}

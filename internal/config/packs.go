@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
 // PackSettings are the settings of a pack, for the whole yard or at a gate. The schema that the
@@ -40,7 +41,7 @@ func (c *Config) checkPacks(report reportFunc) {
 	for _, gate := range slices.Sorted(maps.Keys(c.Gates)) {
 		for _, name := range slices.Sorted(maps.Keys(c.Gates[gate].Packs)) {
 			if _, ok := c.Packs[name]; !ok {
-				report("the pack is not enabled: add it under packs"+didYouMean(name, slices.Collect(maps.Keys(c.Packs))), "gates", gate, "packs", name)
+				report("the pack is not enabled: add it under packs"+spelling.DidYouMean(name, slices.Collect(maps.Keys(c.Packs))), "gates", gate, "packs", name)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -168,7 +169,7 @@ func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 		return
 	}
 	if _, ok := c.Secrets[s.Auth.SecretRef]; !ok {
-		fix := didYouMean(s.Auth.SecretRef, slices.Collect(maps.Keys(c.Secrets)))
+		fix := spelling.DidYouMean(s.Auth.SecretRef, slices.Collect(maps.Keys(c.Secrets)))
 		if fix == "" {
 			fix = fmt.Sprintf("; add secrets: {%s: env:%s}", s.Auth.SecretRef, variableFor(s.Auth.SecretRef))
 		}

@@ -30,12 +30,35 @@ func Nearest(name string, words []string) string {
 
 // DidYouMean returns ` (did you mean "word"?)` with the word that [Nearest] finds, or "" if
 // it finds none. Append it to an error message about an unknown name.
-func DidYouMean(name string, words []string) string {
-	near := Nearest(name, words)
-	if near == "" {
+func DidYouMean(name string, words []string) string { return Hint(Nearest(name, words)) }
+
+// Hint returns ` (did you mean "a" or "b"?)`, or "" if all words are empty.
+func Hint(words ...string) string {
+	if question := ask(words); question != "" {
+		return " (did you mean " + question + ")"
+	}
+	return ""
+}
+
+// Fix returns `Did you mean "word"?` with the word that [Nearest] finds, or "" if it finds none.
+func Fix(name string, words []string) string {
+	if question := ask([]string{Nearest(name, words)}); question != "" {
+		return "Did you mean " + question
+	}
+	return ""
+}
+
+func ask(words []string) string {
+	var quoted []string
+	for _, w := range words {
+		if w != "" {
+			quoted = append(quoted, fmt.Sprintf("%q", w))
+		}
+	}
+	if len(quoted) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (did you mean %q?)", near)
+	return strings.Join(quoted, " or ") + "?"
 }
 
 // distance returns the number of letters to insert, delete, replace or transpose to turn a

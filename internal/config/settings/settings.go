@@ -89,10 +89,7 @@ func (s *Settings) checkServers() error {
 			if slices.Contains(known, pick.ID) {
 				continue
 			}
-			p := toolyard.Problem{Subject: "toolsets." + name, Message: fmt.Sprintf("unknown server %q", pick.ID), Fix: "Add it under servers."}
-			if near := spelling.Nearest(pick.ID, known); near != "" {
-				p.Fix = "Did you mean " + near + "?"
-			}
+			p := toolyard.Problem{Subject: "toolsets." + name, Message: fmt.Sprintf("unknown server %q", pick.ID), Fix: cmp.Or(spelling.Fix(pick.ID, known), "Add it under servers.")}
 			faults = append(faults, s.At(p, "toolsets", name, "servers", fmt.Sprint(i)))
 		}
 	}

@@ -155,10 +155,7 @@ func (t *Terms) UnknownTools(server string, known []string) (problems []toolyard
 		if slices.Contains(known, name) {
 			continue
 		}
-		p := toolyard.Problem{Source: server, Subject: "terms", Tool: name, Message: fmt.Sprintf("unknown tool %q: %s", name, where)}
-		if near := spelling.Nearest(name, known); near != "" {
-			p.Fix = "Did you mean " + near + "?"
-		}
+		p := toolyard.Problem{Source: server, Subject: "terms", Tool: name, Message: fmt.Sprintf("unknown tool %q: %s", name, where), Fix: spelling.Fix(name, known)}
 		problems = append(problems, t.config.At(p, append(path, name)...))
 	}
 	return problems

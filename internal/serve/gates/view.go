@@ -190,9 +190,7 @@ func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard
 	default:
 		p.Message = "Unknown tool: " + name
 	}
-	if near := spelling.Nearest(name, slices.Sorted(maps.Keys(offered))); near != "" {
-		p.Fix = "Did you mean " + near + "?"
-	}
+	p.Fix = spelling.Fix(name, slices.Sorted(maps.Keys(offered)))
 	return p, false
 }
 

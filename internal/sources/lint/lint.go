@@ -75,7 +75,7 @@ func (l *linter) names() {
 		l.add("", "the category %q is not in snake_case", c)
 	}
 	if near := Category(l.tool.Category); near != "" {
-		l.add("", "the category %q is unknown (did you mean %s?)", l.tool.Category, near)
+		l.add("", "the category %q is unknown%s", l.tool.Category, spelling.Hint(near))
 	}
 }
 

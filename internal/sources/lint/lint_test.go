@@ -39,7 +39,7 @@ func TestLint(t *testing.T) {
 	}{
 		"good":          {good, nil},
 		"name":          {change(func(s *toolyard.Spec) { s.Name = "get-rate" }), []string{"the name is not in snake_case"}},
-		"category":      {change(func(s *toolyard.Spec) { s.Category = "Market Data" }), []string{`the category "Market Data" is not in snake_case`, `the category "Market Data" is unknown (did you mean market_data?)`}},
+		"category":      {change(func(s *toolyard.Spec) { s.Category = "Market Data" }), []string{`the category "Market Data" is not in snake_case`, `the category "Market Data" is unknown (did you mean "market_data"?)`}},
 		"own category":  {change(func(s *toolyard.Spec) { s.Category = "logistics" }), nil},
 		"description":   {change(func(s *toolyard.Spec) { s.Description = "Random tool" }), []string{`the description "Random tool" says little`}},
 		"effects":       {change(func(s *toolyard.Spec) { s.Effects = "" }), []string{"it does not declare whether it only reads, so it counts as a write"}},

@@ -373,7 +373,7 @@ func TestHTTPOptionsThatCannotBeUsed(t *testing.T) {
 		"fragment":              {func(o *HTTPOptions) { o.URL = "https://crm.example/x#{caller.id}" }, "url: "},
 		"user name":             {func(o *HTTPOptions) { o.URL = "https://me:pw@crm.example/x" }, "url: "},
 		"metadata service":      {func(o *HTTPOptions) { o.URL = "http://169.254.169.254/" }, "url: "},
-		"misspelt placeholder":  {func(o *HTTPOptions) { o.URL = "https://crm.example/{caler.id}" }, "url: unknown placeholder {caler.id} (did you mean {caller.id}?)"},
+		"misspelt placeholder":  {func(o *HTTPOptions) { o.URL = "https://crm.example/{caler.id}" }, "url: unknown placeholder {caler.id} (did you mean \"{caller.id}\"?)"},
 		"unknown placeholder":   {func(o *HTTPOptions) { o.URL = "https://crm.example/{everything}" }, "url: unknown placeholder {everything}; valid placeholders are {caller.id}"},
 		"open placeholder":      {func(o *HTTPOptions) { o.URL = "https://crm.example/{caller.id" }, "url: unmatched {"},
 		"closed placeholder":    {func(o *HTTPOptions) { o.URL = "https://crm.example/caller.id}" }, "url: unmatched }"},

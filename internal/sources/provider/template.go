@@ -94,7 +94,7 @@ func placeholder(name, kind string) (string, error) {
 
 func unknownPlaceholder(name string) error {
 	if near := spelling.Nearest(name, placeholders); near != "" {
-		return fmt.Errorf("unknown placeholder {%.80s} (did you mean {%s}?)", name, near)
+		return fmt.Errorf("unknown placeholder {%.80s}%s", name, spelling.Hint("{"+near+"}"))
 	}
 	return fmt.Errorf("unknown placeholder {%.80s}; valid placeholders are {%s}", name, strings.Join(placeholders, "}, {"))
 }

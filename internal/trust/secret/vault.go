@@ -135,10 +135,7 @@ func (v *Vault) noReference(ref string) error {
 	if len(names) > 0 {
 		text += ", or the name of a configured secret"
 	}
-	if near := spelling.Nearest(ref, names); near != "" {
-		text += " (did you mean " + near + "?)"
-	}
-	return errors.New(text)
+	return errors.New(text + spelling.DidYouMean(ref, names))
 }
 
 // String returns the reference as configured, which is not secret.

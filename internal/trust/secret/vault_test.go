@@ -131,7 +131,7 @@ func TestResolveRefuses(t *testing.T) {
 	for ref, want := range map[string]string{
 		"":                     "env:NAME, file:path or age:path#key, or the name of a configured secret",
 		"sk-canary":            "not a secret reference",
-		"githib":               "did you mean github?",
+		"githib":               "did you mean \"github\"?",
 		"vault:canary":         "env:NAME, file:path or age:path#key",
 		"ENV:TOKEN":            "env:NAME",
 		"other":                "the secret named other: not a secret reference: use env:NAME",
@@ -295,7 +295,7 @@ func TestExpand(t *testing.T) {
 	for template, want := range map[string]string{
 		"Bearer ${secret:name":                  "unterminated",
 		"my-canary ${secret:}":                  "not a secret reference",
-		"my-canary ${secret:name}${secret:nme}": "did you mean name?",
+		"my-canary ${secret:name}${secret:nme}": "did you mean \"name\"?",
 		"${secret:${secret:name}}":              "not a secret reference",
 	} {
 		got, _, err := p.Expand(template)
