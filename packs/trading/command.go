@@ -7,4 +7,4 @@ import (
 )
 
 // commands returns the commands that the pack adds to the command line.
-func commands() []yard.PackCommand { return slices.Concat(barsCommands()) }
+func commands() []yard.PackCommand { return slices.Concat(backtestCommands(), barsCommands()) }

@@ -77,7 +77,12 @@ type fundingCache struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	blocks map[fundingBlock][]market.Rate
+	blocks map[fundingBlock]fundingRates
+}
+
+type fundingRates struct {
+	rates []market.Rate
+	until time.Time // complete up to here
 }
 
 type fundingBlock struct {
@@ -92,19 +97,14 @@ const (
 )
 
 func newFundingCache(from market.Funding, now func() time.Time) *fundingCache {
-	return &fundingCache{from: from, now: now, blocks: map[fundingBlock][]market.Rate{}}
+	return &fundingCache{from: from, now: now, blocks: map[fundingBlock]fundingRates{}}
 }
 
 // Rates implements [market.Funding].
 func (f *fundingCache) Rates(ctx context.Context, symbol string, from, to time.Time) ([]market.Rate, error) {
 	var list []market.Rate
 	for start := from.UTC().Truncate(fundingBlockLength); !start.After(to); start = start.Add(fundingBlockLength) {
-		end := start.Add(fundingBlockLength)
-		if end.Add(fundingDelay).After(f.now()) { // still growing
-			rest, err := f.from.Rates(ctx, symbol, latest(from, start), to)
-			return append(list, rest...), err
-		}
-		rates, err := f.block(ctx, symbol, start, end)
+		rates, err := f.block(ctx, symbol, start, to)
 		if err != nil {
 			return nil, err
 		}
@@ -117,15 +117,16 @@ func (f *fundingCache) Rates(ctx context.Context, symbol string, from, to time.T
 	return list, nil
 }
 
-func (f *fundingCache) block(ctx context.Context, symbol string, start, end time.Time) ([]market.Rate, error) {
-	key := fundingBlock{symbol, start.Unix()}
+// block returns the rates of a block that are known at a time, and maybe later ones.
+func (f *fundingCache) block(ctx context.Context, symbol string, start, to time.Time) ([]market.Rate, error) {
+	key, end, now := fundingBlock{symbol, start.Unix()}, start.Add(fundingBlockLength), f.now()
 	f.mu.Lock()
-	rates, ok := f.blocks[key]
+	stored, ok := f.blocks[key]
 	f.mu.Unlock()
-	if ok {
-		return rates, nil
+	if ok && (!stored.until.Before(end) || !stored.until.Before(to)) {
+		return stored.rates, nil
 	}
-	rates, err := f.from.Rates(ctx, symbol, start, end)
+	rates, err := f.from.Rates(ctx, symbol, start, earliest(end, now))
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +135,12 @@ func (f *fundingCache) block(ctx context.Context, symbol string, start, end time
 	if len(f.blocks) >= maxFundingBlocks {
 		clear(f.blocks)
 	}
-	f.blocks[key] = slices.Clone(rates)
+	f.blocks[key] = fundingRates{slices.Clone(rates), earliest(end, now.Add(-fundingDelay))}
 	return rates, nil
 }
 
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
 		return a
 	}
 	return b

@@ -21,6 +21,7 @@ import (
 var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 const labConfig = `
+store: memory
 packs:
   trading:
     accounts:
@@ -34,7 +35,9 @@ gates:
 
 // feedOf returns a connector to data in memory.
 func feedOf(d *markettest.Data) connector {
-	return func(*settings, yard.PackSetup) (*feed, error) { return &feed{Bars: d, Markets: d, Funding: d, news: d}, nil }
+	return func(*settings, yard.PackSetup) (*feed, error) {
+		return &feed{Bars: d, Markets: d, Funding: d, news: d}, nil
+	}
 }
 
 // testData returns ten days of bars.
@@ -46,13 +49,13 @@ func testData(seed uint64) *markettest.Data {
 }
 
 // openYard opens a yard with the pack and a configuration.
-func openYard(t testing.TB, connect connector, config string) *yard.Yard {
+func openYard(t testing.TB, connect connector, config string, tools ...*toolyard.Tool) *yard.Yard {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	y, err := yard.New(yard.Options{ConfigFile: file, Packs: map[string]yard.Pack{"trading": packWith(connect)}})
+	y, err := yard.New(yard.Options{ConfigFile: file, Tools: tools, Packs: map[string]yard.Pack{"trading": packWith(connect)}})
 	if err != nil {
 		t.Fatal(err)
 	}

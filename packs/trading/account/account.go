@@ -65,6 +65,13 @@ func New(o Options) *Account {
 	return &Account{Options: o}
 }
 
+// Restart makes the account a new one with another journal. It must not be in use.
+func (a *Account) Restart(j yard.Journal, i market.Interval) {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	a.Journal, a.Interval, a.ledger.ledger = j, i, Ledger{}
+}
+
 func (a *Account) stream() string { return "account/" + a.Name }
 
 // maxQuoteAge is how old a price may be, apart from the length of a bar.
@@ -91,6 +98,9 @@ func (a *Account) quote(ctx context.Context, symbol string, asOf time.Time, simu
 	}
 	return engine.Quote{}, nil
 }
+
+// Streams returns the streams of the journal with the decisions and observations of a caller.
+func (a *Account) Streams(caller string) []string { return []string{a.stream(), a.seenStream(caller)} }
 
 // HasCode reports whether an error has a code of the platform.
 func HasCode(err error, code toolyard.Code) bool {

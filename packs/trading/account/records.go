@@ -51,10 +51,10 @@ func (a *Account) Decisions(ctx context.Context, q RecordQuery) ([]Record, error
 		return nil, err
 	}
 	var list []Record
-	before := l.seq + 1
-	for scanned := 0; scanned < maxScanned; {
+	before, page := l.seq+1, min(q.Limit+1, pageSize)
+	for scanned := 0; scanned < maxScanned; page = min(4*page, pageSize) {
 		rows, err := a.Journal.List(ctx, a.stream(), yard.JournalQuery{
-			After: l.resetSeq, Before: before, Kinds: []string{kindDecision}, Until: q.AsOf, Newest: true, Limit: pageSize,
+			After: l.resetSeq, Before: before, Kinds: []string{kindDecision}, Until: q.AsOf, Newest: true, Limit: page,
 		})
 		if err != nil || len(rows) == 0 {
 			return list, err
@@ -75,6 +75,28 @@ func (a *Account) Decisions(ctx context.Context, q RecordQuery) ([]Record, error
 		scanned += len(rows)
 	}
 	return list, nil
+}
+
+// EachDecision visits all decisions that are known at a time, oldest first.
+func (a *Account) EachDecision(ctx context.Context, asOf time.Time, visit func(*Record)) error {
+	l, err := a.Ledger(ctx, asOf)
+	if err != nil {
+		return err
+	}
+	for after := l.resetSeq; ; {
+		rows, err := a.Journal.List(ctx, a.stream(), yard.JournalQuery{After: after, Kinds: []string{kindDecision}, Until: asOf, Limit: pageSize})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, row := range rows {
+			r, err := a.readRecord(ctx, row, asOf)
+			if err != nil {
+				return err
+			}
+			visit(&r)
+			after = row.Seq
+		}
+	}
 }
 
 func (a *Account) readRecord(ctx context.Context, row yard.JournalEntry, asOf time.Time) (Record, error) {

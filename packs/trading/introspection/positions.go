@@ -48,7 +48,7 @@ func getCurrentPosition() *toolyard.Tool {
 			if !p.Since.IsZero() {
 				out.Since = &p.Since
 			}
-			records, err := a.Decisions(ctx, account.RecordQuery{AsOf: asOf, Symbol: in.Symbol, Limit: 50})
+			records, err := a.Decisions(ctx, account.RecordQuery{AsOf: asOf, Symbol: in.Symbol, Limit: 20})
 			if err != nil {
 				return nil, err
 			}

@@ -58,6 +58,20 @@ func Open(name string, s Settings, j yard.Journal, d Data) *Account {
 	return a
 }
 
+// Restart makes the account a new one with another journal. It must not be in use.
+func (a *Account) Restart(j yard.Journal, i market.Interval) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.journal, a.settings.Interval = j, i
+	a.folded, a.ahead = folded{state: newState(a.settings.DepositUSD)}, ahead{}
+}
+
+// Stream returns the stream of the journal with the events of the account.
+func (a *Account) Stream() string { return a.stream }
+
+// Settings returns the rules of the account.
+func (a *Account) Settings() Settings { return a.settings }
+
 // pageSize is the number of rows that are read at once.
 const pageSize = 1000
 
