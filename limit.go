@@ -1,10 +1,31 @@
 package toolyard
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
-// Stricter returns a limit that satisfies both limits. It takes the advice of l, and that of
-// other where l has none.
+// limitScopes are the values of Limit.Per, the widest first.
+var limitScopes = []string{"", "account", "caller"}
+
+func (l Limit) check() error {
+	if !slices.Contains(limitScopes, l.Per) {
+		return fmt.Errorf("unknown scope %.80q of the limit; use account or caller", l.Per)
+	}
+	return nil
+}
+
+// Stricter returns a limit that satisfies both limits. If they are counted differently, the
+// smaller numbers apply to the wider scope. It takes the advice of l, and that of other where l has
+// none.
 func (l Limit) Stricter(other Limit) Limit {
+	switch {
+	case !l.Limited():
+		l.Per = other.Per
+	case other.Limited():
+		l.Per = limitScopes[min(slices.Index(limitScopes, l.Per), slices.Index(limitScopes, other.Per))]
+	}
 	l.PerMinute = fewer(l.PerMinute, other.PerMinute)
 	l.Concurrency = fewer(l.Concurrency, other.Concurrency)
 	l.Cooldown = max(l.Cooldown, other.Cooldown)

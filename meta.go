@@ -81,7 +81,7 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 	for _, object := range []struct {
 		key   string
 		known []string
-	}{{"rateLimitHints", limitFields}, {"rateLimit", limitFields}, {"pricing", priceFields}} {
+	}{{"rateLimitHints", nestedLimitFields}, {"rateLimit", nestedLimitFields}, {"pricing", priceFields}} {
 		fields, _ := jsonobject.Map(meta[object.key]) // setMeta reports a value that is not an object
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			near := spelling.Nearest(name, object.known)
@@ -229,12 +229,14 @@ var (
 	limitKeys = []string{"rateLimitHints", "rateLimit"}
 	// limitFields are the members of a limit.
 	limitFields = []string{"maxRequestsPerMinute", "cooldownMs", "maxConcurrency", "supportsBulk", "recommendedBatchTools", "notes"}
+	// nestedLimitFields are the members of an object that holds a limit.
+	nestedLimitFields = append(slices.Clone(limitFields), "per")
 )
 
 // setMeta reads all forms of a limit. Each field has the value of the form with the highest
 // precedence; an invalid value in any form is an error.
 func (l *Limit) setMeta(meta map[string]json.RawMessage) error {
-	if err := l.setFields(meta); err != nil {
+	if err := l.setFields(meta, limitFields); err != nil {
 		return err
 	}
 	for _, key := range limitKeys {
@@ -246,15 +248,15 @@ func (l *Limit) setMeta(meta map[string]json.RawMessage) error {
 		if !ok {
 			return fmt.Errorf("%s: must be an object", key)
 		}
-		if err := l.setFields(fields); err != nil {
+		if err := l.setFields(fields, nestedLimitFields); err != nil {
 			return fmt.Errorf("%s.%w", key, err)
 		}
 	}
 	return nil
 }
 
-func (l *Limit) setFields(fields map[string]json.RawMessage) error {
-	for _, key := range limitFields {
+func (l *Limit) setFields(fields map[string]json.RawMessage, names []string) error {
+	for _, key := range names {
 		value, ok := fields[key]
 		if !ok {
 			continue
@@ -276,6 +278,10 @@ func (l *Limit) setField(key string, value json.RawMessage) (err error) {
 		var ms float64
 		ms, err = readNumber(value)
 		l.Cooldown = time.Duration(math.Ceil(ms)) * time.Millisecond
+	case "per":
+		if l.Per, err = readText(value); err == nil && l.Per != "account" && l.Per != "caller" {
+			err = errors.New("must be account or caller")
+		}
 	case "supportsBulk":
 		l.Bulk, err = readBool(value)
 	case "recommendedBatchTools":
@@ -447,6 +453,9 @@ func (l Limit) Meta() map[string]any {
 		if value > 0 {
 			m[key] = value
 		}
+	}
+	if l.Per != "" && l.Limited() {
+		m["per"] = l.Per
 	}
 	if l.Bulk {
 		m["supportsBulk"] = true

@@ -461,6 +461,7 @@ func TestSetMeta(t *testing.T) {
 	for meta, want := range map[string]toolyard.Spec{
 		`{"maxRequestsPerMinute":30.9,"cooldownMs":0.2,"maxConcurrency":1}`: {Terms: toolyard.Terms{Limit: toolyard.Limit{PerMinute: 30, Cooldown: time.Millisecond, Concurrency: 1}}},
 		`{"supportsBulk":true,"recommendedBatchTools":["a"],"notes":"n"}`:   {Terms: toolyard.Terms{Limit: toolyard.Limit{Bulk: true, BatchTools: []string{"a"}, Notes: "n"}}},
+		`{"rateLimit":{"maxConcurrency":1,"per":"account"}}`:                {Terms: toolyard.Terms{Limit: toolyard.Limit{Concurrency: 1, Per: "account"}}},
 		`{"rateLimit":{"maxConcurrency":1},"rateLimitHints":{"maxConcurrency":2,"cooldownMs":1e9},"maxConcurrency":3,"cooldownMs":5,"notes":"n"}`: {
 			Terms: toolyard.Terms{Limit: toolyard.Limit{Concurrency: 1, Cooldown: 1e6 * time.Second, Notes: "n"}},
 		},
@@ -492,6 +493,7 @@ func TestSetMeta(t *testing.T) {
 func TestSetMetaRefuses(t *testing.T) {
 	for meta, want := range map[string]string{
 		`{"rateLimit":{"maxRequestsPerMinute":0.5}}`:                      "_meta.rateLimit.maxRequestsPerMinute: must be at least 1",
+		`{"rateLimit":{"per":"tool"}}`:                                    "_meta.rateLimit.per: must be account or caller",
 		`{"maxConcurrency":0.5}`:                                          "_meta.maxConcurrency: must be at least 1",
 		`{"rateLimit":{"maxRequestsPerMinute":"30"}}`:                     "_meta.rateLimit.maxRequestsPerMinute: must be a number",
 		`{"rateLimit":{"maxRequestsPerMinute":null}}`:                     "_meta.rateLimit.maxRequestsPerMinute: must be a number",

@@ -81,6 +81,7 @@ type Limit struct {
 	PerMinute   int
 	Cooldown    time.Duration // between the starts of two calls
 	Concurrency int
+	Per         string   // "account" or "caller" if each of them has the limit; empty if all share it
 	Bulk        bool     // the tool accepts many items in one call
 	BatchTools  []string // tools to use instead of many single calls
 	Notes       string
@@ -206,6 +207,9 @@ func (s *Spec) check() error {
 		}
 	}
 	if err := s.checkContexts(); err != nil {
+		return err
+	}
+	if err := s.Limit.check(); err != nil {
 		return err
 	}
 	if !slices.Contains([]Surface{"", Answer, Execute, Both}, s.Surface) {

@@ -46,6 +46,7 @@ type Rate struct {
 	PerMinute   int      `json:"perMinute,omitempty" minimum:"1" maximum:"100000000" doc:"Maximum number of calls started in any 60 seconds."`
 	Cooldown    Duration `json:"cooldown,omitempty" doc:"Minimum time between the starts of two calls."`
 	Concurrency int      `json:"concurrency,omitempty" minimum:"1" maximum:"1000000" doc:"Maximum number of calls that run at the same time."`
+	Per         string   `json:"per,omitempty" enum:"account,caller" doc:"Who has the limit: each account, or each caller. Default: all callers share it."`
 }
 
 // Limit converts r, which may be nil.
@@ -53,7 +54,7 @@ func (r *Rate) Limit() toolyard.Limit {
 	if r == nil {
 		return toolyard.Limit{}
 	}
-	return toolyard.Limit{PerMinute: r.PerMinute, Cooldown: r.Cooldown.Std(), Concurrency: r.Concurrency}
+	return toolyard.Limit{PerMinute: r.PerMinute, Cooldown: r.Cooldown.Std(), Concurrency: r.Concurrency, Per: r.Per}
 }
 
 // Price is an amount such as "0.001", or "none".

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -146,14 +147,15 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 			}
 			index[limit.Key] = len(limits)
 			limits = append(limits, limitOf(limit, t))
-			if !limit.Local {
+			if !limit.Local && limit.Limit.Per == "" {
 				keys = append(keys, limit.Key)
 			}
 		}
 	}
 	for key, lane := range c.opts.Admission.Limits() {
-		if i, ok := index[key]; ok {
-			limits[i].Waiting, limits[i].Running = lane.Waiting, lane.Running
+		base, _, _ := strings.Cut(key, settings.ScopedLimitKey(""))
+		if i, ok := index[base]; ok {
+			limits[i].Waiting, limits[i].Running = limits[i].Waiting+lane.Waiting, limits[i].Running+lane.Running
 		}
 	}
 	shared, err := c.yard.Limits(ctx, keys)
@@ -170,7 +172,7 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 func limitOf(limit admission.LimitRef, t *toolyard.Tool) httpapi.Limit {
 	l := httpapi.Limit{
 		Kind: "server", Server: t.Server, Name: limit.Name, PerMinute: limit.Limit.PerMinute, Concurrency: limit.Limit.Concurrency,
-		CooldownMs: limit.Limit.Cooldown.Milliseconds(), Local: limit.Local,
+		CooldownMs: limit.Limit.Cooldown.Milliseconds(), Per: limit.Limit.Per, Local: limit.Local,
 	}
 	if limit.Key == settings.ToolLimitKey(t) {
 		l.Kind, l.Tool = "tool", t.Name

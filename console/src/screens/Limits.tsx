@@ -73,8 +73,8 @@ function Totals({ limits }: { limits: Limit[] }) {
 const columns: Column<Line>[] = [
   { id: "name", header: "Limit", min: 200, grow: 3, cell: (line) => <Name line={line} /> },
   { id: "waiting", header: "Queued", min: 96, align: "right", value: (line) => line.waiting, cell: (line) => <Waiting count={line.waiting} /> },
-  { id: "minute", header: "Last minute", min: 170, grow: 2, value: (line) => share(line.used, line.perMinute), cell: (line) => <Usage name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} /> },
-  { id: "running", header: "Concurrent", min: 160, grow: 2, drop: 1, value: (line) => share(line.running, line.concurrency), cell: (line) => <Usage name={`${line.name}, concurrent calls`} used={line.running} of={line.concurrency} /> },
+  { id: "minute", header: "Last minute", min: 170, grow: 2, value: (line) => share(line.used, line.perMinute), cell: (line) => <Usage name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} per={line.per} /> },
+  { id: "running", header: "Concurrent", min: 160, grow: 2, drop: 1, value: (line) => share(line.running, line.concurrency), cell: (line) => <Usage name={`${line.name}, concurrent calls`} used={line.running} of={line.concurrency} per={line.per} /> },
   { id: "pause", header: "Cooldown", min: 150, drop: 2, align: "right", value: (line) => line.cooldownMs, cell: (line) => <Cooldown line={line} /> },
 ];
 
@@ -85,6 +85,7 @@ function Name({ line }: { line: Line }) {
     <span className="Limits-name" title={visible(line.name)}>
       <span className="cut">{visible(line.name)}</span>
       <Badge>{line.kind}</Badge>
+      {line.per && <Badge tone="info" title={`Each ${line.per} has this limit`}>per {line.per}</Badge>}
       {line.local && <Badge tone="info" title="Counted separately on each replica">per replica</Badge>}
     </span>
   );
@@ -94,8 +95,9 @@ function Waiting({ count: n }: { count: number }) {
   return n > 0 ? <Badge tone="warn"><span className="Limits-waiting">{count(n)}</span> queued</Badge> : <span className="faint">0</span>;
 }
 
-function Usage({ name, used = 0, of }: { name: string; used?: number | undefined; of: number | undefined }) {
+function Usage({ name, used = 0, of, per }: { name: string; used?: number | undefined; of: number | undefined; per: Limit["per"] }) {
   if (!of) return <span className="faint">Unlimited</span>;
+  if (per) return <span>{count(of)} per {per}</span>;
   return <div className="Limits-meter"><Meter label={name} share={used / of} text={`${count(used)} of ${count(of)}`} /></div>;
 }
 

@@ -39,6 +39,7 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 		}
 	}
 	a.Caller = fmt.Sprintf("%d/%s/%s", len(a.Account), a.Account, a.Caller) // unique across accounts
+	scopeLimits(a)
 	if c.IdempotencyKey == "" {
 		return a, nil
 	}
@@ -49,6 +50,22 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	a.Digest = digest(c)
 	return a, nil
 }
+
+// scopeLimits gives the account or the caller its own share of limits that are counted for each.
+func scopeLimits(a *admission.Request) {
+	for i := range a.Limits {
+		l := &a.Limits[i]
+		switch l.Limit.Per {
+		case "account":
+			l.Key, l.Name = ScopedLimitKey(l.Key)+a.Account, l.Name+" for your account"
+		case "caller":
+			l.Key, l.Name = ScopedLimitKey(l.Key)+a.Caller, l.Name+" for you"
+		}
+	}
+}
+
+// ScopedLimitKey returns the prefix of the keys of a limit that is counted for each account or caller.
+func ScopedLimitKey(key string) string { return key + "/for/" }
 
 // LimitsOf returns the limits that a tool counts against, the widest first.
 func (s *Settings) LimitsOf(t *toolyard.Tool) (limits []admission.LimitRef) {

@@ -262,5 +262,8 @@ func describe(l toolyard.Limit) string {
 	if l.Concurrency > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d at once", l.Concurrency))
 	}
+	if l.Per != "" && len(parts) > 0 {
+		parts = append(parts, "for each "+l.Per)
+	}
 	return strings.Join(parts, ", ")
 }

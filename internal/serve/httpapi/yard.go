@@ -150,6 +150,7 @@ type Limit struct {
 	PerMinute   int       `json:"perMinute,omitempty"`
 	Concurrency int       `json:"concurrency,omitempty"`
 	CooldownMs  int64     `json:"cooldownMs,omitempty"`
+	Per         string    `json:"per,omitempty" enum:"account,caller" doc:"Who has the limit. Absent if all callers share it. Otherwise, running and waiting are those of all of them on this replica, and used is absent."`
 	Used        int       `json:"used,omitempty" doc:"Calls in the last minute, on all replicas."`
 	Running     int       `json:"running,omitempty"`
 	Waiting     int       `json:"waiting" doc:"Calls waiting on this replica."`

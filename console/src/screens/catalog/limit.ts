@@ -10,9 +10,9 @@ export function shortLimit(limit: JsonObject | undefined): string | undefined {
 export function limitTexts(limit: JsonObject | undefined): string[] {
   const words: string[] = [];
   if (!limit) return words;
-  const { maxRequestsPerMinute: perMinute, maxConcurrency: concurrent, cooldownMs: pause } = limit;
+  const { maxRequestsPerMinute: perMinute, maxConcurrency: concurrent, cooldownMs: pause, per } = limit;
   if (typeof perMinute === "number") words.push(`${count(perMinute)}/min`);
   if (typeof concurrent === "number") words.push(`${count(concurrent)} concurrent`);
   if (typeof pause === "number") words.push(`1 per ${duration(pause * 1e6)}`);
-  return words;
+  return typeof per === "string" ? words.map((text) => `${text} per ${per}`) : words;
 }

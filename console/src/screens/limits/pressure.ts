@@ -6,7 +6,8 @@ export function nameOf({ kind, server, tool, name }: Limit): string {
 }
 
 /** The utilization of a limit: the higher of rate and concurrency, where 1 is full. */
-export function pressureOf({ used = 0, perMinute, running = 0, concurrency }: Limit): number {
+export function pressureOf({ used = 0, perMinute, running = 0, concurrency, per }: Limit): number {
+  if (per) return 0; // the usage of each account or caller is not known
   return Math.max(perMinute ? used / perMinute : 0, concurrency ? running / concurrency : 0);
 }
 
