@@ -77,6 +77,9 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Host: o.answer, Notify: o.notify,
 		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // what the script says
 	})
+	if asked := o.unanswered(err != nil); asked != nil {
+		return nil, asked
+	}
 	if err != nil {
 		return nil, s.failure(ctx, c, err, o.acted.Load())
 	}
@@ -219,14 +222,18 @@ func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason, act
 // issuesOf converts zod issues.
 func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
 	var list []struct {
-		Path    []string
+		Path    []any // strings, and numbers for the elements of arrays
 		Message string
 	}
 	if json.Unmarshal(raw, &list) != nil {
 		return []toolyard.Issue{{Message: "do not match the schema"}}
 	}
 	for _, i := range list[:min(len(list), 100)] {
-		issues = append(issues, toolyard.Issue{Path: untrusted.Prefix(jsonschema.FormatPath(i.Path), 200), Message: untrusted.Prefix(i.Message, 1000), Location: i.Path})
+		location := make([]string, 0, len(i.Path))
+		for _, step := range i.Path {
+			location = append(location, fmt.Sprint(step))
+		}
+		issues = append(issues, toolyard.Issue{Path: untrusted.Prefix(jsonschema.FormatPath(location), 200), Message: untrusted.Prefix(i.Message, 1000), Location: location})
 	}
 	return issues
 }

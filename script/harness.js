@@ -239,6 +239,18 @@ class Context {
   progress(done, total, message) {
     outside.tell("progress", { done, total, message });
   }
+  async ask(question) {
+    const { key = "answer", message, url, bind = "", state } = question;
+    const dependsOn = typeof bind === "string" ? bind : JSON.stringify(bind);
+    const reply = await outside.post("Ask", { key, message, url, bind: dependsOn, state, schema: url ? undefined : formSchema(question.schema) });
+    return { ...reply, accepted: reply.action === "accept" };
+  }
+}
+
+/** formSchema is the schema of a form. Clients know only these keywords at its root. */
+function formSchema(schema) {
+  const { properties = {}, required } = schema === undefined ? {} : jsonSchema("schema", schema, "input");
+  return { type: "object", properties, required };
 }
 
 /** operations of ctx.mcp: the arguments of each, by the name of the synchronous one. */

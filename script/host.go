@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -25,6 +26,9 @@ type hostAPI struct {
 	reach *reach
 	loads chan struct{} // bounds concurrent reads
 	acted atomic.Bool   // the script made a request that may have had an effect
+
+	mu       sync.Mutex
+	askError error // of the first question without an answer
 }
 
 // maxLoads bounds the files and HTTP answers that one call reads concurrently.
@@ -80,6 +84,8 @@ func (o *hostAPI) answer(ctx context.Context, op string, payload json.RawMessage
 		return o.resources(ctx, &q)
 	case "ReadResource":
 		return o.readResource(ctx, &q)
+	case "Ask":
+		return o.ask(ctx, payload)
 	case "fetch":
 		return o.load(ctx, func() (any, error) { return o.fetch(ctx, &q) })
 	case "read":
@@ -212,6 +218,41 @@ func (o *hostAPI) readResource(ctx context.Context, q *hostRequest) (any, error)
 		return nil, err
 	}
 	return box.ReadResource(ctx, o.call, q.Server, q.URI)
+}
+
+// ask asks the user. Without an answer the script ends, the client asks its user, and the call runs
+// again from the start.
+func (o *hostAPI) ask(ctx context.Context, payload json.RawMessage) (any, error) {
+	var q struct {
+		Key, Message, URL, Bind string
+		Schema, State           json.RawMessage
+	}
+	if err := json.Unmarshal(payload, &q); err != nil {
+		return nil, fmt.Errorf("invalid question: %w", err)
+	}
+	reply, err := toolyard.Ask[map[string]any](ctx, o.call, toolyard.Question{Key: q.Key, Message: q.Message, URL: q.URL, Bind: q.Bind, Schema: q.Schema, State: q.State})
+	if err != nil {
+		o.mu.Lock()
+		o.askError = cmp.Or(o.askError, err)
+		o.mu.Unlock()
+		return nil, &jsvm.Refusal{Name: "Unanswered", Message: err.Error()}
+	}
+	state := json.RawMessage(reply.State)
+	if len(state) == 0 {
+		state = json.RawMessage("null")
+	}
+	return map[string]any{"action": reply.Action, "form": reply.Form, "state": state}, nil
+}
+
+// unanswered returns the error of a question that has no answer. A script can catch the error of a
+// client that cannot ask, but not that of an open question.
+func (o *hostAPI) unanswered(failed bool) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, refused := errors.AsType[*toolyard.Error](o.askError); refused && !failed {
+		return nil
+	}
+	return o.askError
 }
 
 // httpAnswer is what a script gets of an HTTP answer.

@@ -22,6 +22,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/toolyardtest"
 )
 
 const hello = `import { z } from "zod";
@@ -626,5 +627,50 @@ export default ({ code }: z.infer<typeof inputSchema>) => {
 		if code == "VALIDATION_ERROR" && (len(got.Issues) != 1 || got.Issues[0].Path != "a.b" || !got.Code.Correctable()) {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// A script asks the user, and continues from the start with the answer.
+func TestAsk(t *testing.T) {
+	r := run(t, Options{}, map[string]string{"cancel.ts": `import { z } from "zod";
+export const description = "Cancels an order."; export const inputSchema = z.object({ id: z.string(), fallback: z.boolean().optional() });
+export default async ({ id, fallback }: any, ctx: any) => {
+  try {
+    const reply = await ctx.ask({ key: "confirm", message: "Cancel " + id + "?", schema: z.object({ reason: z.enum(["late", "other"]) }), bind: { id }, state: { price: 5 } });
+    return [reply.action, reply.accepted, reply.form?.reason ?? "", reply.state.price].join();
+  } catch (e) {
+    if (fallback) return "cannot ask";
+    throw e;
+  }
+};`})
+	tool := r.next(t)["cancel"]
+	asked := ""
+	answers := map[string]string{
+		`{"action":"accept","content":{"reason":"late"}}`: "accept,true,late,5", `{"action":"decline"}`: "decline,false,,5",
+	}
+	for answer, want := range answers {
+		for _, args := range []string{`{"id":"A"}`, `{"id":"A","fallback":true}`} { // the second one catches everything
+			res, err := toolyardtest.Call(t, tool, args, &toolyardtest.Options{Answer: func(q toolyard.Question) string {
+				asked = q.Message + string(q.Schema)
+				return answer
+			}})
+			if err != nil || toolyardtest.Text(res) != want {
+				t.Errorf("%s: %v, %v", answer, res, err)
+			}
+		}
+	}
+	if !strings.HasPrefix(asked, "Cancel A?") || !strings.Contains(asked, `"enum":["late","other"]`) || strings.Contains(asked, "additionalProperties") {
+		t.Error(asked)
+	}
+	_, err := toolyardtest.Call(t, tool, `{"id":"A"}`, &toolyardtest.Options{Answer: func(toolyard.Question) string { return `{"action":"accept","content":{"reason":"none"}}` }})
+	if toolyard.AsError(err).Code != toolyard.Invalid {
+		t.Errorf("%v", err)
+	}
+	_, err = toolyardtest.Call(t, tool, `{"id":"A"}`, nil)
+	if toolyard.AsError(err).Code != toolyard.MissingCapability {
+		t.Errorf("%v", err)
+	}
+	if res, err := toolyardtest.Call(t, tool, `{"id":"A","fallback":true}`, nil); err != nil || toolyardtest.Text(res) != "cannot ask" {
+		t.Errorf("%v, %v", res, err)
 	}
 }

@@ -190,6 +190,13 @@ test("a code of the tool", async () => {
 test("a missing fake", async () => {
   expect((await call(tool, {})).content[0]).toMatchObject({ text: expect.stringContaining("there is no server crm") });
 });
+test("questions", async () => {
+  const ask = (answers: object) => context({ answers }).ask({ key: "sure", message: "Sure?", state: 1 });
+  expect(await ask({ sure: true })).toEqual({ action: "accept", accepted: true, form: {}, state: 1 });
+  expect(await ask({ sure: false })).toMatchObject({ action: "decline", accepted: false });
+  expect(await ask({ sure: { reason: "late" } })).toMatchObject({ accepted: true, form: { reason: "late" } });
+  await expect(ask({})).rejects.toThrow("there is no answer to the question sure");
+});
 test("only a function", async () => {
   await expect(call(tool.default, {})).rejects.toThrow("needs the whole module");
 });
@@ -202,7 +209,7 @@ test("only a function", async () => {
 			}
 		}
 	}
-	if len(got) != 1 || len(got[0].Tests) != 6 {
+	if len(got) != 1 || len(got[0].Tests) != 7 {
 		t.Error(outcomes(got))
 	}
 }

@@ -25,6 +25,35 @@ declare module "toolyard" {
     readonly mcp: Mcp;
     /** Reports progress to the caller. */
     progress(done: number, total?: number, message?: string): void;
+    /**
+     * Asks the user to confirm something, to fill in a form or to open a page. Without an answer the
+     * function ends here; it runs again from the start when the user has answered, so change nothing
+     * before the last question. It throws if the client cannot ask its user.
+     */
+    ask<T = {}>(question: Question<T>): Promise<Reply<T>>;
+  }
+
+  export interface Question<T = {}> {
+    /** Names the question; different for each one of a call. Default: "answer". */
+    key?: string;
+    message: string;
+    /** The form: a z.object() of strings, numbers, booleans and enums. Without it, the user only confirms. */
+    schema?: { readonly _zod: { readonly output: T } } | object;
+    /** A page to open instead of a form. */
+    url?: string;
+    /** What the question depends on. If it has changed when the answer arrives, the user is asked again. */
+    bind?: unknown;
+    /** Returned with the answer, such as the price that the user saw. The client cannot change it. */
+    state?: unknown;
+  }
+
+  export interface Reply<T = {}> {
+    /** decline: the user said no; cancel: the user made no choice. */
+    action: "accept" | "decline" | "cancel";
+    accepted: boolean;
+    /** Complete only if accepted. */
+    form: T;
+    state: any;
   }
 
   export interface Authorized {
@@ -392,6 +421,8 @@ declare module "toolyard/test" {
     resources?: Record<string, string | ReadResult>;
     /** Tools and resources of servers, by the id of the server. */
     servers?: Record<string, { tools?: Record<string, FakeTool>; resources?: Record<string, string | ReadResult> }>;
+    /** Answers of ctx.ask, by the key of the question: true, false, a form, or { action, form }. */
+    answers?: Record<string, boolean | object>;
     /** Anything else becomes a member of the context. */
     [member: string]: unknown;
   }

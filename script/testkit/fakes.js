@@ -67,12 +67,23 @@ function fakeMcp({ tools = {}, resources = {}, servers = {} }) {
   };
 }
 
+/** fakeAsk answers questions by their key: true, false, a form, or { action, form }. */
+function fakeAsk(answers) {
+  return async ({ key = "answer", state }) => {
+    if (!Object.hasOwn(answers, key)) throw new Error(`there is no answer to the question ${key}: pass it to context({ answers: { ${key}: true } })`);
+    const answer = answers[key];
+    if (typeof answer === "boolean") return { action: answer ? "accept" : "decline", accepted: answer, form: {}, state };
+    if (typeof answer.action === "string") return { form: {}, state, ...answer, accepted: answer.action === "accept" };
+    return { action: "accept", accepted: true, form: answer, state };
+  };
+}
+
 /**
  * context returns the second argument of a tool's function. Other members of the options, such as the
  * clients of your own code, become members of the context.
  */
 export function context(options = {}) {
-  const { authorized, asOf, tools, resources, servers, user, ...rest } = options;
+  const { authorized, asOf, tools, resources, servers, user, answers = {}, ...rest } = options;
   const log = {};
   for (const level of ["debug", "info", "warn", "error"]) {
     log[level] = fn((message, data) => (data === undefined ? console[level](message) : console[level](message, data)));
@@ -86,6 +97,7 @@ export function context(options = {}) {
     log,
     mcp: fakeMcp({ tools, resources, servers }),
     progress: fn(),
+    ask: fn(fakeAsk(answers)),
     ...rest,
   };
 }
