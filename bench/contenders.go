@@ -28,8 +28,7 @@ var titles = map[string]string{
 	"gateway":  "Toolyard in front of it",
 }
 
-// serveContender serves on a free port of loopback and prints its address when it is
-// ready.
+// serveContender serves on a free loopback port and prints its address when it is ready.
 func serveContender(name string, tools int, dir, server string) error {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,16 +59,15 @@ func serveContender(name string, tools int, dir, server string) error {
 		return serveGateway(l, ready, server)
 	case "many":
 		return serveMany(l, ready)
-	case "crowd":
-		return serveCrowd(l, ready, server)
+	case "gateway-many":
+		return serveManyYard(l, ready, server)
 	case "scripts":
 		return serveYard(l, ready, yard.Options{Scripts: yard.Scripts{Dir: dir, Cache: script.DefaultCacheDir()}})
 	}
-	return fmt.Errorf("no contender is called %q", name)
+	return fmt.Errorf("unknown contender %q", name)
 }
 
-// plain is the least that answers such a call: it reads and decodes the body, and writes
-// the bytes that Toolyard would.
+// plain is a minimal handler: it decodes the body and writes the same bytes as Toolyard.
 func plain(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var req struct {
@@ -109,7 +107,7 @@ func searchTool(i int) (name, description string) {
 		"Searches one collection of documents and returns the best matches, with a title, a link and a short excerpt of each."
 }
 
-// bareSDK is the SDK's own server with its fastest settings for this wire.
+// bareSDK is the SDK's server with its fastest settings for this transport.
 func bareSDK(tools int) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "bench"}, nil)
 	addEcho(s)
@@ -155,7 +153,7 @@ func goTools(tools int) []*toolyard.Tool {
 	return list
 }
 
-// serveYard is the whole product: catalog, call path, metrics, and a log line for each call.
+// serveYard serves a complete yard: catalog, call path, metrics, and a log line for each call.
 func serveYard(l net.Listener, ready func(), opts yard.Options) error {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// measureContract shows what it costs to enforce what tools declare: on one node, on many
-// that share a hot account, and as their number grows.
+// measureContract measures the cost of enforcing limits and prices: on one node, on several
+// replicas that share a hot account, and with a growing number of replicas.
 func measureContract(ctx context.Context, turn time.Duration, turns int, quick bool) error {
 	span, replicas := 3*time.Second, []int{1, 3, 10, 30}
 	if quick {
@@ -49,16 +49,16 @@ func measureContract(ctx context.Context, turn time.Duration, turns int, quick b
 	return errors.Join(err, c.Close())
 }
 
-// way is a yard that serves a tool under some of the contract.
+// way is a yard that serves a tool with a part of the contract.
 type way struct{ name, title, config string }
 
-// ways serve the same tool, each with more of the contract than the one before. All are sent
+// ways serve the same tool, each with more of the contract than the previous one. All receive
 // the same requests.
 var ways = []way{
-	{"open", "nobody is asked who they are", ""},
+	{"open", "unauthenticated callers", ""},
 	{"keyed", "an API key", ""},
-	{"recorded", "an API key, the record of calls", "gates: {default: {mode: read, callers: keys}}\n"},
-	{"contracted", "an API key, the record of calls, a limit per minute and on concurrency, a price", `
+	{"recorded", "an API key, recorded calls", "gates: {default: {mode: read, callers: keys}}\n"},
+	{"contracted", "an API key, recorded calls, a limit per minute and on concurrency, a price", `
 gates: {default: {mode: read, surface: execute, callers: keys}}
 terms: {echo: {rate: {perMinute: 100000000, concurrency: 1000000}, executeUsd: "0.000001"}}
 `},
@@ -84,7 +84,7 @@ func serveWay(name, dir string) error {
 	opts := yard.Options{Tools: goTools(0)}
 	switch name {
 	case "open":
-	case "keyed": // a program that knows its callers itself, by the same keys
+	case "keyed": // a program that identifies its callers itself, by the same keys
 		s, err := store.Open(context.Background(), "sqlite:"+filepath.Join(dir, wayStore))
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func serveWay(name, dir string) error {
 	return serveYard(l, func() { fmt.Println(l.Addr()) }, opts)
 }
 
-// prepareWay makes the folder of a way: its configuration, and a store with a key and money.
+// prepareWay creates the folder of a way: its configuration, and a store with a key and funds.
 func prepareWay(ctx context.Context, dir, config string, key identity.Key) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -162,18 +162,18 @@ func measureCost(ctx context.Context, turn time.Duration, turns int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("One call over HTTP and what is enforced for it, SQLite file, %d connections\n\n", connections)
+	fmt.Printf("One call over HTTP, SQLite file, %d connections\n\n", connections)
 	fmt.Printf("| with | calls/s | CPU per call | p50 / p99 |\n|---|---|---|---|\n")
 	for i, w := range ways {
 		fmt.Printf("| %s | %.0f | %v | %s |\n", w.title, s[i].perSecond, s[i].cpu.Round(100*time.Nanosecond), percentiles(took[i]))
 	}
 	ratio := func(a, b int) float64 { return float64(s[a].cpu) / float64(s[b].cpu) }
-	fmt.Printf("\nLimits, price and record make a call with a key cost %.2f times the CPU (goal: at most 1.3); the record\n", ratio(3, 1))
-	fmt.Printf("alone makes it %.2f times, and the key itself makes a call without one %.2f times.\n\n", ratio(2, 1), ratio(1, 0))
+	fmt.Printf("\nLimits, a price and recording take %.2f times the CPU of a call with a key (goal: at most 1.3); recording\n", ratio(3, 1))
+	fmt.Printf("alone takes %.2f times, and a key takes %.2f times the CPU of a call without one.\n\n", ratio(2, 1), ratio(1, 0))
 	return nil
 }
 
-// compareLoaded is how long calls take on several connections at once, in turns, sorted.
+// compareLoaded returns the sorted durations of calls on several connections, measured in turns.
 func compareLoaded(contenders []*contender, req []byte, connections int, turn time.Duration, turns int) ([][]time.Duration, error) {
 	all := make([][]time.Duration, len(contenders))
 	for range turns {
@@ -201,7 +201,7 @@ func compareLoaded(contenders []*contender, req []byte, connections int, turn ti
 	return all, nil
 }
 
-// percentiles are the p50 and the p99 of sorted times, as text.
+// percentiles formats the p50 and the p99 of sorted times.
 func percentiles(took []time.Duration) string {
 	if len(took) == 0 {
 		return "–"
@@ -211,26 +211,26 @@ func percentiles(took []time.Duration) string {
 
 const (
 	price    = toolyard.USD / 1_000_000
-	funds    = 1_000_000 * toolyard.USD // of an account: enough for everything
-	callers  = 64                       // at once, of each replica
-	accounts = 1_000                    // where they are many
+	funds    = 1_000_000 * toolyard.USD // funds of an account
+	callers  = 64                       // concurrent callers of each replica
+	accounts = 1_000                    // in the case of many accounts
 )
 
 // account is the name of the account with a number.
 func account(i int) string { return fmt.Sprintf("account-%04d", i) }
 
-// charges are what was measured of charges.
+// charges are the measurements of charging.
 type charges struct {
 	perSecond float64
 	took      []time.Duration // sorted
 	exchanges float64         // with the store, per second
-	total     int64           // calls, also those that warmed it up
+	total     int64           // calls, including warm-up
 }
 
 // perCall is how many exchanges a call took.
 func (c *charges) perCall() float64 { return c.exchanges / c.perSecond }
 
-// drive calls do from many goroutines at once, and measures it once it is warm.
+// drive calls do from many goroutines and measures it after a warm-up.
 func drive(ctx context.Context, workers int, span time.Duration, exchanges *atomic.Int64, do func(ctx context.Context, worker int) error) (c charges, failed error) {
 	warmUp := span / 3
 	began := time.Now().Add(warmUp)
@@ -253,7 +253,7 @@ func drive(ctx context.Context, workers int, span time.Duration, exchanges *atom
 	return c, failed
 }
 
-// repeat does something over and over, and returns how long it took each time from a time on.
+// repeat calls a function repeatedly and returns the durations from a given time on.
 func repeat(from, until time.Time, do func() error) (took []time.Duration, total int64, err error) {
 	for now := time.Now(); err == nil && now.Before(until); {
 		err = do()
@@ -278,7 +278,7 @@ func (c counted) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results
 	return c.Store.Exchange(ctx, b)
 }
 
-// fleet are the desks of replicas that share a database.
+// fleet has the admission controllers of replicas that share a database.
 type fleet struct {
 	desks     []*admission.Controller
 	stores    []*store.Store
@@ -287,7 +287,7 @@ type fleet struct {
 	running   sync.WaitGroup
 }
 
-// openFleet opens n desks, each with connections of its own, if there are such.
+// openFleet opens n controllers, each with its own connections.
 func openFleet(ctx context.Context, address string, n int) (*fleet, error) {
 	f := &fleet{}
 	ctx, f.cancel = context.WithCancel(ctx)
@@ -307,7 +307,7 @@ func openFleet(ctx context.Context, address string, n int) (*fleet, error) {
 	return f, nil
 }
 
-// rest ends the desks, which give back what they have leased. The stores stay open.
+// rest closes the controllers, which return their leases. The stores stay open.
 func (f *fleet) rest() {
 	f.cancel()
 	f.running.Wait()
@@ -321,7 +321,7 @@ func (f *fleet) close() (err error) {
 	return err
 }
 
-// fund makes accounts.
+// fund creates accounts.
 func (f *fleet) fund(ctx context.Context, n int) error {
 	for i := range n {
 		if err := f.stores[0].Fund(ctx, account(i), funds, "bench"); err != nil {
@@ -331,7 +331,7 @@ func (f *fleet) fund(ctx context.Context, n int) error {
 	return nil
 }
 
-// charge makes one call of a tool that costs something: it is admitted and settled.
+// charge admits and settles one paid call.
 func charge(ctx context.Context, d *admission.Controller, tool *toolyard.Tool, result *toolyard.Result, who string) error {
 	start := time.Now()
 	id := fmt.Sprintf("%012x%s", start.UnixMilli(), rand.Text()[:14])
@@ -347,7 +347,7 @@ func charge(ctx context.Context, d *admission.Controller, tool *toolyard.Tool, r
 	return err
 }
 
-// measureFleet charges so many accounts through so many replicas, and checks the books.
+// measureFleet charges accounts through replicas and audits the ledger.
 func measureFleet(ctx context.Context, address string, replicas, payers int, span time.Duration) (c charges, err error) {
 	f, err := openFleet(ctx, address, replicas)
 	if err != nil {
@@ -372,7 +372,7 @@ func measureFleet(ctx context.Context, address string, replicas, payers int, spa
 	return c, check(ctx, f.stores[0], c.total)
 }
 
-// check fails unless the books add up and exactly so many calls were charged.
+// check fails unless the ledger is consistent and exactly the expected calls were charged.
 func check(ctx context.Context, s *store.Store, calls int64) error {
 	if err := s.Audit(ctx); err != nil {
 		return err
@@ -386,14 +386,14 @@ func check(ctx context.Context, s *store.Store, calls int64) error {
 		spent += p.Spent
 	}
 	if should := toolyard.Money(calls) * price; spent != should {
-		return fmt.Errorf("%d calls were charged %s USD, and should be %s", calls, spent, should)
+		return fmt.Errorf("%d calls were charged %s USD instead of %s", calls, spent, should)
 	}
 	return nil
 }
 
-// measureBare updates rows in the least way there is: one statement for each call.
+// measureBare updates rows with one statement for each call.
 func measureBare(ctx context.Context, address string, rows int, span time.Duration) (c charges, err error) {
-	db, err := sql.Open("pgx", address) // the driver that the store brings along
+	db, err := sql.Open("pgx", address) // the driver of the store
 	if err != nil {
 		return c, err
 	}
@@ -425,7 +425,7 @@ func measureBare(ctx context.Context, address string, rows int, span time.Durati
 	return c, err
 }
 
-// newDatabase makes a database and returns its address.
+// newDatabase creates a database and returns its URL.
 func newDatabase(c *pgtest.Cluster) (string, error) {
 	name := "bench_" + strings.ToLower(rand.Text())
 	if err := c.Exec("CREATE DATABASE " + name); err != nil {
@@ -439,9 +439,8 @@ func newDatabase(c *pgtest.Cluster) (string, error) {
 	return u.String(), nil
 }
 
-// traces is how many transactions a database has committed, and how many bytes its charges and
-// calls take, with their indexes. Connections report their commits when they end, at the
-// latest.
+// traces returns the number of committed transactions and the bytes of charges and calls,
+// including indexes. Connections report their commits at the latest when they close.
 func traces(ctx context.Context, address string) (commits, bytes int64, err error) {
 	db, err := sql.Open("pgx", address)
 	if err != nil {
@@ -452,7 +451,7 @@ func traces(ctx context.Context, address string) (commits, bytes int64, err erro
 		+ pg_total_relation_size('transfers') FROM pg_stat_database WHERE datname = current_database()`).Scan(&commits, &bytes)
 }
 
-// charging is a way to charge for calls.
+// charging is a setup for charging calls.
 type charging struct {
 	title    string
 	store    string // empty for a new database of PostgreSQL
@@ -478,7 +477,7 @@ func (w charging) measure(ctx context.Context, c *pgtest.Cluster, span time.Dura
 	return got, address, err
 }
 
-// measureCharges compares ways to charge for calls.
+// measureCharges compares setups for charging calls.
 func measureCharges(ctx context.Context, c *pgtest.Cluster, span time.Duration) error {
 	dir, err := os.MkdirTemp("", "toolyard-bench-")
 	if err != nil {
@@ -498,19 +497,19 @@ func measureCharges(ctx context.Context, c *pgtest.Cluster, span time.Duration) 
 			}
 		}
 	}
-	fmt.Printf("Calls that are admitted under one limit, charged and recorded, %d callers at each replica or in all for bare statements\n\n", callers)
+	fmt.Printf("Calls under one limit, charged and recorded; %d callers per replica, or in total for bare statements\n\n", callers)
 	fmt.Printf("| way | per second | p50 / p99 | transactions per call |\n|---|---|---|---|\n")
 	for i, w := range chargings("") {
 		fmt.Printf("| %s | %.0f | %s | %.3f |\n", w.title, all[i].perSecond, percentiles(all[i].took), all[i].perCall())
 	}
 	hot, bare := all[0], all[1]
-	fmt.Printf("\nThree replicas charge one account %.0f times per second (goal: at least 10000), %.1f times as often as bare\n", hot.perSecond, hot.perSecond/bare.perSecond)
-	fmt.Printf("statements update one row. The server counted %.3f commits per call, opening the stores included; a call takes %d bytes\n", float64(committed)/float64(hot.total), bytes/hot.total)
-	fmt.Printf("of tables and indexes. All books were exact.\n\n")
+	fmt.Printf("\nThree replicas charge one account %.0f times per second (goal: at least 10000), %.1f times the rate of bare\n", hot.perSecond, hot.perSecond/bare.perSecond)
+	fmt.Printf("statements on one row. The server counted %.3f commits per call, including opening the stores; a call takes %d bytes\n", float64(committed)/float64(hot.total), bytes/hot.total)
+	fmt.Printf("in tables and indexes. All ledgers were consistent.\n\n")
 	return nil
 }
 
-// chargings are all ways to charge, the hot account first and bare statements second.
+// chargings are all setups, the hot account first and bare statements second.
 func chargings(file string) []charging {
 	return []charging{
 		{"PostgreSQL, one account", "", 3, 1},
@@ -522,7 +521,7 @@ func chargings(file string) []charging {
 	}
 }
 
-// measureGrowth shows one hot account as replicas are added.
+// measureGrowth measures one hot account with a growing number of replicas.
 func measureGrowth(ctx context.Context, c *pgtest.Cluster, replicas []int, span time.Duration) error {
 	fmt.Printf("One hot account and one hot limit on PostgreSQL, all replicas in one process\n\n")
 	fmt.Printf("| replicas | callers | calls/s | transactions/s | calls per transaction | p50 / p99 |\n|---|---|---|---|---|---|\n")

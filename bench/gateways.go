@@ -14,14 +14,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// gateway is a program that stands between MCP clients and MCP servers.
+// gateway is an MCP gateway.
 type gateway struct {
 	title   string
-	path    string // where it serves MCP
-	http    bool   // whether it reaches servers over HTTP, and by starting them
+	path    string // path of its MCP endpoint
+	http    bool   // supports servers over HTTP, and over stdio
 	stdio   bool
-	modern  bool                                      // whether it serves clients of 2026-07-28
-	install func(ctx context.Context) (string, error) // where its program is, nil for this one
+	modern  bool                                      // supports clients of 2026-07-28
+	install func(ctx context.Context) (string, error) // returns the path of its program; nil for this one
 	command func(program, dir, addr string, to target) *exec.Cmd
 }
 
@@ -34,13 +34,13 @@ type target struct {
 // module is a released program that is built from its Go module.
 type module struct{ path, version, program string }
 
-// The peers and their versions. They are built where nothing of them stays in this project.
+// The peers and their versions. They are built outside this project.
 var (
 	mcpProxy = module{"github.com/TBXark/mcp-proxy", "v0.43.2", "github.com/TBXark/mcp-proxy"}
 	gridctl  = module{"github.com/gridctl/gridctl", "v0.1.0-rc.3", "github.com/gridctl/gridctl/cmd/gridctl"}
 )
 
-// gateways are what is compared.
+// gateways are the compared gateways.
 func gateways(binary string) []gateway {
 	return []gateway{
 		{title: "no gateway", path: "/mcp", http: true, modern: true},
@@ -53,8 +53,8 @@ func gateways(binary string) []gateway {
 	}
 }
 
-// install builds the program in a module of its own: go install would ask for a list of all
-// versions, which not every module proxy has. Earlier builds are reused.
+// install builds the program in a separate module: go install would request the list of
+// versions, which not every module proxy provides. Earlier builds are reused.
 func (m module) install(ctx context.Context) (string, error) {
 	dir := filepath.Join(os.TempDir(), "toolyard-bench-peers", filepath.Base(m.path)+"@"+m.version)
 	program := filepath.Join(dir, "program")
@@ -93,7 +93,7 @@ func startPlainProxy(_, _, _ string, to target) *exec.Cmd {
 	return exec.Command(self, "-serve", "proxy", "-upstream", to.addr)
 }
 
-// startToolyard starts the program with default settings, which are all policies.
+// startToolyard starts the program with default settings, which enable all policies.
 func startToolyard(program, dir, addr string, to target) *exec.Cmd {
 	server := map[string]any{"url": "http://" + to.addr + "/mcp"}
 	if to.command != nil {
@@ -128,11 +128,11 @@ func startGridctl(program, dir, addr string, to target) *exec.Cmd {
 }
 
 func writeJSON(dir, name string, v any) {
-	data, _ := json.Marshal(v)                              // always has a JSON form
+	data, _ := json.Marshal(v)                              // can always be encoded
 	_ = os.WriteFile(filepath.Join(dir, name), data, 0o600) // the program reports a missing file
 }
 
-// rival is a gateway that runs.
+// rival is a running gateway.
 type rival struct {
 	*contender
 	gateway
@@ -190,10 +190,10 @@ func (r *rival) await(ctx context.Context) (err error) {
 	}
 	log, _ := os.ReadFile(filepath.Join(r.dir, "log"))
 	r.stop()
-	return fmt.Errorf("it does not answer: %w: %s", err, log[max(0, len(log)-500):])
+	return fmt.Errorf("it does not respond: %w: %s", err, log[max(0, len(log)-500):])
 }
 
-// stop ends the gateway and removes its folder. Without a gateway there is nothing to stop.
+// stop ends the gateway and removes its folder.
 func (r *rival) stop() {
 	if r.cmd != nil {
 		r.contender.stop()

@@ -17,8 +17,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// streamsPerConnection is how many listeners share a connection, as they would behind a
-// proxy. Each connection is a caller of its own: one caller gets a quarter of the streams.
+// streamsPerConnection is the number of listeners that share a connection, as behind a proxy.
+// Each connection is a separate caller, because one caller gets only a quarter of the streams.
 const streamsPerConnection = 500
 
 const (
@@ -45,7 +45,7 @@ func startForListeners(ctx context.Context, n int) (c *contender, err error) {
 	return startWith(ctx, "listeners", nil, "-serve", "listeners", "-dir", dir)
 }
 
-// measureListeners opens very many subscriptions and changes a tool.
+// measureListeners opens many subscriptions and changes a tool.
 func measureListeners(ctx context.Context, n int) error {
 	c, err := startForListeners(ctx, n)
 	if err != nil {
@@ -74,24 +74,24 @@ func measureListeners(ctx context.Context, n int) error {
 	if _, err := io.WriteString(c.in, "change\n"); err != nil {
 		return err
 	}
-	told := make([]time.Duration, 0, n)
+	notified := make([]time.Duration, 0, n)
 	for range n {
 		select {
 		case at := <-all:
-			told = append(told, at.Sub(changed))
+			notified = append(notified, at.Sub(changed))
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d listeners were told: %w", len(told), n, ctx.Err())
+			return fmt.Errorf("%d of %d listeners were notified: %w", len(notified), n, ctx.Err())
 		}
 	}
-	slices.Sort(told)
-	fmt.Printf("\n%d open listeners on one process (HTTP/2, %d on a connection, listeners and load on the same two cores)\n\n", n, streamsPerConnection)
-	fmt.Printf("| opened in | memory each | told of a change, median / last | a call meanwhile |\n|---|---|---|---|\n")
+	slices.Sort(notified)
+	fmt.Printf("\n%d open listeners on one process (HTTP/2, %d per connection, with the load generator on the same cores)\n\n", n, streamsPerConnection)
+	fmt.Printf("| opened in | memory each | notified of a change, median / last | call latency meanwhile |\n|---|---|---|---|\n")
 	fmt.Printf("| %v | %.1f KiB | %v / %v | %.0f µs |\n", open.Round(100*time.Millisecond), float64(after-before)/float64(n)/1024,
-		told[n/2].Round(time.Millisecond), told[n-1].Round(time.Millisecond), 1e6/calls.perSecond)
+		notified[n/2].Round(time.Millisecond), notified[n-1].Round(time.Millisecond), 1e6/calls.perSecond)
 	return nil
 }
 
-// resident is the memory of the process in bytes.
+// resident returns the memory of the process in bytes.
 func (c *contender) resident() (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	if err != nil {
@@ -109,11 +109,11 @@ func (c *contender) resident() (int64, error) {
 // openListeners opens n subscriptions and returns when all are acknowledged. The channel
 // reports when each was notified of a change.
 func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, error) {
-	told := make(chan time.Time, n)
+	notified := make(chan time.Time, n)
 	acknowledged, failed := make(chan struct{}, n), make(chan error, n)
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	slots := make(chan struct{}, 64) // how many are being opened at once
+	slots := make(chan struct{}, 64) // limits concurrent openings
 	var wg sync.WaitGroup
 	for first := 0; first < n; first += streamsPerConnection {
 		client, caller := &http.Client{Transport: &http.Transport{Protocols: &protocols}}, fmt.Sprint("caller-", first)
@@ -121,7 +121,7 @@ func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, e
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				if err := listen(ctx, client, addr, caller, acknowledged, told); err != nil {
+				if err := listen(ctx, client, addr, caller, acknowledged, notified); err != nil {
 					failed <- err
 				}
 			})
@@ -137,10 +137,10 @@ func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, e
 			return nil, ctx.Err()
 		}
 	}
-	return told, nil
+	return notified, nil
 }
 
-func listen(ctx context.Context, client *http.Client, addr, caller string, acknowledged chan<- struct{}, told chan<- time.Time) error {
+func listen(ctx context.Context, client *http.Client, addr, caller string, acknowledged chan<- struct{}, notified chan<- time.Time) error {
 	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + meta + `}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/mcp", strings.NewReader(body))
 	if err != nil {
@@ -166,7 +166,7 @@ func listen(ctx context.Context, client *http.Client, addr, caller string, ackno
 			case strings.Contains(line, "acknowledged"):
 				acknowledged <- struct{}{}
 			case strings.Contains(line, "list_changed"):
-				told <- time.Now()
+				notified <- time.Now()
 			}
 		}
 	}()

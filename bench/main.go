@@ -1,12 +1,12 @@
-// Command bench measures Toolyard beside a bare SDK server and a plain HTTP handler, all
-// in one run, since only ratios mean something on a machine that does other work too.
+// Command bench compares Toolyard with a bare SDK server and a plain HTTP handler in one run,
+// because only ratios are meaningful on a machine that also does other work.
 //
 //	go run ./bench            # everything
 //	go run ./bench -quick     # shorter, for a first look
-//	go run ./bench -contract  # only what it costs to enforce what tools declare
-//	go run ./bench -people    # only how fast people are answered
-//	go run ./bench -people -calls 10000000
-//	go run ./bench -peers     # only Toolyard beside other MCP gateways
+//	go run ./bench -contract  # only the cost of limits and prices
+//	go run ./bench -console   # only the queries of the console
+//	go run ./bench -console -calls 10000000
+//	go run ./bench -peers     # only Toolyard and other MCP gateways
 //	go run ./bench -peers -binary old/toolyard
 package main
 
@@ -30,18 +30,18 @@ import (
 
 func main() {
 	serve := flag.String("serve", "", "serve this contender and nothing else")
-	tools := flag.Int("tools", 0, "how many tools the contender has")
+	tools := flag.Int("tools", 0, "number of tools of the contender")
 	quick := flag.Bool("quick", false, "measure for a shorter time")
 	dir := flag.String("dir", "", "the contender's folder of scripts or configuration")
 	onlyScripts := flag.Bool("scripts", false, "measure only TypeScript tools")
-	server := flag.String("upstream", "", "the contender's server behind it")
-	upstreams := flag.Bool("upstreams", false, "measure only tools of other servers")
-	listeners := flag.Int("listeners", 0, "measure only so many listeners")
-	contract := flag.Bool("contract", false, "measure only what it costs to enforce what tools declare")
-	people := flag.Bool("people", false, "measure only how fast people are answered")
-	calls := flag.Int("calls", 0, "with -people: how many calls are on the record, zero for as many as usual")
-	peers := flag.Bool("peers", false, "measure only the toolyard program beside other MCP gateways")
-	binary := flag.String("binary", "", "with -peers: the toolyard program to measure, empty to build it")
+	server := flag.String("upstream", "", "the server behind the contender")
+	upstreams := flag.Bool("upstreams", false, "measure only tools of MCP servers")
+	listeners := flag.Int("listeners", 0, "measure only this number of listeners")
+	contract := flag.Bool("contract", false, "measure only the cost of limits and prices")
+	console := flag.Bool("console", false, "measure only the queries of the console")
+	calls := flag.Int("calls", 0, "with -console: number of recorded calls; zero for the default")
+	peers := flag.Bool("peers", false, "compare only the toolyard program with other MCP gateways")
+	binary := flag.String("binary", "", "with -peers: the toolyard program to measure; empty to build it")
 	only := flag.String("only", "", "with -peers: measure only http, stdio, modern or idle")
 	some := flag.String("gateway", "", "with -peers: measure only gateways whose name contains this")
 	flag.Parse()
@@ -57,12 +57,12 @@ func main() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		err = measureListeners(ctx, *listeners)
-	case *people:
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // many calls take long to write
+	case *console:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // writing many calls takes long
 		defer cancel()
-		err = measurePeople(ctx, *quick, *calls)
+		err = measureConsole(ctx, *quick, *calls)
 	case *peers:
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // peers take long to build
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // building the peers takes long
 		defer cancel()
 		err = measurePeers(ctx, *quick, *binary, *only, *some)
 	default:
@@ -84,7 +84,7 @@ var (
 	listBody = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`
 )
 
-// request is an HTTP request as it goes over the wire.
+// request returns an HTTP request as bytes.
 func request(method, name, body string) []byte {
 	h := "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
 		"Mcp-Protocol-Version: " + version + "\r\nMcp-Method: " + method + "\r\n"
@@ -94,7 +94,7 @@ func request(method, name, body string) []byte {
 	return []byte(h + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
-// contender is a server in a process of its own.
+// contender is a server in a separate process.
 type contender struct {
 	name string
 	addr string
@@ -145,7 +145,7 @@ func (c *contender) stop() {
 	_ = c.cmd.Wait()
 }
 
-// cpu is the processor time that all processes of the contender have used.
+// cpu returns the CPU time of all processes of the contender.
 func (c *contender) cpu() (total time.Duration, err error) {
 	for _, pid := range family(c.cmd.Process.Pid) {
 		used, err := cpuOf(pid)
@@ -157,7 +157,7 @@ func (c *contender) cpu() (total time.Duration, err error) {
 	return total, nil
 }
 
-// ownCPU is the processor time of the contender without the processes that it started.
+// ownCPU returns the CPU time of the contender without the processes that it started.
 func (c *contender) ownCPU() (time.Duration, error) {
 	if c.cmd == nil {
 		return 0, nil
@@ -179,11 +179,11 @@ func cpuOf(pid int) (time.Duration, error) {
 // sample is one measurement.
 type sample struct {
 	perSecond float64
-	cpu       time.Duration // of the server, for one request
+	cpu       time.Duration // CPU time of the server per request
 	bytes     int64
 }
 
-// load sends the request over and over on n connections.
+// load sends the request repeatedly on n connections.
 func (c *contender) load(req []byte, n int, d time.Duration) (sample, error) {
 	before, err := c.cpu()
 	if err != nil {
@@ -215,8 +215,8 @@ func (c *contender) load(req []byte, n int, d time.Duration) (sample, error) {
 	return sample{float64(count.Load()) / took.Seconds(), (after - before) / time.Duration(max(count.Load(), 1)), size.Load()}, nil
 }
 
-// hammer is one connection. It reads no more of an answer than it has to, so that the
-// load costs less than what is measured.
+// hammer is one connection. It reads as little of a response as possible, to keep the overhead
+// of the load generator low.
 func hammer(addr string, req []byte, until time.Time) (count, size int64, err error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -320,13 +320,12 @@ func readChunks(r *bufio.Reader, w io.Writer) (size int64, err error) {
 	}
 }
 
-// compare measures the contenders in turns with one request, and takes the median of the
-// turns.
+// compare measures the contenders in turns with one request, and returns the medians.
 func compare(contenders []*contender, req []byte, connections int, turn time.Duration, turns int) ([]sample, error) {
 	return compareEach(contenders, slices.Repeat([][]byte{req}, len(contenders)), connections, turn, turns)
 }
 
-// medians are the middle ones of the samples of each contender.
+// medians returns the median sample of each contender.
 func medians(all [][]sample) []sample {
 	medians := make([]sample, len(all))
 	for i, samples := range all {
@@ -360,7 +359,7 @@ func measure(quick, onlyScripts, onlyUpstreams, onlyContract bool) error {
 	if err := measureContract(ctx, turn, turns, quick); err != nil {
 		return err
 	}
-	if err := measurePeople(ctx, quick, 0); err != nil {
+	if err := measureConsole(ctx, quick, 0); err != nil {
 		return err
 	}
 	if err := measureUpstreams(ctx, turn, turns); err != nil {
@@ -397,7 +396,7 @@ func measureCalls(ctx context.Context, turn time.Duration, turns int) error {
 	for i, c := range contenders {
 		fmt.Printf("| %s | %.0f | %v | %d |\n", titles[c.name], s[i].perSecond, s[i].cpu.Round(100*time.Nanosecond), s[i].bytes)
 	}
-	fmt.Printf("\nToolyard makes %.1f times the calls per second of the bare SDK (goal: at least 3),\n", s[2].perSecond/s[1].perSecond)
+	fmt.Printf("\nToolyard serves %.1f times as many calls per second as the bare SDK (goal: at least 3),\n", s[2].perSecond/s[1].perSecond)
 	fmt.Printf("and uses %.1f times the CPU of the plain handler (goal: at most 3).\n\n", float64(s[2].cpu)/float64(s[0].cpu))
 	return nil
 }
@@ -418,7 +417,7 @@ func measureLists(ctx context.Context, turn time.Duration, turns int) error {
 	for i, c := range contenders {
 		fmt.Printf("| %s | %v | %.0f | %v | %d |\n", titles[c.name], c.boot.Round(time.Millisecond), s[i].perSecond, s[i].cpu.Round(time.Microsecond), s[i].bytes)
 	}
-	fmt.Printf("\nToolyard uses %.0f times less CPU for a page than the bare SDK (goal: at least 20),\n", float64(s[0].cpu)/float64(s[1].cpu))
+	fmt.Printf("\nToolyard needs 1/%.0f of the bare SDK's CPU time per page (goal: at most 1/20),\n", float64(s[0].cpu)/float64(s[1].cpu))
 	fmt.Printf("and starts with %d tools in %v (goal: under 2s).\n", tools, contenders[1].boot.Round(time.Millisecond))
 	return nil
 }

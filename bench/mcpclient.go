@@ -15,8 +15,8 @@ import (
 
 const legacyVersion = "2025-11-25"
 
-// mcpClient is a client on one connection that sends the same bytes over and over, so that
-// the load costs less than what is measured.
+// mcpClient is a client on one connection that sends the same bytes repeatedly, to keep the
+// overhead of the load generator low.
 type mcpClient struct {
 	conn    net.Conn
 	reader  *bufio.Reader
@@ -27,7 +27,7 @@ type mcpClient struct {
 	body    bytes.Buffer // of the last response
 }
 
-// errRefused is an answer that is not a result: an HTTP status, an error or a failed result.
+// errRefused is a response without a result: an HTTP status, an error or a failed result.
 var errRefused = errors.New("refused")
 
 // dial connects a client that is ready to call echo.
@@ -61,7 +61,7 @@ func (r *rival) connect(legacy bool) (*mcpClient, error) {
 	return c, nil
 }
 
-// listen opens the stream of a session on a connection of its own.
+// listen opens the stream of a session on a separate connection.
 func (r *rival) listen(session string) (*mcpClient, error) {
 	conn, err := net.Dial("tcp", r.addr)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *mcpClient) initialize() error {
 	return err
 }
 
-// findEcho finds the tool echo by the end of its name, since gateways rename tools.
+// findEcho finds the tool echo by the end of its name, because gateways rename tools.
 func (c *mcpClient) findEcho() error {
 	if _, err := c.exchange(c.post("tools/list", "", c.message("tools/list", ""))); err != nil {
 		return err
@@ -109,10 +109,10 @@ func (c *mcpClient) findEcho() error {
 			return nil
 		}
 	}
-	return errors.New("there is no tool echo")
+	return errors.New("the tool echo is missing")
 }
 
-// message is a request as the client's version of MCP has it.
+// message returns a request in the client's version of MCP.
 func (c *mcpClient) message(method, params string) string {
 	if c.version == version {
 		params = strings.TrimSuffix(meta+","+params, ",")
@@ -120,7 +120,7 @@ func (c *mcpClient) message(method, params string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`
 }
 
-// post is an HTTP request as it goes over the wire.
+// post returns an HTTP request as bytes.
 func (c *mcpClient) post(method, name, body string) []byte {
 	h := c.head("POST", "application/json, text/event-stream") + "Content-Type: application/json\r\n"
 	if c.version == version {
@@ -140,7 +140,7 @@ func (c *mcpClient) head(method, accept string) string {
 	return h
 }
 
-// exchange sends a request and reads the response, whose body it keeps.
+// exchange sends a request and reads the response into body.
 func (c *mcpClient) exchange(request []byte) (h head, err error) {
 	if err := c.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return h, err
@@ -174,8 +174,8 @@ func (c *mcpClient) call() (took time.Duration, err error) {
 	return took, nil
 }
 
-// listen asks for the session's stream on this connection. Some gateways answer only when
-// they have something to say.
+// listen requests the session's stream on this connection. Some gateways respond only when they
+// have something to send.
 func (c *mcpClient) listen() error {
 	_, err := c.conn.Write([]byte(c.head("GET", "text/event-stream") + "\r\n"))
 	return err

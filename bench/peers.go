@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// contest is a way to compare gateways: clients of one version of MCP, and a server behind them.
+// contest is a comparison of gateways with clients of one MCP version and a server behind them.
 type contest struct {
 	name, title string
 	legacy      bool   // clients of 2025-11-25 with sessions, else of 2026-07-28
@@ -26,8 +26,8 @@ var contests = []contest{
 	{"modern", "Clients of 2026-07-28, one go-sdk server of both eras over streamable HTTP", false, "sdk", func(g *gateway) bool { return g.modern }},
 }
 
-// measurePeers measures the toolyard program beside other gateways, each a process of its own
-// with default settings.
+// measurePeers compares the toolyard program with other gateways, each a separate process with
+// default settings.
 func measurePeers(ctx context.Context, quick bool, binary, only, some string) error {
 	turn, turns, idle := 2*time.Second, 5, 2000
 	if quick {
@@ -119,12 +119,12 @@ func (c *contest) measure(ctx context.Context, all []gateway, turn time.Duration
 // score is one turn of a gateway.
 type score struct {
 	perSecond float64
-	cpu       time.Duration // of the gateway's own process, for a call that succeeded
+	cpu       time.Duration // CPU time of the gateway's process per successful call
 	p50, p99  time.Duration
-	refused   float64 // the share of calls that were answered with anything else than a result
+	refused   float64 // share of calls without a result
 }
 
-// play calls echo on so many connections at once.
+// play calls echo on n connections.
 func (r *rival) play(ctx context.Context, legacy bool, connections int, d time.Duration) (s score, err error) {
 	before, err := r.ownCPU()
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *rival) play(ctx context.Context, legacy bool, connections int, d time.D
 	}, nil
 }
 
-// callUntil is one connection, which opens another when it is closed.
+// callUntil calls on one connection, which it reopens when it is closed.
 func (r *rival) callUntil(ctx context.Context, legacy bool, until time.Time) (took []time.Duration, refused int, err error) {
 	for time.Now().Before(until) && ctx.Err() == nil {
 		c, err := r.dial(legacy)
@@ -187,7 +187,7 @@ func (r *rival) callUntil(ctx context.Context, legacy bool, until time.Time) (to
 	return took, refused, nil
 }
 
-// medianOf is each figure's median, as cells of a table.
+// medianOf returns the median of each figure, as cells of a table.
 func medianOf(scores []score) string {
 	middle := func(of func(score) float64) float64 {
 		figures := make([]float64, len(scores))
@@ -206,7 +206,7 @@ func medianOf(scores []score) string {
 		middle(func(s score) float64 { return s.refused * 100 }))
 }
 
-// measureIdle shows what idle clients with sessions cost a gateway.
+// measureIdle measures the memory of idle clients with sessions.
 func measureIdle(ctx context.Context, all []gateway, n int) error {
 	c := &contests[0]
 	rivals, missing, stop, err := c.start(ctx, slices.DeleteFunc(slices.Clone(all), func(g gateway) bool { return g.install == nil })) // which keep no sessions
@@ -214,7 +214,7 @@ func measureIdle(ctx context.Context, all []gateway, n int) error {
 		return err
 	}
 	defer stop()
-	fmt.Printf("Memory for each of %d idle clients of 2025-11-25\n\n| gateway | a session | its GET stream, more |\n|---|---|---|\n", n)
+	fmt.Printf("Memory for each of %d idle clients of 2025-11-25\n\n| gateway | per session | plus its GET stream |\n|---|---|---|\n", n)
 	for _, r := range rivals {
 		session, stream, err := r.idle(n)
 		if err != nil {
@@ -231,7 +231,7 @@ func measureIdle(ctx context.Context, all []gateway, n int) error {
 
 // idle opens n sessions, and then their streams.
 func (r *rival) idle(n int) (session, stream string, err error) {
-	if _, _, err = r.open(100); err != nil { // what the first ones cost is not theirs
+	if _, _, err = r.open(100); err != nil { // warm up
 		return "", "", err
 	}
 	session, clients, err := r.growth(n, func() ([]*mcpClient, int, error) { return r.open(n) })
@@ -263,7 +263,7 @@ func (r *rival) openStreams(clients []*mcpClient) (listening []*mcpClient, refus
 	return listening, refused, nil
 }
 
-// growth is by how much the gateway's memory grows for each of n clients.
+// growth returns the gateway's additional memory for each of n clients.
 func (r *rival) growth(n int, open func() ([]*mcpClient, int, error)) (string, []*mcpClient, error) {
 	before, err := r.settled()
 	if err != nil {
@@ -281,13 +281,13 @@ func (r *rival) growth(n int, open func() ([]*mcpClient, int, error)) (string, [
 	return cell, clients, err
 }
 
-// settled is the memory of the gateway when it has calmed down.
+// settled returns the memory of the gateway once it is stable.
 func (r *rival) settled() (int64, error) {
 	time.Sleep(2 * time.Second)
 	return r.resident()
 }
 
-// open opens sessions, whose connections it closes.
+// open opens sessions and closes their connections.
 func (r *rival) open(n int) (clients []*mcpClient, refused int, err error) {
 	for range n {
 		c, err := r.connect(true)

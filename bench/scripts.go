@@ -85,7 +85,7 @@ func measureScripts(ctx context.Context, turn time.Duration, turns, saves int) e
 	}
 	defer again.stop()
 	fmt.Printf("A folder of 1000 TypeScript tools\n\n")
-	fmt.Printf("Ready for the first time in %v (goal: under 5s), and again in %v (goal: under 1s).\n", cold.boot.Round(time.Millisecond), again.boot.Round(time.Millisecond))
+	fmt.Printf("First start %v (goal: under 5s), later starts %v (goal: under 1s).\n", cold.boot.Round(time.Millisecond), again.boot.Round(time.Millisecond))
 	if err := again.callOnce(); err != nil {
 		return err
 	}
@@ -93,13 +93,13 @@ func measureScripts(ctx context.Context, turn time.Duration, turns, saves int) e
 	if err != nil {
 		return err
 	}
-	fmt.Printf("A save is live after %v at p99 of %d, %v at worst (goal: under 100ms).\n", p99.Round(100*time.Microsecond), saves, worst.Round(100*time.Microsecond))
+	fmt.Printf("A saved file is live after %v (p99 of %d saves), at most %v (goal: under 100ms).\n", p99.Round(100*time.Microsecond), saves, worst.Round(100*time.Microsecond))
 	time.Sleep(30 * time.Second) // idle VMs are dropped after 20
 	memory, err := again.memory()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("Idle, all its processes have %.0f MiB (goal: under 100).\n\n", float64(memory)/(1<<20))
+	fmt.Printf("All processes together use %.0f MiB when idle (goal: under 100).\n\n", float64(memory)/(1<<20))
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (c *contender) callOnce() error {
 	return hammerOnce(c.addr, request("tools/call", "hello", helloBody))
 }
 
-// measureScriptCalls compares a call of a script with the same tool in Node.
+// measureScriptCalls compares a script with the same tool in Node.
 func measureScriptCalls(ctx context.Context, turn time.Duration, turns int) error {
 	s, err := newScripts(0)
 	if err != nil {
@@ -128,7 +128,7 @@ func measureScriptCalls(ctx context.Context, turn time.Duration, turns int) erro
 	}
 	defer ours.stop()
 	rows := []row{
-		{"Toolyard, each call in a VM as new", ours, request("tools/call", "hello", helloBody), nil},
+		{"Toolyard, a fresh VM state for each call", ours, request("tools/call", "hello", helloBody), nil},
 		{"Toolyard, a tool with shared state", ours, request("tools/call", "kept", strings.Replace(helloBody, "hello", "kept", 1)), nil},
 	}
 	node, err := startNode(ctx)
@@ -136,7 +136,7 @@ func measureScriptCalls(ctx context.Context, turn time.Duration, turns int) erro
 		defer node.stop()
 		rows = append(rows, row{"Node " + nodeVersion() + ", official SDK", node, nodeRequest("Mcp-Session-Id: bench\r\n", legacyBody), nil})
 	}
-	fmt.Printf("One call of a TypeScript tool over HTTP, 16 connections\n\n")
+	fmt.Printf("One call to a TypeScript tool over HTTP, 16 connections\n\n")
 	fmt.Printf("| server | calls/s | CPU per call, all processes |\n|---|---|---|\n")
 	for range turns {
 		for i := range rows {
@@ -152,12 +152,12 @@ func measureScriptCalls(ctx context.Context, turn time.Duration, turns int) erro
 		medians[i] = median(r.samples)
 		fmt.Printf("| %s | %.0f | %v |\n", r.title, medians[i].perSecond, medians[i].cpu.Round(time.Microsecond))
 	}
-	fmt.Printf("\nToolyard uses %v of CPU for a call in a VM as new (goal: at most 2ms), and %v with shared state (goal: at most 200µs)", medians[0].cpu.Round(time.Microsecond), medians[1].cpu.Round(time.Microsecond))
+	fmt.Printf("\nToolyard uses %v of CPU for a call with a fresh VM state (goal: at most 2ms), and %v with shared state (goal: at most 200µs)", medians[0].cpu.Round(time.Microsecond), medians[1].cpu.Round(time.Microsecond))
 	if len(rows) < 3 {
-		fmt.Printf(".\nNode is not measured: %v\n\n", err)
+		fmt.Printf(".\nNode was not measured: %v\n\n", err)
 		return nil
 	}
-	fmt.Printf(",\nand makes %.1f times the calls per second of Node (goal: at least 2).\n\n", medians[0].perSecond/medians[2].perSecond)
+	fmt.Printf(",\nand serves %.1f times as many calls per second as Node (goal: at least 2).\n\n", medians[0].perSecond/medians[2].perSecond)
 	return nil
 }
 
@@ -215,8 +215,8 @@ func hammerOnce(addr string, req []byte) error {
 	return err
 }
 
-// measureSaves saves a tool and waits for the notification that it has changed, which comes
-// after the new one is served.
+// measureSaves saves a tool and waits for the change notification, which is sent after the new
+// version is live.
 func measureSaves(ctx context.Context, s *scripts, c *contender, saves int) (p99, worst time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -231,33 +231,33 @@ func measureSaves(ctx context.Context, s *scripts, c *contender, saves int) (p99
 		return 0, 0, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	told := make(chan time.Time, 10)
+	notified := make(chan time.Time, 10)
 	go func() {
 		for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 			if strings.Contains(lines.Text(), "tools/list_changed") {
-				told <- time.Now()
+				notified <- time.Now()
 			}
 		}
 	}()
 	var all []time.Duration
 	for i := range saves {
-		time.Sleep(600 * time.Millisecond) // a person's pace
+		time.Sleep(600 * time.Millisecond) // the pace of an author
 		begin := time.Now()
 		if err := s.write("hello.ts", helloScript, i+1); err != nil {
 			return 0, 0, err
 		}
 		select {
-		case at := <-told:
+		case at := <-notified:
 			all = append(all, at.Sub(begin))
 		case <-time.After(5 * time.Second):
-			return 0, 0, fmt.Errorf("save %d was not noticed", i)
+			return 0, 0, fmt.Errorf("save %d was not detected", i)
 		}
 	}
 	slices.Sort(all)
 	return all[len(all)*99/100], all[len(all)-1], nil
 }
 
-// family are the process and all that it started.
+// family returns the process and all its descendants.
 func family(pid int) []int {
 	list := []int{pid}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -272,7 +272,7 @@ func family(pid int) []int {
 	return list
 }
 
-// memory is the memory of all processes of a contender, with shared pages divided among them.
+// memory returns the memory of all processes of a contender, with shared pages divided among them.
 func (c *contender) memory() (total int, err error) {
 	for _, pid := range family(c.cmd.Process.Pid) {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

@@ -16,13 +16,13 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// The size of a yard with very many servers.
+// The size of a yard with many servers.
 const (
 	manyServers  = 200
 	toolsPerEach = 50
 )
 
-// serveMany is very many small MCP servers in one process, at /0, /1, …
+// serveMany serves many small MCP servers in one process, at /0, /1, …
 func serveMany(l net.Listener, ready func()) error {
 	var tools []string
 	for i := range toolsPerEach {
@@ -48,8 +48,8 @@ func serveMany(l net.Listener, ready func()) error {
 	}))
 }
 
-// serveCrowd is a yard in front of them all.
-func serveCrowd(l net.Listener, ready func(), server string) error {
+// serveManyYard serves a yard in front of all of them.
+func serveManyYard(l net.Listener, ready func(), server string) error {
 	sources := make(map[string]toolyard.Source)
 	for i := range manyServers {
 		id := fmt.Sprintf("s%d", i)
@@ -62,29 +62,29 @@ func serveCrowd(l net.Listener, ready func(), server string) error {
 	return serveYard(l, ready, yard.Options{Sources: sources})
 }
 
-// measureServers shows what very many servers cost.
+// measureServers measures a yard with many servers.
 func measureServers(ctx context.Context, turn time.Duration) error {
 	many, err := start(ctx, "many", 0)
 	if err != nil {
 		return err
 	}
 	defer many.stop()
-	crowd, err := startWith(ctx, "crowd", nil, "-serve", "crowd", "-upstream", many.addr)
+	gateway, err := startWith(ctx, "gateway-many", nil, "-serve", "gateway-many", "-upstream", many.addr)
 	if err != nil {
 		return err
 	}
-	defer crowd.stop()
-	memory, err := crowd.memory()
+	defer gateway.stop()
+	memory, err := gateway.memory()
 	if err != nil {
 		return err
 	}
 	name := fmt.Sprintf("mcp_s%d__search_collection_00007", manyServers/2)
 	body := strings.Replace(strings.Replace(callBody, `"name":"echo"`, `"name":"`+name+`"`, 1), `{"text":"hello world"}`, `{"query":"x"}`, 1)
-	calls, err := crowd.load(request("tools/call", name, body), 24, turn) // as many as one server lets run or wait
+	calls, err := gateway.load(request("tools/call", name, body), 24, turn) // the concurrency and queue of one server
 	if err != nil {
 		return err
 	}
 	fmt.Printf("%d servers with %d tools behind one process\n\n", manyServers, manyServers*toolsPerEach)
-	fmt.Printf("Ready in %v; idle, it has %d MiB; a call costs %v of CPU.\n\n", crowd.boot.Round(time.Millisecond), memory>>20, calls.cpu.Round(time.Microsecond))
+	fmt.Printf("Ready in %v; %d MiB when idle; %v of CPU per call.\n\n", gateway.boot.Round(time.Millisecond), memory>>20, calls.cpu.Round(time.Microsecond))
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// serveProxy is the least that stands between a client and a server: it passes on bytes.
+// serveProxy is a plain reverse proxy.
 func serveProxy(l net.Listener, ready func(), server string) error {
 	u, err := url.Parse("http://" + server)
 	if err != nil {
@@ -29,7 +29,7 @@ func serveProxy(l net.Listener, ready func(), server string) error {
 	return http.Serve(l, p)
 }
 
-// serveGateway is Toolyard with the tools of another server, and every policy on.
+// serveGateway is Toolyard with the tools of another server and all policies.
 func serveGateway(l net.Listener, ready func(), server string) error {
 	s, err := upstream.New(upstream.Options{ID: "up", URL: "http://" + server + "/mcp", Connections: 64})
 	if err != nil {
@@ -38,8 +38,8 @@ func serveGateway(l net.Listener, ready func(), server string) error {
 	return serveYard(l, ready, yard.Options{Sources: map[string]toolyard.Source{"up": s}})
 }
 
-// measureUpstreams compares calls of a server directly, through a plain reverse proxy and
-// through Toolyard.
+// measureUpstreams compares calls to a server directly, through a reverse proxy and through
+// Toolyard.
 func measureUpstreams(ctx context.Context, turn time.Duration, turns int) error {
 	server, err := start(ctx, "sdk", 0)
 	if err != nil {
@@ -65,8 +65,8 @@ func measureUpstreams(ctx context.Context, turn time.Duration, turns int) error 
 	if err != nil {
 		return err
 	}
-	fmt.Printf("One call of a tool of a bare go-sdk server, MCP %s\n\n", version)
-	fmt.Printf("| way | p50, 1 connection | calls/s, 8 connections | CPU per call of the way itself |\n|---|---|---|---|\n")
+	fmt.Printf("One call to a tool of a bare go-sdk server, MCP %s\n\n", version)
+	fmt.Printf("| path | p50, 1 connection | calls/s, 8 connections | CPU per call added by the path |\n|---|---|---|---|\n")
 	for i, c := range contenders {
 		cpu := s[i].cpu.Round(time.Microsecond).String()
 		if i == 0 {
@@ -98,7 +98,7 @@ func compareEach(contenders []*contender, requests [][]byte, connections int, tu
 	return medians(all), nil
 }
 
-// compareLatency is the median time of a call on one connection, in turns.
+// compareLatency returns the median duration of a call on one connection, measured in turns.
 func compareLatency(contenders []*contender, requests [][]byte, turn time.Duration, turns int) ([]time.Duration, error) {
 	all := make([][]time.Duration, len(contenders))
 	for range turns {

@@ -32,8 +32,8 @@ type Run struct {
 
 	Timeout time.Duration // in the worker, in addition to the deadline of the context; 30 s if zero
 
-	// Host answers what the script asks of the outside; nil refuses everything. It may
-	// be called many times at once. Its context ends with the run.
+	// Host handles the script's requests; nil refuses all of them. It may be called concurrently.
+	// Its context ends with the run.
 	Host func(ctx context.Context, op string, payload json.RawMessage) (any, error)
 	// Notify receives the notifications of the script, in order. It must not block.
 	Notify func(op string, payload json.RawMessage)

@@ -14,27 +14,27 @@ import (
 
 // Module is a compiled script.
 type Module struct {
-	Name   string   // the file it was made from
+	Name   string   // source file
 	Code   string   // JavaScript
 	Map    []byte   // its source map
-	Inputs []Input  // the files that it is made of
-	key    [32]byte // of name and code
+	Inputs []Input  // all files of the module
+	key    [32]byte // hash of name and code
 
-	positions func() *sourcemap.Consumer // what Map says, nil if it says nothing
+	positions func() *sourcemap.Consumer // parsed Map; nil if there is none
 }
 
-// Input is a file that a module is made of.
+// Input is a file of a module.
 type Input struct {
 	Path string
 	Sum  [32]byte
 }
 
-// NewModule is a module of JavaScript that needs no compiling.
+// NewModule returns a module of JavaScript that does not need compilation.
 func NewModule(name, code string, sourceMap []byte) *Module {
 	m := &Module{Name: name, Code: code, Map: sourceMap}
 	m.key = sha256.Sum256(m.body())
 	m.positions = sync.OnceValue(func() *sourcemap.Consumer {
-		c, _ := sourcemap.Parse("", m.Map) // of JavaScript that was not compiled there is none
+		c, _ := sourcemap.Parse("", m.Map) // uncompiled JavaScript has no map
 		return c
 	})
 	return m
@@ -44,19 +44,19 @@ func (m *Module) body() []byte {
 	return append(append([]byte(m.Name), 0), m.Code...)
 }
 
-// CompileOptions say what a script may be made of.
+// CompileOptions restrict the imports of a script.
 type CompileOptions struct {
-	Root     string   // the folder that imports cannot leave, absolute
-	Provided []string // names of modules that are there without a file
+	Root     string   // absolute path of the folder that imports cannot leave
+	Provided []string // names of built-in modules
 }
 
-// Fault is something that is wrong with a script.
+// Fault is an error in a script.
 type Fault struct {
 	File         string // relative to the root
 	Line, Column int    // from 1; zero when unknown
 	Message      string
-	Text         string // the line
-	Fix          string // what to do about it, if that is known
+	Text         string // the source line
+	Fix          string // how to fix it, if known
 }
 
 func (f *Fault) Error() string {
@@ -66,13 +66,13 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
 }
 
-// Bounds on the texts of a fault, in bytes.
+// Limits of the texts of a fault, in bytes.
 const (
 	maxFaultMessage = 2 << 10
 	maxFaultLine    = 64 << 10
 )
 
-// clip bounds the texts of a fault: the message is cut, a line that is too long left out.
+// clip limits the texts of a fault: the message is truncated, a long source line is omitted.
 func (f *Fault) clip() {
 	f.Message = untrusted.Truncate(f.Message, maxFaultMessage)
 	if len(f.Text) > maxFaultLine {
@@ -80,10 +80,11 @@ func (f *Fault) clip() {
 	}
 }
 
-// maxFrameText is how many characters of a line a frame shows.
+// maxFrameText is the number of characters of a line that a frame shows.
 const maxFrameText = 200
 
-// Frame shows the line of a fault, or the part of a long one around it, and points at the place.
+// Frame shows the source line of a fault, or the part of a long line around it, and marks the
+// position.
 func (f *Fault) Frame() string {
 	if f.Text == "" || f.Line == 0 {
 		return ""

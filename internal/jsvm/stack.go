@@ -9,8 +9,8 @@ import (
 
 var framePosition = regexp.MustCompile(`\(?([^\s()]+):(\d+):(\d+)\)?$`)
 
-// mapped is the exception with the stack of the author's files: what belongs to the runtime
-// is left out, and positions are those before compiling.
+// mapped returns the exception with the stack in the author's files: frames of the runtime are
+// omitted, and positions refer to the source.
 func (m *Module) mapped(e *Exception) *Exception {
 	consumer := m.positions()
 	if consumer == nil {
@@ -41,15 +41,15 @@ func (m *Module) mapped(e *Exception) *Exception {
 }
 
 var (
-	// calleeBefore and calleeAfter are the parts of an expression before and after the place
-	// where the engine says that it failed.
+	// calleeBefore and calleeAfter match the parts of an expression before and after the position
+	// at which the engine reports a failure.
 	calleeBefore = regexp.MustCompile(`(new\s+)?[\w$.\]]*$`)
 	calleeAfter  = regexp.MustCompile(`^[\w$]+(\.[\w$]+)*(\["[^"\]]*"\])?`)
 	nativeFrame  = regexp.MustCompile(`^\s*at (\S+) \(native\)`)
 )
 
-// named is the message of an exception with the name of what it is about, which the engine
-// leaves out. Row and column are those of the compiled code.
+// named returns the message of an exception with the name of the failing value, which the engine
+// omits. Row and column refer to the compiled code.
 func (m *Module) named(e *Exception, row, column string) string {
 	if e.Message != "not a function" && e.Message != "value is not iterable" {
 		return e.Message
@@ -78,7 +78,7 @@ func (m *Module) named(e *Exception, row, column string) string {
 	return fmt.Sprintf("%.100s is %s", callee, what)
 }
 
-// lineOf is a line of a text, counted from 1.
+// lineOf returns a line of a text, counted from 1.
 func lineOf(text string, line int) string {
 	for l := range strings.Lines(text) {
 		if line--; line == 0 {

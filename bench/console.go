@@ -16,93 +16,93 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// peopleGoal is how long the API may take to answer a person, at the 95th percentile.
-const peopleGoal = 200 * time.Millisecond
+// consoleGoal is the maximum response time of a console query at the 95th percentile.
+const consoleGoal = 200 * time.Millisecond
 
-// town is how much there is for people to look at, and how long they look.
-type town struct {
+// scenario is the amount of data in the yard and the load on it.
+type scenario struct {
 	tools, servers, calls, sessions, accounts int
 
-	rounds    int // requests for each question
+	rounds    int // requests for each query
 	operators int
 	perSecond int // calls while operators watch
 	watching  time.Duration
-	slack     float64 // how many times the goal may be missed by
+	slack     float64 // accepted factor above the goal; 0 for any
 }
 
 var (
-	fullTown  = town{10_000, 20, 1_000_000, 1_000, 50, 100, 50, 200, 20 * time.Second, 0}
-	quickTown = town{2_000, 20, 100_000, 200, 50, 20, 50, 200, 5 * time.Second, 2}
+	fullScenario  = scenario{10_000, 20, 1_000_000, 1_000, 50, 100, 50, 200, 20 * time.Second, 0}
+	quickScenario = scenario{2_000, 20, 100_000, 200, 50, 20, 50, 200, 5 * time.Second, 2}
 )
 
-// measurePeople shows how fast the API answers those who use the console. The number of calls on
-// the record is that of the town if it is zero.
-func measurePeople(ctx context.Context, quick bool, calls int) error {
-	t := fullTown
+// measureConsole measures the queries of the console. If calls is zero, the scenario determines
+// the number of recorded calls.
+func measureConsole(ctx context.Context, quick bool, calls int) error {
+	t := fullScenario
 	if quick {
-		t = quickTown
+		t = quickScenario
 	}
 	if calls != 0 {
 		t.calls = calls
 	}
-	if t.calls < townBatch {
-		return fmt.Errorf("%d calls are too few to ask about: say at least -calls %d", t.calls, townBatch)
+	if t.calls < historyBatch {
+		return fmt.Errorf("%d calls are too few: use at least -calls %d", t.calls, historyBatch)
 	}
-	c, err := pgtest.Start("", "fsync=off", "max_wal_size=4GB") // what is measured is reading
+	c, err := pgtest.Start("", "fsync=off", "max_wal_size=4GB") // only reads are measured
 	if err != nil {
-		fmt.Printf("Answers to people were not measured: %v\n\n", err)
+		fmt.Printf("The queries of the console were not measured: %v\n\n", err)
 		return nil
 	}
 	err = t.measure(ctx, c)
 	return errors.Join(err, c.Close())
 }
 
-func (t town) measure(ctx context.Context, c *pgtest.Cluster) error {
-	fmt.Printf("What people ask the HTTP API: %d tools, %d servers, %d calls of 30 days on PostgreSQL\n\n", t.tools, t.servers, t.calls)
+func (t scenario) measure(ctx context.Context, c *pgtest.Cluster) error {
+	fmt.Printf("Console queries: %d tools, %d servers, %d calls in 30 days on PostgreSQL\n\n", t.tools, t.servers, t.calls)
 	address, err := newDatabase(c)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	past, err := t.seed(ctx, address)
+	history, err := t.seed(ctx, address)
 	if err != nil {
 		return err
 	}
 	took := time.Since(began)
-	fmt.Printf("Seeded in %v: %.0f calls a second, %d bytes each with indexes and sums.\n", took.Round(time.Second), float64(t.calls)/took.Seconds(), past.bytes/int64(t.calls))
+	fmt.Printf("Seeded in %v: %.0f calls a second, %d bytes each with indexes and totals.\n", took.Round(time.Second), float64(t.calls)/took.Seconds(), history.bytes/int64(t.calls))
 	base, stop, err := t.serve(ctx, address)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	v := newVisitor(base, past.token)
+	v := newAPIClient(base, history.token)
 	if err := v.edit(ctx); err != nil {
 		return err
 	}
-	worst, failed := t.ask(ctx, v, past)
-	crowd, err := t.crowd(ctx, v, past)
+	worst, failed := t.runAll(ctx, v, history)
+	loaded, err := t.operate(ctx, v, history)
 	failed = errors.Join(failed, err)
-	if worst = max(worst, crowd); t.slack > 0 && worst > time.Duration(t.slack*float64(peopleGoal)) {
-		failed = errors.Join(failed, fmt.Errorf("people wait %v for an answer, and should at most %v", worst, peopleGoal))
+	if worst = max(worst, loaded); t.slack > 0 && worst > time.Duration(t.slack*float64(consoleGoal)) {
+		failed = errors.Join(failed, fmt.Errorf("the slowest query takes %v; the goal is %v", worst, consoleGoal))
 	}
 	return failed
 }
 
-// townTool is the name of a local tool.
-func townTool(i int) string {
+// toolName returns the name of a local tool.
+func toolName(i int) string {
 	verbs := []string{"search", "get", "list", "create", "update", "delete", "export", "compare", "summarize", "watch"}
 	nouns := []string{"invoices", "customers", "orders", "tickets", "repositories", "pipelines", "contracts", "payments", "documents", "calendars", "devices", "reports"}
 	return fmt.Sprintf("%s_%s_%05d", verbs[i%len(verbs)], nouns[i/len(verbs)%len(nouns)], i)
 }
 
-// goods are the local tools.
-func (t town) goods() []*toolyard.Tool {
+// localTools returns the local tools.
+func (t scenario) localTools() []*toolyard.Tool {
 	categories := []string{"finance", "sales", "support", "engineering", "legal", "operations"}
 	classes := []string{"instant", "fast", "slow"}
 	tools := goTools(0)
 	for i := range t.tools {
 		spec := toolyard.Spec{
-			Name: townTool(i), Category: categories[i%len(categories)], Terms: toolyard.Terms{Latency: classes[i%len(classes)]}, Effects: toolyard.ReadOnly,
+			Name: toolName(i), Category: categories[i%len(categories)], Terms: toolyard.Terms{Latency: classes[i%len(classes)]}, Effects: toolyard.ReadOnly,
 			Description: "Looks at one collection of records and returns those that fit best, with a title, a link and a short excerpt of each.",
 		}
 		if i%3 == 0 {
@@ -113,30 +113,30 @@ func (t town) goods() []*toolyard.Tool {
 	return tools
 }
 
-// config is the configuration of the yard.
-func (t town) config(address, servers string) string {
+// config returns the configuration of the yard.
+func (t scenario) config(address, servers string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "store: %q\nedits: [toolsets, gates]\nrecord: {arguments: shape}\nterms:\n", address)
 	for i := 0; i < t.tools; i += 20 {
-		fmt.Fprintf(&b, "  %s: {executeUsd: %q, rate: {perMinute: 6000}}\n", townTool(i), "0.001")
+		fmt.Fprintf(&b, "  %s: {executeUsd: %q, rate: {perMinute: 6000}}\n", toolName(i), "0.001")
 	}
 	fmt.Fprint(&b, "servers:\n")
 	for i := range t.servers {
-		fmt.Fprintf(&b, "  %s: {url: \"http://%s/%d\", required: true}\n", townServer(i), servers, i)
+		fmt.Fprintf(&b, "  %s: {url: \"http://%s/%d\", required: true}\n", serverName(i), servers, i)
 	}
 	var names []string
-	for i := 1; i < t.tools; i += 12 { // none of those that write
-		names = append(names, townTool(i))
+	for i := 1; i < t.tools; i += 12 { // read-only tools
+		names = append(names, toolName(i))
 	}
-	fmt.Fprintf(&b, "toolsets:\n  some: {tools: [%s], servers: [{id: %s}]}\n", strings.Join(names, ", "), townServer(0))
+	fmt.Fprintf(&b, "toolsets:\n  some: {tools: [%s], servers: [{id: %s}]}\n", strings.Join(names, ", "), serverName(0))
 	fmt.Fprint(&b, "gates:\n  default: {mode: write, callers: keys}\n  chat: {mode: read, toolset: some, callers: keys}\n  sdk: {mode: write, surface: execute, callers: keys}\n")
 	return b.String()
 }
 
-func townServer(i int) string { return fmt.Sprintf("s%d", i) }
+func serverName(i int) string { return fmt.Sprintf("s%d", i) }
 
 // serve serves the yard in this process, with its servers.
-func (t town) serve(ctx context.Context, address string) (base string, stop func(), err error) {
+func (t scenario) serve(ctx context.Context, address string) (base string, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	dir, err := os.MkdirTemp("", "toolyard-bench-")
 	stop = func() {
@@ -160,7 +160,7 @@ func (t town) serve(ctx context.Context, address string) (base string, stop func
 	if err != nil {
 		return "", stop, err
 	}
-	y, err := yard.New(yard.Options{Tools: t.goods(), ConfigFile: file, Process: yard.Process{Version: "bench"}, Log: slog.New(slog.DiscardHandler)})
+	y, err := yard.New(yard.Options{Tools: t.localTools(), ConfigFile: file, Process: yard.Process{Version: "bench"}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", stop, err
 	}
@@ -170,7 +170,7 @@ func (t town) serve(ctx context.Context, address string) (base string, stop func
 	select {
 	case <-y.Ready():
 	case <-time.After(time.Minute):
-		err = errors.New("the yard does not get ready")
+		err = errors.New("the yard did not become ready")
 	}
 	end := stop
 	return "http://" + l.Addr().String(), func() { cancel(); <-ended; end() }, err

@@ -22,27 +22,27 @@ import (
 )
 
 const (
-	townSpan  = 30*24*time.Hour - time.Hour // how far back calls go
-	townBatch = 5_000                       // calls that are written at once
+	historySpan  = 30*24*time.Hour - time.Hour // age of the oldest call
+	historyBatch = 5_000                       // calls per batch
 )
 
-// past has the generated history, as far as queries refer to it.
-type past struct {
-	token    string // of an operator
+// history has the parts of the generated history that queries refer to.
+type history struct {
+	token    string // API key of an operator
 	sessions []string
-	calls    []string // ids of some calls
-	parents  []string // those that made others
-	bytes    int64    // that the database takes
+	calls    []string // IDs of some calls
+	parents  []string // calls that made other calls
+	bytes    int64    // size of the database
 }
 
 // seed fills a new database.
-func (t town) seed(ctx context.Context, address string) (*past, error) {
-	s, err := store.Open(ctx, address+"&statement_timeout=60s") // this much is not written at once otherwise
+func (t scenario) seed(ctx context.Context, address string) (*history, error) {
+	s, err := store.Open(ctx, address+"&statement_timeout=60s") // large batches take long
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = s.Close() }()
-	p := &past{}
+	p := &history{}
 	if err := t.seedBooks(ctx, s, p); err != nil {
 		return nil, err
 	}
@@ -60,16 +60,15 @@ func (t town) seed(ctx context.Context, address string) (*past, error) {
 	if err := s.Maintain(ctx, 0); err != nil {
 		return nil, err
 	}
-	if _, err := db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil { // as a server does by itself, sooner or later
+	if _, err := db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil { // as autovacuum does eventually
 		return nil, err
 	}
 	return p, db.QueryRowContext(ctx, "SELECT pg_database_size(current_database())").Scan(&p.bytes)
 }
 
-// makeDays makes the partitions of the days that are over, as the store did when they were
-// to come.
+// makeDays creates the partitions of past days, as the store would have done in advance.
 func makeDays(ctx context.Context, db *sql.DB) error {
-	for at := time.Now().UTC().Add(-townSpan).Truncate(24 * time.Hour); at.Before(time.Now()); at = at.Add(24 * time.Hour) {
+	for at := time.Now().UTC().Add(-historySpan).Truncate(24 * time.Hour); at.Before(time.Now()); at = at.Add(24 * time.Hour) {
 		text := fmt.Sprintf(`CREATE TABLE IF NOT EXISTS calls_%s PARTITION OF calls FOR VALUES FROM ('%s') TO ('%s')`,
 			at.Format("20060102"), at.Format(time.RFC3339), at.Add(24*time.Hour).Format(time.RFC3339))
 		if _, err := db.ExecContext(ctx, text); err != nil {
@@ -79,8 +78,8 @@ func makeDays(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// seedBooks makes accounts, sessions, keys, and changes that people made.
-func (t town) seedBooks(ctx context.Context, s *store.Store, p *past) error {
+// seedBooks creates accounts, sessions, keys and audited changes.
+func (t scenario) seedBooks(ctx context.Context, s *store.Store, p *history) error {
 	for i := range t.accounts {
 		if err := s.Fund(ctx, account(i), funds, "bench"); err != nil {
 			return err
@@ -106,7 +105,7 @@ func (t town) seedBooks(ctx context.Context, s *store.Store, p *past) error {
 			}
 		}
 		at := time.Now().Add(-time.Duration(i) * time.Minute)
-		change := &store.Change{ID: ident.NewCallID(at), At: at, Caller: account(i % t.accounts), Action: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: townServer(i % t.servers), Status: http.StatusOK}
+		change := &store.Change{ID: ident.NewCallID(at), At: at, Caller: account(i % t.accounts), Action: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: serverName(i % t.servers), Status: http.StatusOK}
 		if err := s.BeginChange(ctx, change); err != nil {
 			return err
 		}
@@ -114,8 +113,8 @@ func (t town) seedBooks(ctx context.Context, s *store.Store, p *past) error {
 	return nil
 }
 
-// seedCalls writes the calls, the oldest first, some batches at a time.
-func (t town) seedCalls(ctx context.Context, s *store.Store, p *past) error {
+// seedCalls writes the calls in batches, oldest first.
+func (t scenario) seedCalls(ctx context.Context, s *store.Store, p *history) error {
 	batches := make(chan []*store.CallRow)
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
@@ -128,14 +127,14 @@ func (t town) seedCalls(ctx context.Context, s *store.Store, p *past) error {
 			}
 		})
 	}
-	next, apart := t.caller(p), townSpan/time.Duration(t.calls)
-	for n := 0; n < t.calls && failed.Load() == nil; n += townBatch {
-		batch := make([]*store.CallRow, min(townBatch, t.calls-n))
+	next, apart := t.caller(p), historySpan/time.Duration(t.calls)
+	for n := 0; n < t.calls && failed.Load() == nil; n += historyBatch {
+		batch := make([]*store.CallRow, min(historyBatch, t.calls-n))
 		for i := range batch {
 			batch[i] = next(time.Now().Add(-apart * time.Duration(t.calls-n-i)))
 		}
 		batches <- batch
-		if n*5/t.calls > (n-townBatch)*5/t.calls {
+		if n*5/t.calls > (n-historyBatch)*5/t.calls {
 			fmt.Printf("%d calls …\n", n)
 		}
 	}
@@ -147,14 +146,14 @@ func (t town) seedCalls(ctx context.Context, s *store.Store, p *past) error {
 	return nil
 }
 
-// caller returns what makes up a call at a time. Some tools are much more popular than others,
-// and who calls one calls it a few times in a row.
-func (t town) caller(p *past) func(at time.Time) *store.CallRow {
+// caller returns a function that generates calls. Some tools are much more popular than others,
+// and callers call a tool several times in a row.
+func (t scenario) caller(p *history) func(at time.Time) *store.CallRow {
 	popular := mathrand.NewZipf(mathrand.New(mathrand.NewPCG(1, 2)), 1.1, 4, uint64(t.tools-1))
 	n, left, who, tool, before := 0, 0, 0, "", ""
 	return func(at time.Time) *store.CallRow {
 		if left--; left < 0 {
-			left, who, tool = mathrand.N(10), mathrand.N(t.accounts), townTool(int(popular.Uint64()))
+			left, who, tool = mathrand.N(10), mathrand.N(t.accounts), toolName(int(popular.Uint64()))
 		}
 		r := &store.CallRow{
 			ID: ident.NewCallID(at), At: at, Elapsed: time.Duration(mathrand.ExpFloat64() * float64(40*time.Millisecond)), Gate: "default", Mode: toolyard.Read,
@@ -163,7 +162,7 @@ func (t town) caller(p *past) func(at time.Time) *store.CallRow {
 		}
 		switch n++; n % 10 {
 		case 0:
-			r.Server = townServer(n / 10 % t.servers)
+			r.Server = serverName(n / 10 % t.servers)
 			r.Tool, _ = searchTool(mathrand.N(toolsPerEach))
 		case 1, 2:
 			r.Gate, r.Price, r.Session = "sdk", toolyard.USD/1000, p.sessions[mathrand.N(t.sessions/t.accounts)*t.accounts+who]
@@ -171,7 +170,7 @@ func (t town) caller(p *past) func(at time.Time) *store.CallRow {
 			r.Parent, p.parents = before, append(p.parents, before)
 		}
 		if n%20 == 13 {
-			r.Code, r.Message = failures[n/20%len(failures)], "It did not work out this time."
+			r.Code, r.Message = failures[n/20%len(failures)], "The upstream service failed."
 		}
 		if n%1000 == 0 {
 			p.calls = append(p.calls, r.ID)
@@ -181,5 +180,5 @@ func (t town) caller(p *past) func(at time.Time) *store.CallRow {
 	}
 }
 
-// failures are what calls fail with.
+// failures are the codes of failed calls.
 var failures = []toolyard.Code{toolyard.Failed, toolyard.Timeout, toolyard.Unavailable, toolyard.Invalid}

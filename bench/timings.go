@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// answers has the response times by query, and the size of the last response.
-type answers struct {
+// timings has the response times by query, and the size of the last response.
+type timings struct {
 	mu      sync.Mutex
 	took    map[string][]time.Duration
 	size    map[string]int
 	refused map[string]error
 }
 
-func newAnswers() *answers {
-	return &answers{took: make(map[string][]time.Duration), size: make(map[string]int), refused: make(map[string]error)}
+func newTimings() *timings {
+	return &timings{took: make(map[string][]time.Duration), size: make(map[string]int), refused: make(map[string]error)}
 }
 
-// ask runs a query and reads its other pages.
-func (a *answers) ask(ctx context.Context, v *visitor, q *question) error {
+// run runs a query and reads its other pages.
+func (a *timings) run(ctx context.Context, v *apiClient, q *query) error {
 	method, path := http.MethodGet, q.path()
 	if q.body != "" {
 		method = http.MethodPost
@@ -62,28 +62,28 @@ func (a *answers) ask(ctx context.Context, v *visitor, q *question) error {
 	return nil
 }
 
-func (a *answers) add(title string, took time.Duration, size int) {
+func (a *timings) add(title string, took time.Duration, size int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.took[title], a.size[title] = append(a.took[title], took), size
 }
 
-func (a *answers) refuse(title string, why error) {
+func (a *timings) refuse(title string, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refused[title] = why
 }
 
-// refusals are what was refused, which is nothing if all is well.
-func (a *answers) refusals() (all error) {
+// refusals returns the refused queries as an error, or nil.
+func (a *timings) refusals() (all error) {
 	for _, title := range slices.Sorted(maps.Keys(a.refused)) {
 		all = errors.Join(all, fmt.Errorf("%s: %w", title, a.refused[title]))
 	}
 	return all
 }
 
-// better takes over the answers of another turn where they were faster.
-func (a *answers) better(turn *answers) {
+// better adopts the timings of another turn where they were faster.
+func (a *timings) better(turn *timings) {
 	for title, took := range turn.took {
 		if before, ok := a.took[title]; !ok || p95(took) < p95(before) {
 			a.took[title], a.size[title] = took, turn.size[title]
@@ -92,10 +92,10 @@ func (a *answers) better(turn *answers) {
 	maps.Copy(a.refused, turn.refused)
 }
 
-// late reports whether a question, or one of its pages, missed the goal.
-func (a *answers) late(q *question) bool {
+// late reports whether a query, or one of its pages, missed the goal.
+func (a *timings) late(q *query) bool {
 	for title, took := range a.took {
-		if (title == q.title || strings.HasPrefix(title, q.title+", page")) && p95(took) > peopleGoal {
+		if (title == q.title || strings.HasPrefix(title, q.title+", page")) && p95(took) > consoleGoal {
 			return true
 		}
 	}
@@ -106,9 +106,9 @@ func p95(took []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(took))[(len(took)*95+99)/100-1]
 }
 
-// print prints a line for each question, and returns the worst 95th percentile.
-func (a *answers) print() (worst time.Duration) {
-	fmt.Printf("| asked | times | p50 | p95 | max | bytes |\n|---|---|---|---|---|---|\n")
+// print prints a row for each query and returns the worst 95th percentile.
+func (a *timings) print() (worst time.Duration) {
+	fmt.Printf("| query | times | p50 | p95 | max | bytes |\n|---|---|---|---|---|---|\n")
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1e3) }
 	slowest := ""
 	for _, title := range slices.Sorted(maps.Keys(a.took)) {
@@ -118,6 +118,6 @@ func (a *answers) print() (worst time.Duration) {
 		}
 		fmt.Printf("| %s | %d | %s | %s | %s | %d |\n", title, len(took), ms(took[len(took)/2]), ms(p95(took)), ms(took[len(took)-1]), a.size[title])
 	}
-	fmt.Printf("\nThe slowest is %s: %s at p95 (goal: under %s).\n\n", slowest, ms(worst), ms(peopleGoal))
+	fmt.Printf("\nThe slowest query is %s: %s at p95 (goal: under %s).\n\n", slowest, ms(worst), ms(consoleGoal))
 	return worst
 }

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// visitor is a person with a browser.
-type visitor struct {
+// apiClient sends requests to the HTTP API.
+type apiClient struct {
 	base, token string
 	http        *http.Client
 }
 
-func newVisitor(base, token string) *visitor {
-	return &visitor{base, token, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 200, DisableCompression: true}}}
+func newAPIClient(base, token string) *apiClient {
+	return &apiClient{base, token, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 200, DisableCompression: true}}}
 }
 
 // send sends a request, with a body if it is not empty.
-func (v *visitor) send(ctx context.Context, method, path, body string) (*http.Response, error) {
+func (v *apiClient) send(ctx context.Context, method, path, body string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, v.base+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (v *visitor) send(ctx context.Context, method, path, body string) (*http.Re
 	return v.http.Do(r)
 }
 
-// do sends a request and reads the answer, which must be a good one.
-func (v *visitor) do(ctx context.Context, method, path, body string) ([]byte, error) {
+// do sends a request and reads the response, which must have status 200.
+func (v *apiClient) do(ctx context.Context, method, path, body string) ([]byte, error) {
 	res, err := v.send(ctx, method, path, body)
 	if err != nil {
 		return nil, err
@@ -46,15 +46,15 @@ func (v *visitor) do(ctx context.Context, method, path, body string) ([]byte, er
 	return data, err
 }
 
-// refusal is an answer that is not a good one.
+// refusal is a response with another status.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// edit changes something a few times, so that there are versions to look at.
-func (v *visitor) edit(ctx context.Context) error {
+// edit makes a few edits, so that there are versions.
+func (v *apiClient) edit(ctx context.Context) error {
 	for version := range 5 {
-		body := fmt.Sprintf(`{"tools":[%q,%q],"version":%d}`, townTool(1), townTool(version+2), version)
+		body := fmt.Sprintf(`{"tools":[%q,%q],"version":%d}`, toolName(1), toolName(version+2), version)
 		if _, err := v.do(ctx, http.MethodPut, "/toolsets/mine", body); err != nil {
 			return err
 		}

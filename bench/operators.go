@@ -17,13 +17,13 @@ import (
 // stream is a live stream and the calls it has reported.
 type stream struct {
 	mu   sync.Mutex
-	seen map[string]int // how often
+	seen map[string]int // number of reports by call
 	lost int
 }
 
 // watch opens a live stream, which ends with the context.
-func (v *visitor) watch(ctx context.Context) (*stream, error) {
-	patient := &visitor{v.base, v.token, &http.Client{Transport: v.http.Transport}}
+func (v *apiClient) watch(ctx context.Context) (*stream, error) {
+	patient := &apiClient{v.base, v.token, &http.Client{Transport: v.http.Transport}}
 	res, err := patient.send(ctx, http.MethodGet, "/calls/live", "")
 	if err != nil {
 		return nil, err
@@ -57,14 +57,14 @@ func (s *stream) follow(body io.Reader) {
 		if !ok || event == "begin" {
 			continue
 		}
-		var told struct {
+		var reported struct {
 			ID    string
 			Count int
 		}
-		_ = json.Unmarshal(data, &told)
+		_ = json.Unmarshal(data, &reported)
 		s.mu.Lock()
-		s.seen[told.ID]++
-		s.lost += told.Count
+		s.seen[reported.ID]++
+		s.lost += reported.Count
 		s.mu.Unlock()
 	}
 }
@@ -85,11 +85,11 @@ func (s *stream) check(calls []string) (missing, again, lost int) {
 	return missing, again, s.lost
 }
 
-// crowd is many operators at once, each with a live stream, while tools are called.
-func (t town) crowd(ctx context.Context, v *visitor, p *past) (time.Duration, error) {
+// operate simulates many operators, each with a live stream, while tools are called.
+func (t scenario) operate(ctx context.Context, v *apiClient, p *history) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fmt.Printf("%d operators, each with a live stream and a request a second, and %d calls a second, for %v …\n\n", t.operators, t.perSecond, t.watching)
+	fmt.Printf("%d operators, each with a live stream and one request per second, and %d calls per second, for %v …\n\n", t.operators, t.perSecond, t.watching)
 	var streams []*stream
 	for range t.operators {
 		s, err := v.watch(ctx)
@@ -98,12 +98,12 @@ func (t town) crowd(ctx context.Context, v *visitor, p *past) (time.Duration, er
 		}
 		streams = append(streams, s)
 	}
-	r := &rush{answers: newAnswers(), visitor: v, questions: t.questions(p), until: time.Now().Add(t.watching)}
+	r := &load{answers: newTimings(), client: v, queries: t.queries(p), until: time.Now().Add(t.watching)}
 	for range t.operators {
 		r.running.Go(func() { r.note("", r.look(ctx)) })
 	}
 	apart := time.Second / time.Duration(t.perSecond)
-	for at := r.until.Add(-t.watching); at.Before(r.until); at = at.Add(apart) { // also when it is late
+	for at := r.until.Add(-t.watching); at.Before(r.until); at = at.Add(apart) { // even if it is late
 		time.Sleep(time.Until(at))
 		r.running.Go(func() { r.note(r.call(ctx)) })
 	}
@@ -111,24 +111,24 @@ func (t town) crowd(ctx context.Context, v *visitor, p *past) (time.Duration, er
 	if r.failed != nil {
 		return 0, r.failed
 	}
-	return r.answers.print(), errors.Join(told(streams, r.made), r.answers.refusals())
+	return r.answers.print(), errors.Join(checkStreams(streams, r.made), r.answers.refusals())
 }
 
-// rush is a time in which much happens at once.
-type rush struct {
-	answers   *answers
-	visitor   *visitor
-	questions []question
-	until     time.Time
-	running   sync.WaitGroup
+// load is the concurrent load of operators and calls.
+type load struct {
+	answers *timings
+	client  *apiClient
+	queries []query
+	until   time.Time
+	running sync.WaitGroup
 
 	mu     sync.Mutex
-	made   []string // the ids of calls
+	made   []string // IDs of calls
 	failed error
 }
 
-// note notes a call that was made, or a failure.
-func (r *rush) note(call string, err error) {
+// note records a call or a failure.
+func (r *load) note(call string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if call != "" {
@@ -137,33 +137,33 @@ func (r *rush) note(call string, err error) {
 	r.failed = errors.Join(r.failed, err)
 }
 
-// look is an operator who asks something every second.
-func (r *rush) look(ctx context.Context) error {
+// look simulates an operator who sends one query per second.
+func (r *load) look(ctx context.Context) error {
 	for time.Sleep(mathrand.N(time.Second)); time.Now().Before(r.until); time.Sleep(time.Second) {
-		q := r.questions[mathrand.N(len(r.questions))]
-		q.title, q.pages = "anything of the above", 0
-		if err := r.answers.ask(ctx, r.visitor, &q); err != nil {
+		q := r.queries[mathrand.N(len(r.queries))]
+		q.title, q.pages = "any of the above", 0
+		if err := r.answers.run(ctx, r.client, &q); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// call calls a tool and returns the id of the call.
-func (r *rush) call(ctx context.Context) (string, error) {
+// call calls a tool and returns the ID of the call.
+func (r *load) call(ctx context.Context) (string, error) {
 	began := time.Now()
-	data, err := r.visitor.do(ctx, http.MethodPost, "/calls", `{"tool":"echo","args":{"text":"hello world"},"gate":"default"}`)
+	data, err := r.client.do(ctx, http.MethodPost, "/calls", `{"tool":"echo","args":{"text":"hello world"},"gate":"default"}`)
 	if err != nil {
 		return "", err
 	}
-	r.answers.add("a call of a tool", time.Since(began), len(data))
+	r.answers.add("a tool call", time.Since(began), len(data))
 	var answer struct{ Receipt struct{ Call string } }
 	err = json.Unmarshal(data, &answer)
 	return answer.Receipt.Call, err
 }
 
-// told checks that every stream reports every call exactly once, eventually.
-func told(streams []*stream, made []string) error {
+// checkStreams checks that every stream eventually reports every call exactly once.
+func checkStreams(streams []*stream, made []string) error {
 	var missing, again, lost int
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		missing, again, lost = 0, 0, 0
@@ -175,9 +175,9 @@ func told(streams []*stream, made []string) error {
 			break
 		}
 	}
-	fmt.Printf("%d calls were made; %d streams together missed %d of them, told of %d once more, and of %d lost events.\n\n", len(made), len(streams), missing, again, lost)
+	fmt.Printf("%d calls were made; %d streams together missed %d of them, repeated %d, and lost %d events.\n\n", len(made), len(streams), missing, again, lost)
 	if missing+again > 0 {
-		return fmt.Errorf("live streams missed %d of %d calls, and told of %d again", missing, len(made)*len(streams), again)
+		return fmt.Errorf("live streams missed %d of %d calls and repeated %d", missing, len(made)*len(streams), again)
 	}
 	return nil
 }
