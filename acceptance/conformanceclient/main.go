@@ -1,7 +1,6 @@
-// Command conformanceclient is the client that the MCP conformance suite tests: it uses a
-// server through package upstream, as a yard does. It calls every tool, reads every
-// resource and gets every prompt of the server at the URL that it is given, and answers
-// what it is asked with the defaults.
+// Command conformanceclient is the client that the MCP conformance suite tests. It uses package
+// upstream, as a yard does: it calls every tool, reads every resource and gets every prompt of the
+// server at the given URL, and answers questions with the defaults.
 package main
 
 import (
@@ -52,8 +51,8 @@ func run(ctx context.Context, url string) error {
 	}
 }
 
-// use calls everything that a server offers. It reports failures and continues: some
-// scenarios want a refusal.
+// use calls everything that a server offers. It reports failures and continues, because some
+// scenarios expect a refusal.
 func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool) error {
 	calls, err := planned(tools)
 	if err != nil {
@@ -73,13 +72,13 @@ func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool) error 
 			fmt.Fprintf(os.Stderr, "%s: %v\n", c.tool.Name, err)
 			continue
 		}
-		text, _ := json.Marshal(res) // has a JSON form
+		text, _ := json.Marshal(res) // can always be encoded
 		fmt.Fprintf(os.Stderr, "%s: %.300s\n", c.tool.Name, text)
 	}
 	return nil
 }
 
-// plan is a call that is to be made.
+// plan is a planned call.
 type plan struct {
 	tool *toolyard.Tool
 	args json.RawMessage
@@ -88,12 +87,12 @@ type plan struct {
 func planOf(t *toolyard.Tool, args map[string]any) plan {
 	data, err := json.Marshal(args)
 	if err != nil {
-		panic(err) // all of them have a JSON form
+		panic(err) // can always be encoded
 	}
 	return plan{t, data}
 }
 
-// planned are the calls of tools: those that the scenario asks for, or one for each tool.
+// planned returns the calls that the scenario requires, or one call for each tool.
 func planned(tools []*toolyard.Tool) (calls []plan, err error) {
 	var scenario struct {
 		ToolCalls []struct {
@@ -124,7 +123,7 @@ func planned(tools []*toolyard.Tool) (calls []plan, err error) {
 	return calls, nil
 }
 
-// converse makes one call, and answers as often as the server asks before it is done.
+// converse makes one call and answers all questions until it is done.
 func converse(ctx context.Context, id string, p plan) (*toolyard.Result, error) {
 	c := &toolyard.Call{ID: id, Tool: p.tool, Args: p.args, Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{}}}`)}}
 	for range 10 {

@@ -16,7 +16,7 @@ type schema struct {
 	Required   []string
 }
 
-// value is something that fits a schema.
+// value returns a value that matches a schema.
 func (s schema) value() any {
 	switch {
 	case s.Default != nil:
@@ -41,7 +41,7 @@ func (s schema) value() any {
 	return "text"
 }
 
-// arguments are what a tool is called with.
+// arguments returns the arguments of a tool.
 func arguments(t *toolyard.Tool, byName map[string]*toolyard.Tool) map[string]any {
 	switch t.Name {
 	case "add_numbers":
@@ -59,7 +59,7 @@ func arguments(t *toolyard.Tool, byName map[string]*toolyard.Tool) map[string]an
 	return s.value().(map[string]any)
 }
 
-// answer accepts everything that an unfinished result asks for, with the defaults.
+// answer accepts all requests of an unfinished result, with the defaults.
 func answer(c *toolyard.Call, unfinished json.RawMessage) error {
 	var asked struct {
 		InputRequests map[string]struct {

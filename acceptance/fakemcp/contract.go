@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// noted is a line of the notes: a call of a declared tool, with all that came with it.
+// noted is a recorded call of a declared tool.
 type noted struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -20,9 +20,9 @@ type noted struct {
 	Ended     time.Time       `json:"ended"`
 }
 
-// declare adds the tools that a file declares, as MCP writes them, with metadata of any kind.
-// They sleep for ms milliseconds, fail if fail is true, and note each call
-// in a file, which several servers may share.
+// declare adds the tools that a file declares in MCP's format, with any metadata. They sleep for ms
+// milliseconds, fail if fail is true, and record each call in a file, which several servers may
+// share.
 func (f *fake) declare(tools, notes string) error {
 	data, err := os.ReadFile(tools)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// fake is the server and what it has seen.
+// fake is the server and its statistics.
 type fake struct {
 	name   string
 	server *mcp.Server
@@ -22,16 +22,16 @@ type fake struct {
 	last  request
 }
 
-// counts are what the tool count returns.
+// counts is the result of the tool count.
 type counts struct {
 	Server   string `json:"server"`
-	Calls    int    `json:"calls"`    // without those of count and last
-	Reads    int    `json:"reads"`    // of resources
-	Peak     int    `json:"peak"`     // most calls at once
-	Canceled int    `json:"canceled"` // calls whose caller went away
+	Calls    int    `json:"calls"`    // calls except those of count and last
+	Reads    int    `json:"reads"`    // reads of resources
+	Peak     int    `json:"peak"`     // maximum number of concurrent calls
+	Canceled int    `json:"canceled"` // calls whose caller disconnected
 }
 
-// request is what the tool last returns.
+// request is the result of the tool last.
 type request struct {
 	Server    string          `json:"server"`
 	Tool      string          `json:"tool"`
@@ -54,7 +54,7 @@ func newFake(name string, versions []string) *fake {
 	return f
 }
 
-// watch counts what arrives, and answers odd, whose result the SDK could not carry.
+// watch counts requests, and responds to odd, whose result the SDK cannot encode.
 func (f *fake) watch(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method == "resources/read" {
@@ -103,7 +103,7 @@ func (f *fake) end(ctx context.Context) {
 	}
 }
 
-// rawResult is a result that goes out as it is.
+// rawResult is a result that is sent unchanged.
 type rawResult struct {
 	mcp.ResultBase
 	text string
@@ -112,9 +112,8 @@ type rawResult struct {
 // MarshalJSON implements [json.Marshaler].
 func (r *rawResult) MarshalJSON() ([]byte, error) { return []byte(r.text), nil }
 
-// oddResult has what a typed client loses: fields of the future, integers that float64
-// cannot hold, the order of keys, the spelling of numbers and text, and a kind of content
-// that nobody knows.
+// oddResult has everything that a typed client loses: unknown fields, integers that float64 cannot
+// represent, key order, the spelling of numbers and text, and an unknown content type.
 const oddResult = `{"future":{"zeta":1,"alpha":[2]},"content":[{"type":"text","text":"<b>&amp;</b>","zone":9007199254740993},` +
 	`{"type":"hologram","depth":18446744073709551617,"data":"%%","angle":1.10}],` +
 	`"structuredContent":{"zeta":1,"alpha":9007199254740993,"price":1.10,"more":{"b":[1E+2,-0.0],"a":"<p>"}},` +

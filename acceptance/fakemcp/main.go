@@ -1,9 +1,9 @@
-// Command fakemcp is the MCP server that the acceptance tests put behind Toolyard. It is a
-// correct server of either era, written with the official SDK, with tools that show what
-// reached it and tools that fail in known ways.
+// Command fakemcp is the MCP server behind Toolyard in the acceptance tests. It is a correct server
+// of either era, written with the official SDK. Some of its tools report what reached the server,
+// others fail in known ways.
 //
-// It speaks stdio, or with -http streamable HTTP at /mcp and HTTP+SSE at /sse. A POST to
-// /forget makes it forget all sessions.
+// It serves stdio or, with -http, streamable HTTP at /mcp and HTTP+SSE at /sse. A POST to /forget
+// makes it forget all sessions.
 package main
 
 import (
@@ -26,7 +26,7 @@ const (
 	legacyVersion = "2025-11-25"
 )
 
-// options are the flags.
+// options are the command-line flags.
 type options struct{ address, era, name, tools, notes string }
 
 func main() {
@@ -75,8 +75,7 @@ func serveHTTP(ctx context.Context, address string, h http.Handler) error {
 	return nil
 }
 
-// handler serves each era in its own way at one address: the modern one without sessions,
-// the older ones with them.
+// handler serves both eras at one URL: the modern era without sessions, the legacy era with them.
 func handler(server *mcp.Server, era string) http.Handler {
 	get := func(*http.Request) *mcp.Server { return server }
 	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})

@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// arguments are those of all tools.
+// arguments are the arguments of all tools.
 type arguments struct {
 	Text    string `json:"text"`
 	Ms      int    `json:"ms"`
@@ -25,10 +25,10 @@ type arguments struct {
 	Pad     int    `json:"pad"`
 }
 
-// tool is one tool: its schema's properties, what it hints, and what it does. The text
-// that it returns is its result, and an error is a result too.
+// tool is one tool: the properties of its schema, its hints and its function. The function's text
+// or error becomes the result.
 type tool struct {
-	properties  string // all are required
+	properties  string // all properties are required
 	annotations *mcp.ToolAnnotations
 	run         func(ctx context.Context, req *mcp.CallToolRequest, a arguments) (string, error)
 }
@@ -42,7 +42,7 @@ func (f *fake) addTools() {
 		"fail":     {properties: `"message":{"type":"string"}`, run: fail},
 		"grow":     {run: f.grow},
 		"mutate":   {run: f.mutate},
-		"odd":      {run: pong}, // the middleware answers it
+		"odd":      {run: pong}, // the middleware responds to it
 		"order":    {properties: `"symbol":{"type":"string"},"side":{"enum":["buy","sell"]},"quantity":{"type":"integer","minimum":1}`, run: pong},
 		"ping":     {run: pong},
 		"plain":    {run: pong},
@@ -93,7 +93,7 @@ func (f *fake) addTool(name, description string, t tool) {
 	})
 }
 
-// addReport adds a tool that returns what the server has seen.
+// addReport adds a tool that returns the server's statistics.
 func (f *fake) addReport(name string, report func() any) {
 	f.server.AddTool(definition(name, "Tells what the server has seen.", tool{}), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		f.mu.Lock()
@@ -143,7 +143,7 @@ func progress(ctx context.Context, req *mcp.CallToolRequest, a arguments) (strin
 	return "done", nil
 }
 
-// grow adds a tool, and mutate changes the description of one. Clients are notified of both.
+// grow adds a tool, and mutate changes the description of one. Both notify clients.
 func (f *fake) grow(context.Context, *mcp.CallToolRequest, arguments) (string, error) {
 	f.addTool("grown", "Was not there before.", tool{run: func(context.Context, *mcp.CallToolRequest, arguments) (string, error) { return "new", nil }})
 	return "grown", nil
@@ -154,7 +154,7 @@ func (f *fake) mutate(context.Context, *mcp.CallToolRequest, arguments) (string,
 	return "mutated", nil
 }
 
-// ask needs the user's name. The SDK asks for it in the way of the client's era.
+// ask requests the user's name, in the way of the client's era.
 func ask(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	answer, ok := req.Params.InputResponses["name"].(*mcp.ElicitResult)
 	if !ok {
@@ -176,8 +176,8 @@ func ask(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, erro
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 }
 
-// spill shows all secrets that the server was given, behind a number of other bytes, in one
-// of the ways that are none of a client's business.
+// spill returns all secrets of the server after a number of other bytes, through one of several
+// channels.
 func spill(_ context.Context, req *mcp.CallToolRequest, a arguments) (string, error) {
 	var given []string
 	for _, v := range os.Environ() {

@@ -9,13 +9,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// question is one request to the client, as MCP has it.
+// question is an MCP request to the client.
 type question struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// form asks a person to fill in fields, which are JSON Schemas.
+// form requests input from the user; fields are JSON Schemas.
 func form(message, fields string, required ...string) question {
 	params, err := json.Marshal(map[string]any{
 		"message":         message,
@@ -27,7 +27,7 @@ func form(message, fields string, required ...string) question {
 	return question{"elicitation/create", params}
 }
 
-// sample asks the client's model.
+// sample requests a message from the client's model.
 func sample(text string, maxTokens int) question {
 	params, err := json.Marshal(map[string]any{
 		"messages":  []any{map[string]any{"role": "user", "content": map[string]string{"type": "text", "text": text}}},
@@ -41,7 +41,7 @@ func sample(text string, maxTokens int) question {
 
 var askRoots = question{"roots/list", json.RawMessage("{}")}
 
-// ask is an unfinished result with questions, which wants the state back.
+// ask returns an unfinished result with questions and a state.
 func ask(questions map[string]question, state string) (*toolyard.Result, error) {
 	unfinished := map[string]any{"resultType": "input_required", "inputRequests": questions}
 	if state != "" {
@@ -55,7 +55,7 @@ func ask(questions map[string]question, state string) (*toolyard.Result, error) 
 	return res, json.Unmarshal(raw, res)
 }
 
-// answers are the client's answers to all questions, and false while one has none.
+// answers returns the client's answers to all questions, and false if one is missing.
 func answers(c *toolyard.Call, questions map[string]question) (map[string]json.RawMessage, bool) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(c.InputResponses, &given) != nil {
@@ -69,8 +69,8 @@ func answers(c *toolyard.Call, questions map[string]question) (map[string]json.R
 	return given, true
 }
 
-// asking is a tool without arguments that asks all questions at once, with a state, and
-// ends with the answers.
+// asking returns a tool without arguments that asks all questions together, with a state, and
+// returns the answers.
 func asking(name, state string, questions map[string]question) *toolyard.Tool {
 	return plain(name, "Asks its client.", func(_ context.Context, c *toolyard.Call) (any, error) {
 		given, ok := answers(c, questions)
@@ -88,7 +88,7 @@ func asking(name, state string, questions map[string]question) *toolyard.Tool {
 	})
 }
 
-// askingTools are the tools of the conformance suite that ask their client.
+// askingTools are the tools of the conformance suite that request input from the client.
 func askingTools() []*toolyard.Tool {
 	name := form("What is your name?", `{"name":{"type":"string"}}`, "name")
 	confirm := map[string]question{"confirm": form("Please confirm", `{"ok":{"type":"boolean"}}`, "ok")}

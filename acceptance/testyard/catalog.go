@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// The words that the names of a large catalog are made of.
+// Words for the tool names of a large catalog.
 var (
 	deeds = []string{
 		"archive", "approve", "assign", "cancel", "compare", "count", "create", "delete", "describe", "export",
@@ -23,8 +23,7 @@ var (
 	ways = []string{"", "_by_region", "_by_owner", "_in_bulk", "_history", "_metrics", "_draft", "_notes", "_template", "_status"}
 )
 
-// catalogTools are n tools with names of all kinds, and one that shows what a form must be able
-// to ask for.
+// catalogTools returns n tools with various names, and one with every kind of form field.
 func catalogTools(n int) []*toolyard.Tool {
 	type args struct {
 		ID    string `json:"id" doc:"Which one" minLength:"1"`
@@ -46,8 +45,8 @@ func catalogTools(n int) []*toolyard.Tool {
 	return tools
 }
 
-// tripSchema has an enumeration, a default, a nested object, a list, choices between objects, a
-// value that may be null, a date, a password and a file.
+// tripSchema has an enumeration, a default, a nested object, a list, a union of objects, a nullable
+// value, a date, a password and a file.
 const tripSchema = `{"type":"object","required":["destination","class","contact","travellers","payment"],"properties":{
 	"destination":{"type":"string","minLength":2,"description":"Where to go"},
 	"class":{"type":"string","enum":["economy","business","first"],"default":"economy"},

@@ -9,19 +9,19 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// The smallest PNG and WAV files there are.
+// The smallest valid PNG and WAV files.
 var (
 	pixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82")
 	click = []byte("RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00")
 )
 
-// plain is a tool without arguments.
+// plain returns a tool without arguments.
 func plain(name, description string, fn func(context.Context, *toolyard.Call) (any, error)) *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: name, Description: description},
 		func(ctx context.Context, c *toolyard.Call, _ struct{}) (any, error) { return fn(ctx, c) })
 }
 
-// raw is a tool with a schema of its own.
+// raw returns a tool with its own schema.
 func raw(name, description, schema string) *toolyard.Tool {
 	t, err := toolyard.NewTool(toolyard.Spec{Name: name, Description: description, Input: json.RawMessage(schema)},
 		func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -33,7 +33,7 @@ func raw(name, description, schema string) *toolyard.Tool {
 	return t
 }
 
-// conformanceTools are the tools that the MCP conformance suite asks a server for.
+// conformanceTools are the tools that the MCP conformance suite requires.
 func conformanceTools(extra *changing) []*toolyard.Tool {
 	const pause = 50 * time.Millisecond
 	return []*toolyard.Tool{

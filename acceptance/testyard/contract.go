@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// contractTools are tools that note in a file when they ran, so that runs can be counted
-// however the process ended. The configuration gives them limits and prices.
+// contractTools record in a file when they ran, so that runs can be counted even if the process is
+// killed. The configuration sets their limits and prices.
 func contractTools(notes string) []*toolyard.Tool {
 	type args struct {
 		MS   int  `json:"ms,omitempty" doc:"How long to take" minimum:"0"`
@@ -42,7 +42,7 @@ func contractTools(notes string) []*toolyard.Tool {
 	}
 }
 
-// note is a line of the notes.
+// note is a line of the file.
 type note struct {
 	Event  string    `json:"event"` // began or ended
 	At     time.Time `json:"at"`
@@ -53,8 +53,7 @@ type note struct {
 	PID    int       `json:"pid"`
 }
 
-// write appends the note to a file that all replicas share. Without a file there are no
-// notes.
+// write appends the note to a file that all replicas share. Without a file, it does nothing.
 func (n note) write(path, event string) error {
 	if path == "" {
 		return nil

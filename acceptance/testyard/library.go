@@ -11,14 +11,14 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// library is a source with the resources and prompts that the conformance suite asks for.
-// One of the prompts is replaced by another at each flip.
+// library is a source with the resources and prompts that the conformance suite requires. One of
+// the prompts is replaced by another at each flip.
 type library struct {
 	flips   chan struct{}
 	flipped int
 
 	watchers toolyard.ResourceWatchers
-	changes  atomic.Int64 // of the watched resource
+	changes  atomic.Int64 // changes to the watched resource
 }
 
 func newLibrary() *library { return &library{flips: make(chan struct{})} }
@@ -44,7 +44,7 @@ func (l *library) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	}
 }
 
-// reader is a tool that reads: it returns a document, which MCP has a form for.
+// reader is a tool that returns a document as an embedded resource.
 func reader[In any](name string, read func(*toolyard.Call, In) (any, error)) *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: name, Effects: toolyard.ReadOnly},
 		func(_ context.Context, c *toolyard.Call, in In) (*toolyard.Result, error) {
@@ -126,7 +126,7 @@ func (l *library) prompts() []*toolyard.Prompt {
 	}
 }
 
-// says returns a prompt of user messages.
+// says returns a prompt with user messages.
 func says(contents ...any) map[string]any {
 	var messages []any
 	for _, c := range contents {
@@ -159,7 +159,7 @@ func getPrompt(c *toolyard.Call, in wish) (any, error) {
 	return nil, toolyard.Errorf(toolyard.NotFound, "Unknown prompt: %s", in.Name)
 }
 
-// completion is a request for proposals.
+// completion is a completion request.
 type completion struct {
 	Ref      map[string]string `json:"ref"`
 	Argument struct {

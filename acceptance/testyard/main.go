@@ -1,5 +1,5 @@
-// Command testyard is the program that the acceptance tests and the MCP conformance
-// suite drive: the real command line, with tools made for tests.
+// Command testyard is the program that the acceptance tests and the MCP conformance suite run: the
+// real command line, with test tools.
 package main
 
 import (
@@ -39,8 +39,8 @@ func main() {
 	})
 }
 
-// identify knows callers by bearer tokens: "token=user token=user". Without any, everyone is
-// let in.
+// identify authenticates callers by bearer tokens: "token=user token=user". Without tokens, all
+// callers are accepted.
 func identify(keys string) func(*http.Request) (toolyard.Caller, error) {
 	if keys == "" {
 		return nil
@@ -88,7 +88,7 @@ func docResources() []*toolyard.Resource {
 	}}
 }
 
-// changing is a source with one tool, which another one replaces at each flip.
+// changing is a source with one tool, which is replaced by another at each flip.
 type changing struct{ flips chan struct{} }
 
 func newChanging() *changing { return &changing{make(chan struct{})} }
@@ -107,7 +107,7 @@ func (s *changing) Run(ctx context.Context, publish func(toolyard.Offer)) error 
 	}
 }
 
-// manyTools are n tools of a realistic size.
+// manyTools returns n tools of realistic size.
 func manyTools(n int) []*toolyard.Tool {
 	type args struct {
 		Query string   `json:"query" doc:"What to look for, in the words of the user" minLength:"1"`

@@ -11,9 +11,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// broker is a client that only write calls may have.
+// broker is a client that is available only to write calls.
 type broker interface {
-	// Order places an order and returns how many there have been.
+	// Order places an order and returns the number of orders.
 	Order() int64
 }
 
@@ -23,12 +23,12 @@ func (b *countingBroker) Order() int64 { return b.orders.Add(1) }
 
 var theBroker = &countingBroker{}
 
-// fidelity is a result that survives only if it is never decoded: property order, a big
-// integer, number formats, unknown fields and an unknown content type, markup.
+// fidelity is a result that is preserved only if it is never decoded: property order, a big
+// integer, number formats, unknown fields, an unknown content type, and markup.
 const fidelity = `{"zeta":1,"content":[{"type":"hologram","beam":1.10,"<&>":"é\u00e9"},{"type":"text","text":"hi","later":9007199254740993}],` +
 	`"structuredContent":{"zeta":1,"alpha":9007199254740993,"f":1.10,"e":1E2},"_meta":{"z":9007199254740993,"a":null},"resultType":"complete","future":{"b":1,"a":2}}`
 
-// acceptanceTools are the tools that the acceptance checks ask for.
+// acceptanceTools are the tools that the acceptance tests use.
 func acceptanceTools(extra *changing) []*toolyard.Tool {
 	type barArgs struct {
 		Symbol   string `json:"symbol" doc:"Perp symbol, such as BTC"`

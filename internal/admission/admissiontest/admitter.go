@@ -17,11 +17,11 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Replicas opens so many admitters that share one ledger, as replicas share a store.
+// Replicas opens n admitters that share one ledger, as replicas share a store.
 type Replicas func(t *testing.T, n int) ([]admission.Admitter, ledger.Ledger)
 
-// TestAdmit checks that admitters keep what admission.Admitter promises: limits that no
-// number of replicas can pass, a budget that cannot be overrun, and calls that run once.
+// TestAdmit checks the guarantees of admission.Admitter: limits and budgets that hold across
+// replicas, and calls that run once.
 func TestAdmit(t *testing.T, open Replicas) {
 	for name, test := range map[string]func(*testing.T, Replicas){
 		"nothing to take":                 testNothing,
@@ -43,7 +43,7 @@ func TestAdmit(t *testing.T, open Replicas) {
 	}
 }
 
-// asks counts asks, so that each has an id of its own.
+// asks counts requests, so that each one has a unique ID.
 var asks atomic.Int64
 
 func ask(change func(*admission.Request)) *admission.Request {
@@ -56,22 +56,21 @@ func ask(change func(*admission.Request)) *admission.Request {
 	return a
 }
 
-// asked is the tool that is called.
+// asked is the called tool.
 var asked = toolyard.Define(toolyard.Spec{Name: "asked"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
 
-// paced is an ask for one limit.
+// paced returns a request with one limit.
 func paced(key string, l toolyard.Limit) *admission.Request {
 	return ask(func(a *admission.Request) {
 		a.Limits = []admission.LimitRef{{Key: key, Name: "the tool " + key, Limit: l}}
 	})
 }
 
-// paid is an ask for money.
+// paid returns a request with a price.
 func paid(purse, price string) *admission.Request {
 	return ask(func(a *admission.Request) { a.Balance, a.Price = purse, USD(price) })
 }
 
-// USD is an amount.
 func USD(s string) toolyard.Money {
 	m, err := toolyard.ParseMoney(s)
 	if err != nil {
@@ -80,10 +79,10 @@ func USD(s string) toolyard.Money {
 	return m
 }
 
-// ran is the outcome of a call that succeeded.
+// ran is the outcome of a successful call.
 var ran = toolyard.Outcome{Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("done")}}}
 
-// failed is the outcome of a call that did not.
+// failed is the outcome of a failed call.
 var failed = toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed, Message: "it broke"}}
 
 // run admits a call, runs it and settles it as a success.
@@ -103,7 +102,7 @@ func run(ctx context.Context, a admission.Admitter, needs *admission.Request, wo
 
 var errReplay = errors.New("it ran before")
 
-// codeOf is the code of an error, and OK for none.
+// codeOf returns the code of an error, or OK.
 func codeOf(err error) toolyard.Code {
 	if err == nil {
 		return toolyard.OK
@@ -130,7 +129,7 @@ func session(t *testing.T, l ledger.Ledger, limit string, calls int) string {
 	return p.ID
 }
 
-// audit checks the books once nothing is held any more, and returns a purse.
+// audit checks the ledger once nothing is on hold, and returns a balance.
 func audit(t *testing.T, l ledger.Ledger, purse string) *ledger.Balance {
 	t.Helper()
 	if err := l.Audit(t.Context()); err != nil {
@@ -192,7 +191,7 @@ func testCooldown(t *testing.T, open Replicas) {
 	}
 }
 
-// record makes n calls on several replicas at once, and returns when they began.
+// record makes n calls on several replicas concurrently and returns their start times.
 func record(t *testing.T, replicas []admission.Admitter, n int, next func() *admission.Request) []time.Time {
 	var mu sync.Mutex
 	var starts []time.Time
@@ -267,7 +266,7 @@ func testBudget(t *testing.T, open Replicas) {
 		})
 	}
 	wg.Wait()
-	audit(t, l, purse) // what one replica held when another refused has come back
+	audit(t, l, purse) // the money that one replica held while another refused was returned
 	for range 300 {
 		if _, err := run(t.Context(), replicas[0], paid(purse, "0.001"), nil); err != nil {
 			break
@@ -319,7 +318,7 @@ func testCalls(t *testing.T, open Replicas) {
 				ok.Add(1)
 				o := ran
 				if i%3 == 0 {
-					o = failed // those count too
+					o = failed // failed calls count too
 				}
 				_, err = replicas[i%2].Settle(t.Context(), ticket, o)
 			}
@@ -340,7 +339,7 @@ func testClosed(t *testing.T, open Replicas) {
 	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); err != nil {
 		t.Fatal(err)
 	}
-	audit(t, l, purse) // nothing is held any more
+	audit(t, l, purse) // nothing is on hold
 	if p, err := l.CloseSession(t.Context(), purse); err != nil || p.State != ledger.StateClosed || p.Spent != USD("0.25") {
 		t.Errorf("%+v %v", p, err)
 	}
@@ -367,7 +366,7 @@ func testForeign(t *testing.T, open Replicas) {
 	}
 }
 
-// keyed is an ask with an idempotency key.
+// keyed returns a request with an idempotency key.
 func keyed(purse, key, body string) *admission.Request {
 	a := paid(purse, "0.001")
 	a.Scope, a.Key, a.Digest, a.Writes = "acme/ann", key, sha256.Sum256([]byte(body)), true
@@ -431,7 +430,8 @@ func testConflict(t *testing.T, open Replicas) {
 	}
 }
 
-// testTurns floods a limit by one caller, and looks how another fares.
+// testTurns floods a limit with calls from one caller and checks that another caller still gets its
+// turn.
 func testTurns(t *testing.T, open Replicas) {
 	replicas, _ := open(t, 1)
 	var order []string
@@ -471,8 +471,8 @@ func reversed(list []string) []string {
 	return list
 }
 
-// testAllOrNothing asks for a permit and money when there is only the permit, and then finds
-// that the permit is still there.
+// testAllOrNothing requests a permit and money when only the permit is available, and checks that
+// the permit is still available afterwards.
 func testAllOrNothing(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
 	purse := session(t, l, "0.001", 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// TestLedger checks that a ledger keeps what ledger.Ledger promises.
+// TestLedger checks the guarantees of ledger.Ledger.
 func TestLedger(t *testing.T, open func(*testing.T) ledger.Ledger) {
 	for name, test := range map[string]func(*testing.T, ledger.Ledger){
 		"funding once":          testFund,
@@ -43,7 +43,7 @@ func remaining(t *testing.T, l ledger.Ledger, purse string) toolyard.Money {
 func testFund(t *testing.T, l ledger.Ledger) {
 	for _, step := range []struct{ amount, reference, want string }{
 		{"10", "a", "10"},
-		{"10", "a", "10"}, // again, because the answer was lost
+		{"10", "a", "10"}, // repeated because the reply was lost
 		{"0.000000001", "b", "10.000000001"},
 		{"-4", "c", "6.000000001"},
 	} {
@@ -92,7 +92,7 @@ func testOverdraw(t *testing.T, l ledger.Ledger) {
 func testSession(t *testing.T, l ledger.Ledger) {
 	fund(t, l, "acme", "10")
 	open := ledger.Session{ID: "s1", Account: "acme", Limit: USD("2.5"), Calls: 7, TTL: time.Hour}
-	for range 2 { // the second because the answer was lost
+	for range 2 { // the second time because the reply was lost
 		p, err := l.OpenSession(t.Context(), open)
 		if err != nil || p.State != ledger.StateOpen || p.Remaining != USD("2.5") || p.Limit != USD("2.5") || p.MaxCalls != 7 || p.Account != "acme" {
 			t.Fatalf("%+v %v", p, err)
@@ -145,7 +145,7 @@ func testUnknown(t *testing.T, l ledger.Ledger) {
 func testSessions(t *testing.T, l ledger.Ledger) {
 	fund(t, l, "acme", "1")
 	var wg sync.WaitGroup
-	for i := range 40 { // of which 25 can have what they want
+	for i := range 40 { // 25 of them can succeed
 		wg.Go(func() {
 			s := ledger.Session{ID: fmt.Sprint("many-", i), Account: "acme", Limit: USD("0.04"), TTL: time.Hour}
 			if _, err := l.OpenSession(t.Context(), s); err != nil && codeOf(err) != toolyard.BudgetExceeded {

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	startTime = time.Minute // a server may take to start, also after a crash
-	stopTime  = time.Minute // and to stop
+	startTime = time.Minute // maximum time to start, including recovery
+	stopTime  = time.Minute // maximum time to stop
 	toolTime  = 2 * time.Minute
 )
 
-// Cluster is a PostgreSQL server with its data. It listens on the loopback interface only,
-// where it trusts everybody. Its methods are for one goroutine at a time.
+// Cluster is a PostgreSQL server with its data. It listens on loopback only and trusts all
+// connections. Its methods must not be called concurrently.
 type Cluster struct {
-	base     *url.URL // of the database postgres
-	bin      string   // where the programs are; empty for a server that is not ours
+	base     *url.URL // URL of the database postgres
+	bin      string   // folder of the programs; empty for an external server
 	dir      string
-	owned    bool // the folder goes with the server
+	owned    bool // the folder is removed with the server
 	port     string
 	settings []string
-	disk     io.Closer // what the folder is mounted on, nil for nothing
+	disk     io.Closer // mounted disk of the folder, or nil
 
-	keeper *program // the shell around the server; nil if it does not run
+	keeper *program // the shell around the server; nil if it is not running
 	say    io.WriteCloser
 }
 
-// Start makes a cluster in a folder and starts it. Without a folder it makes one, which goes
-// with the cluster; a folder that is given must be within reach of the user postgres if the
-// test runs as root. Settings are those of postgresql.conf, such as "fsync=off"; unless they
-// say otherwise, what is committed is safe on the disk.
+// Start creates a cluster in a folder and starts it. An empty folder name creates a folder that is
+// removed with the cluster. If the test runs as root, the user postgres must be able to access the
+// folder. Settings are those of postgresql.conf, such as "fsync=off"; by default, commits are
+// durable.
 func Start(dir string, settings ...string) (*Cluster, error) {
 	c, err := newCluster(dir, settings)
 	if err != nil {
@@ -84,22 +84,22 @@ func (c *Cluster) initialize() error {
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// URL is where the database postgres of the cluster is.
+// URL returns the URL of the database postgres.
 func (c *Cluster) URL() string { return c.base.String() }
 
-// Address is where the cluster listens: a host and a port.
+// Address returns the host and port of the cluster.
 func (c *Cluster) Address() string { return c.base.Host }
 
-// keep runs a server until a signal is named on its standard input, or until that ends, which
-// it does when the test does, in whatever way. Then the folder goes, if there is one to go.
+// keep runs a server until a signal name is written to its standard input or the input ends, which
+// happens when the test ends for any reason. It then removes the folder, if there is one to remove.
 const keep = `folder=$1; shift
 "$@" & server=$!
 if read -r signal; then folder=; else signal=QUIT; fi
 kill -"$signal" "$server"; wait "$server"
 [ -z "$folder" ] || rm -rf "$folder"`
 
-// Start starts the server again after it was stopped or killed, at the same address, and
-// waits until it answers.
+// Start restarts the server at the same address after it was stopped or killed, and waits until it
+// responds.
 func (c *Cluster) Start() error {
 	if c.bin == "" {
 		return errNotOurs
@@ -119,14 +119,14 @@ func (c *Cluster) Start() error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w\n%s", err, c.log())
 		}
-		// What a killed server leaves behind may still hold its memory. It ends by itself.
+		// Processes of a killed server may still hold its memory. They end on their own.
 		if err := c.end("QUIT"); err != nil {
 			return err
 		}
 	}
 }
 
-// launch starts the server and does not wait for it.
+// launch starts the server without waiting for it.
 func (c *Cluster) launch() error {
 	folder := ""
 	if c.owned {
@@ -153,7 +153,7 @@ func (c *Cluster) launch() error {
 	return nil
 }
 
-// await waits until the server answers.
+// await waits until the server responds.
 func (c *Cluster) await(limit time.Duration) error {
 	var err error
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -177,7 +177,7 @@ func (c *Cluster) Exec(statement string, args ...any) error {
 	return err
 }
 
-// is asks the database postgres a question of yes or no.
+// is runs a query that returns a boolean.
 func (c *Cluster) is(question string) (yes bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -189,11 +189,11 @@ func (c *Cluster) is(question string) (yes bool, err error) {
 	return yes, conn.QueryRow(ctx, question).Scan(&yes)
 }
 
-// stops are the signals for the ways to stop.
+// stops are the signals of the shutdown modes.
 var stops = map[string]string{"fast": "INT", "immediate": "QUIT"}
 
-// Stop stops the server: "fast" ends its connections and writes all down, "immediate" is a
-// crash that the server knows of.
+// Stop stops the server. The mode fast closes connections and writes all data; immediate is like a
+// crash.
 func (c *Cluster) Stop(mode string) error {
 	signal, ok := stops[mode]
 	if !ok {
@@ -202,10 +202,9 @@ func (c *Cluster) Stop(mode string) error {
 	return c.end(signal)
 }
 
-// Kill kills the server with SIGKILL, so that it cannot do anything about it.
+// Kill kills the server with SIGKILL.
 func (c *Cluster) Kill() error { return c.end("KILL") }
 
-// Restart stops the server and starts it again.
 func (c *Cluster) Restart() error {
 	if err := c.Stop("fast"); err != nil {
 		return err
@@ -213,7 +212,7 @@ func (c *Cluster) Restart() error {
 	return c.Start()
 }
 
-// end sends the server a signal and waits for its end.
+// end sends a signal to the server and waits for it to exit.
 func (c *Cluster) end(signal string) error {
 	if c.bin == "" {
 		return errNotOurs
@@ -225,13 +224,13 @@ func (c *Cluster) end(signal string) error {
 	if err == nil {
 		timer := time.AfterFunc(stopTime, func() { killGroup(c.keeper.Process.Pid) })
 		defer timer.Stop()
-		_ = c.keeper.Wait() // with the exit status of a server that a signal has ended
+		_ = c.keeper.Wait() // the exit status of a signaled server
 	}
 	c.keeper = nil
 	return err
 }
 
-// Close ends the server, and its folder if nobody gave it one.
+// Close stops the server and removes its folder, if Start created it.
 func (c *Cluster) Close() error {
 	if c.bin == "" {
 		return nil
@@ -246,7 +245,7 @@ func (c *Cluster) Close() error {
 	return err
 }
 
-// log is the end of what the server has logged.
+// log returns the end of the server's log.
 func (c *Cluster) log() string {
 	data, err := os.ReadFile(filepath.Join(c.dir, "log"))
 	if err != nil {
@@ -255,7 +254,7 @@ func (c *Cluster) log() string {
 	return string(data[max(0, len(data)-4<<10):])
 }
 
-// tool runs a program of PostgreSQL to its end.
+// tool runs a PostgreSQL program.
 func (c *Cluster) tool(name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), toolTime)
 	defer cancel()
@@ -267,7 +266,7 @@ func (c *Cluster) tool(name string, args ...string) error {
 	return nil
 }
 
-// freePort is a port that nobody listens on at this time.
+// freePort returns an unused port.
 func freePort() (string, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {

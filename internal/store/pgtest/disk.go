@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// SmallForTest is StartForTest on a disk of some megabytes, at least 96, which FillDisk can
-// fill. The test is skipped where nothing can be mounted.
+// SmallForTest is like StartForTest on a disk of at least 96 MB, which FillDisk can fill. The test
+// is skipped if the disk cannot be mounted.
 func SmallForTest(t testing.TB, megabytes int, settings ...string) *Cluster {
 	t.Helper()
 	c, err := newCluster("", append([]string{"min_wal_size=8MB", "max_wal_size=16MB"}, settings...))
@@ -29,7 +29,7 @@ func SmallForTest(t testing.TB, megabytes int, settings ...string) *Cluster {
 
 func (c *Cluster) ballast() string { return filepath.Join(c.dir, "ballast") }
 
-// FillDisk leaves no room on the disk of a cluster of SmallForTest.
+// FillDisk fills the disk of a cluster started with SmallForTest.
 func (c *Cluster) FillDisk() error {
 	if c.disk == nil {
 		return errors.New("pgtest: only the disk of SmallForTest can be filled")
@@ -49,7 +49,7 @@ func (c *Cluster) FillDisk() error {
 	return errors.Join(err, f.Close())
 }
 
-// FreeDisk makes the room again, and starts the server again if it has given up.
+// FreeDisk frees the disk again, and restarts the server if it has stopped.
 func (c *Cluster) FreeDisk() error {
 	if err := os.Remove(c.ballast()); err != nil {
 		return err

@@ -1,3 +1,3 @@
-// Package pgtest runs real PostgreSQL servers for tests: one that the tests of a process
-// share, and others that a test may stop, kill, fail over and fill up. Only tests import it.
+// Package pgtest runs real PostgreSQL servers for tests: one that all tests of a process share, and
+// separate ones that a test can stop, kill, fail over and fill up. Only tests import it.
 package pgtest

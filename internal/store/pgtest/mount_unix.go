@@ -10,8 +10,7 @@ import (
 	"os"
 )
 
-// mounted is a disk in memory. The shell behind it unmounts it when the test ends, in
-// whatever way.
+// mounted is a disk in memory. The shell behind it unmounts it when the test ends for any reason.
 type mounted struct {
 	keeper *program
 	say    io.WriteCloser
@@ -47,7 +46,6 @@ func mount(dir string, megabytes int) (io.Closer, error) {
 	return m, nil
 }
 
-// Close unmounts the disk.
 func (m *mounted) Close() error {
 	return errors.Join(m.say.Close(), m.keeper.Wait())
 }

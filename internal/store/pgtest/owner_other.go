@@ -6,7 +6,7 @@ import "syscall"
 
 func attributes() *syscall.SysProcAttr { return nil }
 
-// giveAway refuses: servers are started on Unix only.
+// giveAway fails: servers are supported on Unix only.
 func giveAway(string) error { return errNoPrograms }
 
 func killGroup(int) {}

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// owner is the user that servers run as: nil for the one who runs the test. PostgreSQL does
-// not run as root.
+// owner returns the user that servers run as, or nil for the current user. PostgreSQL does not run
+// as root.
 var owner = sync.OnceValues(func() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -33,11 +33,11 @@ var owner = sync.OnceValues(func() (*syscall.Credential, error) {
 })
 
 func attributes() *syscall.SysProcAttr {
-	who, _ := owner() // giveAway has looked at the error
+	who, _ := owner() // giveAway has checked the error
 	return &syscall.SysProcAttr{Setpgid: true, Credential: who}
 }
 
-// giveAway gives a folder to the owner of servers.
+// giveAway changes the owner of a folder to the user of the servers.
 func giveAway(dir string) error {
 	who, err := owner()
 	if err != nil || who == nil {
@@ -46,5 +46,5 @@ func giveAway(dir string) error {
 	return os.Chown(dir, int(who.Uid), int(who.Gid))
 }
 
-// killGroup kills a process and those it has started.
+// killGroup kills a process and its children.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

@@ -12,8 +12,8 @@ var (
 	errNotOurs    = errors.New("pgtest: cannot stop the server in TOOLYARD_TEST_POSTGRES: use Start")
 )
 
-// findPrograms finds the folder with the programs of PostgreSQL: that of initdb in the PATH,
-// or else where Debian puts them.
+// findPrograms returns the folder of the PostgreSQL programs: that of initdb in PATH, or Debian's
+// default location.
 func findPrograms() (string, error) {
 	var found []string
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -34,13 +34,13 @@ func findPrograms() (string, error) {
 	return "", errNoPrograms
 }
 
-// program is a program that runs.
+// program is a running program.
 type program struct {
 	*exec.Cmd //nolint:forbidigo // the programs of PostgreSQL are no strangers
 }
 
-// command is a program that runs as a user that PostgreSQL accepts, in a process group of
-// its own, so that what interrupts the test does not interrupt it.
+// command returns a program that runs as a user that PostgreSQL accepts, in its own process group,
+// so that interrupting the test does not interrupt it.
 func command(ctx context.Context, name string, args ...string) *program {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:forbidigo,gosec // as above
 	cmd.SysProcAttr = attributes()

@@ -24,16 +24,16 @@ var shared = sync.OnceValues(func() (*Cluster, error) {
 	return &Cluster{base: base}, nil
 })
 
-// ForTest is the cluster that the tests of this process share: that of the environment's
-// TOOLYARD_TEST_POSTGRES, or one that is started when it is first asked for. The test is
-// skipped if there can be none, or fails if CI is set.
+// ForTest returns the cluster that the tests of this process share: the one in
+// TOOLYARD_TEST_POSTGRES, or one that is started on first use. Without PostgreSQL, the test is
+// skipped, or fails if CI is set.
 func ForTest(t testing.TB) *Cluster {
 	t.Helper()
 	c, err := shared()
 	return need(t, c, err)
 }
 
-// StartForTest is Start for a cluster that a test has to itself and that ends with it.
+// StartForTest starts a separate cluster that ends with the test.
 func StartForTest(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	c, err := Start("", settings...)
@@ -53,14 +53,14 @@ func need(t testing.TB, c *Cluster, err error) *Cluster {
 	return c
 }
 
-// Database makes a database for a test and returns its URL. It goes when the test ends.
+// Database creates a database for a test and returns its URL. It is dropped when the test ends.
 func (c *Cluster) Database(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text())
 	if err := c.Exec("create database " + name); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Exec("drop database if exists " + name + " with (force)") }) // the server may be gone
+	t.Cleanup(func() { _ = c.Exec("drop database if exists " + name + " with (force)") }) // the server may have stopped
 	u := *c.base
 	u.Path = "/" + name
 	return u.String()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Standby makes a second cluster that follows this one and starts it. From then on what is
-// committed here is on both disks, so that failing over loses nothing; while the standby is
-// away, commits wait for it.
+// Standby creates and starts a second cluster that replicates this one. From then on, commits are
+// durable on both disks, so a failover loses nothing; while the standby is down, commits wait for
+// it.
 func (c *Cluster) Standby(dir string) (*Cluster, error) {
 	if c.bin == "" {
 		return nil, errNotOurs
@@ -40,8 +40,8 @@ func (c *Cluster) follow(primary *Cluster) error {
 	return primary.until("select exists (select from pg_stat_replication where sync_state = 'sync' and state = 'streaming')")
 }
 
-// Promote makes a standby a primary and waits until it takes writes. The cluster that it
-// followed must not be started again.
+// Promote makes a standby the primary and waits until it accepts writes. The former primary must
+// not be started again.
 func (c *Cluster) Promote() error {
 	if err := c.Exec("select pg_promote(true)"); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (c *Cluster) Promote() error {
 	return c.until("select not pg_is_in_recovery()")
 }
 
-// until waits for a question to be answered with yes.
+// until waits until a query returns true.
 func (c *Cluster) until(question string) error {
 	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if yes, err := c.is(question); yes || err != nil {
