@@ -324,7 +324,7 @@ func TestLinkCommands(t *testing.T) {
 	d.mustFail(exitError, "toolyard accounts links alice", "accounts", "unlink", "alice", "wallet")
 	d.mustFail(exitUsage, "the kinds are: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
 	for _, nonsense := range []string{"", "nonsense", "0x1", "0x\n1", wallet + "0", "0x52908400098527886e0F7030069857D2E4169EE7"} {
-		d.mustFail(exitUsage, "is not a valid wallet address", "accounts", "link", "bob", "wallet", nonsense)
+		d.mustFail(exitUsage, "is not a valid link to wallet", "accounts", "link", "bob", "wallet", nonsense)
 	}
 	d.mustFail(exitUsage, "not a valid caller", "accounts", "link", "", "wallet", wallet)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -82,12 +81,6 @@ func (c *linkCommand) check(caller, kind, address string) error {
 	if err := identity.CheckID(caller); err != nil {
 		return err
 	}
-	if k, ok := c.opts.ProviderKinds[kind]; ok && k.CheckLink != nil {
-		if err := k.CheckLink(address); err != nil {
-			return fmt.Errorf("%s is not a valid %s address: %w", strconv.QuoteToASCII(address), kind, err)
-		}
-		return nil
-	}
 	kinds := slices.Collect(maps.Keys(c.opts.ProviderKinds))
 	if source, err := c.loadConfig(); err == nil { // otherwise opening the store reports it
 		kinds = append(kinds, source.LinkNames()...)
@@ -96,13 +89,11 @@ func (c *linkCommand) check(caller, kind, address string) error {
 	if !slices.Contains(kinds, kind) {
 		return fmt.Errorf("unknown kind %s; the kinds are: %s", kind, strings.Join(slices.Compact(kinds), ", "))
 	}
-	if address == "" || len(address) > maxLink || untrusted.CheckText(address) != nil || strings.ContainsFunc(address, unicode.IsControl) {
-		return fmt.Errorf("%s is not a valid link: use a string of at most %d bytes", strconv.QuoteToASCII(address), maxLink)
+	if err := c.opts.CheckLink(kind, address); err != nil {
+		return fmt.Errorf("%s is not a valid link to %s: %w", strconv.QuoteToASCII(address), kind, err)
 	}
 	return nil
 }
-
-const maxLink = 256 // bytes of what is linked, as in the HTTP API
 
 // unlinkCommand removes a link.
 type unlinkCommand struct {

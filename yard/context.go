@@ -14,11 +14,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/sources/provider"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/script"
 )
 
@@ -223,8 +225,15 @@ func (b *assembler) provider(a *assembly) func(kind string) toolyard.ContextProv
 	}
 }
 
-// checkLink checks what a caller wants to link as a kind.
-func (o *Options) checkLink(kind, value string) error {
+// maxLink bounds what a caller links, in bytes.
+const maxLink = 256
+
+// CheckLink checks what a caller wants to link as a kind. Every value is a short text without control
+// characters, whatever its kind.
+func (o *Options) CheckLink(kind, value string) error {
+	if value == "" || len(value) > maxLink || untrusted.CheckText(value) != nil || strings.ContainsFunc(value, unicode.IsControl) {
+		return fmt.Errorf("must be a string of at most %d bytes", maxLink)
+	}
 	if k := o.ProviderKinds[kind]; k.CheckLink != nil {
 		return k.CheckLink(value)
 	}

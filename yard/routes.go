@@ -55,7 +55,7 @@ func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
 // are disabled.
 func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
 	o := httpapi.Options{
-		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, Links: httpapi.LinkOptions{Check: y.opts.checkLink},
+		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, Links: httpapi.LinkOptions{Check: y.opts.CheckLink},
 		MaxBody: int64(c.Limits.Body), Now: y.opts.Process.Now, Log: y.log,
 	}
 	if s := y.enforcement.store; s != nil {

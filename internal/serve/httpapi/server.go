@@ -47,7 +47,7 @@ type Options struct {
 // LinkOptions configures linked accounts.
 type LinkOptions struct {
 	Store Links                            // nil for none
-	Check func(kind, address string) error // nil accepts every address
+	Check func(kind, address string) error // refuses invalid and empty addresses
 }
 
 // Calls queries the call record.

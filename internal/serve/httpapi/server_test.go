@@ -31,6 +31,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/yard"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/openapi.json")
@@ -145,13 +146,15 @@ var testGates = []*gates.Gate{
 }
 
 func options() httpapi.Options {
+	wallet := yard.ProviderKind{CheckLink: func(address string) error {
+		if !strings.HasPrefix(address, "0x0") {
+			return errors.New("it must begin with 0x0")
+		}
+		return nil
+	}}
+	kinds := yard.Options{ProviderKinds: map[string]yard.ProviderKind{"wallet": wallet}}
 	return httpapi.Options{
-		Identify: identify, Ledger: newLedger(), Links: httpapi.LinkOptions{Store: links{}, Check: func(kind, address string) error {
-			if kind == "wallet" && !strings.HasPrefix(address, "0x0") {
-				return errors.New("it must begin with 0x0")
-			}
-			return nil
-		}},
+		Identify: identify, Ledger: newLedger(), Links: httpapi.LinkOptions{Store: links{}, Check: kinds.CheckLink},
 		Gates: func() []*gates.Gate { return testGates }, Execute: execute,
 	}
 }
