@@ -9,11 +9,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -155,8 +157,9 @@ func (c *packCommand) list(actions []*toolyard.Tool) error {
 	if len(actions) == 0 {
 		c.printf("The pack %s has no actions.", c.pack)
 	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, t := range actions {
-		c.printf("%s\t%s", t.Name, t.Description)
+		fmt.Fprintf(w, "%s\t%s\n", t.Name, untrusted.Printable(t.Description))
 	}
-	return nil
+	return fail(w.Flush())
 }

@@ -98,7 +98,7 @@ func TestPackCommands(t *testing.T) {
 		code int
 		want string // in either output
 	}{
-		{"alarm", 0, "silence\tSilences a zone."},
+		{"alarm", 0, "silence  Silences a zone."},
 		{"alarm silence zone=hall", 0, "hall silenced 1 times, level 1\n"},
 		{"alarm silence zone=hall level=3", 0, "hall silenced 2 times, level 3\n"},
 		{"alarm silence zone=12", 0, "12 silenced 1 times, level 1\n"},

@@ -339,10 +339,13 @@ func (h *packHost) close(packs map[string]*openPack) {
 // lend sets the lenders of gates: the clients of the program and those that the packs lend. Old
 // packs are those of the previous assembly.
 func (h *packHost) lend(s *settings.Settings, packs, old map[string]*openPack, vault *secret.Vault) error {
+	faults := notEnabled(s)
+	if len(faults) > 0 {
+		return faults
+	}
 	if len(packs)+len(old) == 0 {
 		return nil
 	}
-	var faults config.Faults
 	for _, g := range s.Gates {
 		lender := &gateLender{host: h}
 		lent := []*toolyard.Clients{h.opts.Clients}
@@ -361,6 +364,21 @@ func (h *packHost) lend(s *settings.Settings, packs, old map[string]*openPack, v
 		return faults
 	}
 	return nil
+}
+
+// notEnabled finds packs that gates configure and the configuration does not enable.
+func notEnabled(s *settings.Settings) (faults config.Faults) {
+	enabled := slices.Sorted(maps.Keys(s.Packs))
+	for _, gate := range slices.Sorted(maps.Keys(s.Config.Gates)) {
+		for _, name := range slices.Sorted(maps.Keys(s.Config.Gates[gate].Packs)) {
+			if !slices.Contains(enabled, name) {
+				faults = append(faults, s.At(toolyard.Problem{
+					Subject: "gates." + gate + ".packs." + name, Message: "the pack is not enabled" + spelling.DidYouMean(name, enabled), Fix: "Add it under packs.",
+				}, "gates", gate, "packs", name))
+			}
+		}
+	}
+	return faults
 }
 
 // lendTo returns the clients that a pack lends to a gate.

@@ -223,7 +223,9 @@ func TestPacksLendClientsByGate(t *testing.T) {
 
 func TestPackConfigurationIsChecked(t *testing.T) {
 	for name, test := range map[string]struct{ old, new, want string }{
-		"unknown pack":      {"  ledger:\n", "  leger:\n", `gates.chat.packs.ledger: the pack is not enabled: add it under packs (did you mean "leger"?)`},
+		"unknown pack":      {"  ledger:\n", "  leger:\n", `toolyard.yaml:4:3: packs.leger: unknown pack (did you mean "ledger"?)`},
+		"unknown at a gate": {"{ledger: {account: main}}", "{leger: {account: main}}", `toolyard.yaml:8:30: gates.chat.packs.leger: the pack is not enabled (did you mean "ledger"?)`},
+		"no packs":          {ledgerFile, "gates: {a: {mode: read, packs: {ledger: {account: main}}}}", `toolyard.yaml:1:33: gates.a.packs.ledger: the pack is not enabled`},
 		"misspelled pack":   {ledgerFile, "packs: {leger: {}}", `toolyard.yaml:1:9: packs.leger: unknown pack (did you mean "ledger"?)`},
 		"settings":          {"main: 7", "main: x", `toolyard.yaml:6:16: packs.ledger.accounts.main: `},
 		"unknown setting":   {"    accounts:", "    acounts:", `toolyard.yaml:6:5: packs.ledger.acounts: `},

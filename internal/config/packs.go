@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
 // PackSettings are the settings of a pack, for the whole yard or at a gate. The schema that the
@@ -31,18 +30,10 @@ const CallerClock = "caller"
 
 var packName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// checkPacks finds packs that gates configure and the configuration does not enable.
 func (c *Config) checkPacks(report reportFunc) {
 	for _, name := range slices.Sorted(maps.Keys(c.Packs)) {
 		if !packName.MatchString(name) {
 			report("is not the name of a pack: use a-z, 0-9 and -", "packs", name)
-		}
-	}
-	for _, gate := range slices.Sorted(maps.Keys(c.Gates)) {
-		for _, name := range slices.Sorted(maps.Keys(c.Gates[gate].Packs)) {
-			if _, ok := c.Packs[name]; !ok {
-				report("the pack is not enabled: add it under packs"+spelling.DidYouMean(name, slices.Collect(maps.Keys(c.Packs))), "gates", gate, "packs", name)
-			}
 		}
 	}
 }
