@@ -117,6 +117,7 @@ var imports = map[string][]string{
 	"/bench":                            {"", "/script", "/upstream", "/yard", "/internal/admission", "/internal/trust/identity", "/internal/store/pgtest", "/internal/store/record", "/internal/store", "/internal/admission/ledger", "/internal/base/ident"},
 	"/examples/greet":                   {"", "/cli", "/yard"},
 	"/examples/workdays":                {"", "/cli", "/yard"},
+	"/examples/home":                    {"/acceptance/fakehome"},
 	"/examples/embed":                   {"", "/yard"},
 	"/internal/sources/catalog":         {"", "/internal/base/backoff"},
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolyard/toolyard/acceptance/fakehome"
 	"github.com/toolyard/toolyard/internal/config"
 )
 
@@ -37,6 +38,17 @@ func TestContextDocument(t *testing.T) {
 func TestAddAToolDocument(t *testing.T) {
 	t.Parallel()
 	followDocument(t, "../docs/ADD_A_TOOL.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
+}
+
+// docs/HOME.md, followed word for word from an empty folder with a simulated house.
+func TestHomeDocument(t *testing.T) {
+	t.Parallel()
+	home := fakehome.New(fakehome.Options{})
+	defer home.Close()
+	followDocument(t, "../docs/HOME.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"), "HOME_URL="+home.URL, "HOME_TOKEN="+fakehome.Token)
+	if calls := home.Calls(); len(calls) != 1 {
+		t.Error(calls)
+	}
 }
 
 // startCRM runs examples/crm/server on a free port, and returns the variables that it prints.
@@ -71,7 +83,7 @@ func startCRM(t *testing.T) []string {
 // Every configuration in the documents is complete.
 func TestContractConfigurations(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{"CONTRACT.md", "CONTEXT.md"} {
+	for _, document := range []string{"CONTRACT.md", "CONTEXT.md", "HOME.md"} {
 		checkConfigurations(t, "../docs/"+document)
 	}
 }

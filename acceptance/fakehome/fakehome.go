@@ -54,6 +54,7 @@ type faults struct {
 	service    *failure                 // of every service call
 	hang       bool                     // service calls get no answer
 	deny       map[string]bool          // commands that are refused as unauthorized
+	picture    int                      // bytes that are added to pictures
 }
 
 // ServiceCall is a service call that the home received, directly or from a script.
@@ -222,6 +223,9 @@ func (h *Home) RejectAuth(reject bool) { h.change(func(f *faults) { f.rejectAuth
 
 // Pad adds an entity whose attributes have this many bytes.
 func (h *Home) Pad(bytes int) { h.change(func(f *faults) { f.padding = bytes }) }
+
+// PadPictures adds bytes to the pictures of cameras.
+func (h *Home) PadPictures(bytes int) { h.change(func(f *faults) { f.picture = bytes }) }
 
 // Slow delays the effect of services on an entity. A negative delay means no effect.
 func (h *Home) Slow(id string, d time.Duration) { h.change(func(f *faults) { f.slow[id] = d }) }

@@ -365,6 +365,33 @@ func TestReachFailsClosed(t *testing.T) {
 	}
 }
 
+// A chain of scripts that is too long, and steps that are nested too deeply, require confirmation.
+func TestReachIsBounded(t *testing.T) {
+	p := openPack(t, fakehome.Options{}, "")
+	off := map[string]any{"action": "light.turn_off", "target": map[string]any{"entity_id": "light.hall"}}
+	for i := range 60 {
+		p.home.SetScript(fmt.Sprintf("script.s%d", i), map[string]any{"sequence": []any{off, map[string]any{"action": fmt.Sprintf("script.s%d", i+1)}}})
+	}
+	p.home.SetScript("script.s60", map[string]any{"sequence": []any{off}})
+	var deep any = off
+	for range 60 {
+		deep = map[string]any{"sequence": []any{deep}}
+	}
+	p.home.SetScript("script.deep", map[string]any{"sequence": []any{deep}})
+	for !strings.Contains(p.call("list_scenes_and_scripts", `{"query":"deep"}`), "script.deep") {
+		time.Sleep(time.Millisecond)
+	}
+	for id, want := range map[string]string{"script.s0": "more than 50 scripts", "script.deep": "nested too deeply"} {
+		_, questions, err := p.ask("run_script", fmt.Sprintf(`{"id":%q}`, id), always(decline))
+		if err != nil || len(questions) != 1 || !strings.Contains(questions[0], want) {
+			t.Errorf("%s: %v %v", id, questions, err)
+		}
+	}
+	if got := p.services(); got != "" {
+		t.Error(got)
+	}
+}
+
 func TestSendNotification(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, "")
 	if got := p.call("send_notification", `{"target":"notify.mobile_app_phone","message":"Dinner","title":"Home"}`); got != `{"sent":true}` {

@@ -194,7 +194,7 @@ func (v *view) checkArea(name string) error {
 		if isArea(a, name) || isFloor(a.Floor, name) {
 			return nil
 		}
-		known = append(append(known, a.ID, a.Name), a.Aliases...)
+		known = append(append(known, a.Name, a.ID), a.Aliases...)
 	}
 	for _, f := range v.Floors {
 		if isFloor(f, name) {
@@ -221,7 +221,7 @@ func areaName(e *hass.Entity) string {
 func unknown(what, name string, known []string) error {
 	message := fmt.Sprintf("Unknown %s %q.", what, printable(name, 80))
 	if near := nearest(name, known); len(near) > 0 {
-		message += " The nearest are: " + strings.Join(near, ", ") + "."
+		message += " Did you mean " + strings.Join(near, ", ") + "?"
 	}
 	return &toolyard.Error{Code: toolyard.NotFound, Message: message}
 }

@@ -170,10 +170,10 @@ func TestListDevicesCountsTheRest(t *testing.T) {
 
 func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, "")
-	p.fails("list_devices", `{"domain":"lihgt"}`, toolyard.NotFound, `Unknown domain "lihgt". The nearest are: light`)
+	p.fails("list_devices", `{"domain":"lihgt"}`, toolyard.NotFound, `Unknown domain "lihgt". Did you mean light?`)
 	p.fails("list_devices", `{"area":"kitchn"}`, toolyard.NotFound, "Kitchen")
 	p.fails("list_devices", `{"floor":"cellar"}`, toolyard.NotFound, `Unknown floor "cellar"`)
-	p.fails("list_devices", `{"label":"nigth"}`, toolyard.NotFound, "night")
+	p.fails("list_devices", `{"label":"nigth"}`, toolyard.NotFound, "Night")
 	p.fails("get_device", `{"id":"light.kichen"}`, toolyard.NotFound, "light.kitchen")
 	p.fails("get_device", `{"id":"Coffee maschine"}`, toolyard.NotFound, "Coffee machine")
 	p.fails("get_history", `{"ids":["sensor.kitchen_temp"]}`, toolyard.NotFound, "sensor.kitchen_temperature")
@@ -200,7 +200,7 @@ func TestScope(t *testing.T) {
 			for id := range strings.FieldsSeq(tt.invisible) {
 				for tool, args := range map[string]string{"get_device": `{"id":%q}`, "get_history": `{"ids":[%q]}`, "get_activity": `{"ids":[%q]}`, "get_statistics": `{"ids":[%q]}`, "get_camera_image": `{"id":%q}`} {
 					_, err := toolyardtest.Call(t, p.tools[tool], fmt.Sprintf(args, id), opts)
-					if toolyard.AsError(err).Code != toolyard.NotFound || strings.Contains(err.Error(), "are: "+id) {
+					if toolyard.AsError(err).Code != toolyard.NotFound || strings.Contains(err.Error(), "mean "+id) {
 						t.Errorf("%s %s: %v", tool, id, err)
 					}
 				}
@@ -469,6 +469,8 @@ func TestCameraImage(t *testing.T) {
 		t.Errorf("%T", res.Content[0])
 	}
 	p.fails("get_camera_image", `{"id":"light.hall"}`, toolyard.Invalid, "not a camera")
+	p.home.PadPictures(1 << 20)
+	p.fails("get_camera_image", `{"id":"camera.front"}`, toolyard.ResultTooLarge, "smaller width")
 }
 
 func TestAutomationsScenesAndScripts(t *testing.T) {

@@ -146,13 +146,13 @@ func (v *view) checkFilters(in *listArgs) error {
 	}
 	var floors, labels []string
 	for _, f := range v.Floors {
-		floors = append(append(floors, f.ID, f.Name), f.Aliases...)
+		floors = append(append(floors, f.Name, f.ID), f.Aliases...)
 	}
 	if in.Floor != "" && !containsFold(floors, in.Floor) {
 		return unknown("floor", in.Floor, floors)
 	}
 	for _, l := range v.Labels {
-		labels = append(labels, l.ID, l.Name)
+		labels = append(labels, l.Name, l.ID)
 	}
 	if in.Label != "" && !containsFold(labels, in.Label) {
 		return unknown("label", in.Label, labels)

@@ -24,11 +24,11 @@ func nearest(name string, known []string) []string {
 	var all []candidate
 	seen := make(map[string]bool, len(known))
 	for _, k := range known {
-		if k == "" || seen[k] {
+		lower := strings.ToLower(cut(k, maxCompared))
+		if lower == "" || seen[lower] {
 			continue
 		}
-		seen[k] = true
-		lower := strings.ToLower(cut(k, maxCompared))
+		seen[lower] = true
 		distance := editDistance(wanted, lower)
 		if len(wanted) >= 3 && (strings.Contains(lower, wanted) || strings.Contains(wanted, lower)) {
 			distance = min(distance, 1)

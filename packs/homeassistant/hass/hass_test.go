@@ -344,6 +344,35 @@ func TestCommandWithoutAnswer(t *testing.T) {
 	}
 }
 
+func TestMirrorIsBounded(t *testing.T) {
+	on := "on"
+	e := &entitiesEvent{Added: map[string]*compressedState{}}
+	for i := range maxEntities + 1 {
+		e.Added[fmt.Sprint("light.l", i)] = &compressedState{State: &on}
+	}
+	if _, _, err := e.apply(map[string]*State{}); err == nil {
+		t.Error("too many entities were accepted")
+	}
+	if _, err := parseList[Area]([]byte("[" + strings.Repeat("{},", maxEntities) + "{}]")); err == nil {
+		t.Error("too many areas were accepted")
+	}
+}
+
+func TestPendingCommandsAreBounded(t *testing.T) {
+	home := newHome(t, fakehome.Options{})
+	c := start(t, home)
+	ready(t, c)
+	s := c.session.Load()
+	s.mu.Lock()
+	for i := range maxPending {
+		s.pending[-i] = nil
+	}
+	s.mu.Unlock()
+	if err := c.CallService(t.Context(), "switch", "turn_on", nil, nil); !errors.Is(err, ErrNotSent) || len(home.Calls()) > 0 {
+		t.Error(err)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	for _, config := range []Config{
 		{},
