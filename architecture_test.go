@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/toolyard/toolyard"
 
-// goPackage is what go list says about one package.
+// goPackage is the output of go list for one package.
 type goPackage struct {
 	ImportPath string
 	Dir        string
@@ -42,8 +42,8 @@ func packages(t *testing.T) (list []goPackage) {
 	return list
 }
 
-// imports says what each package may import of this module. Imports point towards the
-// root; a package that is not here may import nothing but the root.
+// imports lists the packages of this module that each package may import. Imports point toward the
+// root; a package without an entry may import only the root.
 var imports = map[string][]string{
 	"":                                  {"/internal/trust/jsonschema", "/internal/trust/untrusted", "/internal/base/ident", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/base/tracecontext"},
 	"/internal/trust/jsonschema":        {"/internal/trust/untrusted"},
@@ -122,7 +122,7 @@ var imports = map[string][]string{
 	"/internal/sources/catalog":         {"", "/internal/base/backoff"},
 }
 
-// cages say which packages may import a third party.
+// cages lists the packages that may import a third-party module.
 var cages = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk":   {"/internal/serve/mcpserver", "/bench", "/acceptance/fakemcp"},
 	"github.com/modelcontextprotocol/registry": {"/internal/control/registry"},
@@ -214,7 +214,7 @@ func TestModulesReplaceNothing(t *testing.T) {
 	}
 }
 
-// secrets are the shapes of keys that must never be committed.
+// secrets matches keys that must never be committed.
 var secrets = regexp.MustCompile(`AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|sk-[A-Za-z0-9_-]{32,}|xox[baprs]-[A-Za-z0-9-]{10,}|-----BEGIN [A-Z ]*PRIVATE KEY-----|AIza[0-9A-Za-z_-]{35}|eyJ[A-Za-z0-9_-]{20,}\.eyJ`)
 
 func TestNoSecretIsCommitted(t *testing.T) {
@@ -252,7 +252,7 @@ func walk(t *testing.T, visit func(path string, data []byte)) {
 	}
 }
 
-// The root package is the domain: it talks to nobody and starts nothing.
+// The root package is the domain: it has no I/O and starts no goroutines.
 func TestTheDomainDoesNothing(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

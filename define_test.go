@@ -239,7 +239,7 @@ func TestAsError(t *testing.T) {
 	}
 }
 
-// What is nil in a result is null, and a nil list is an empty one.
+// A nil value in a result is encoded as null, and a nil slice as an empty array.
 func TestNilsInResults(t *testing.T) {
 	type page struct {
 		Items []string       `json:"items"`
@@ -279,7 +279,7 @@ func TestTypedResultsAreData(t *testing.T) {
 	}
 }
 
-// encoding/json does not mind the case of keys; we do.
+// encoding/json ignores the case of keys; toolyard does not.
 func TestKeysThatDifferInCaseAreRefused(t *testing.T) {
 	tool := toolyard.Define(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"amount":{"type":"integer","maximum":10},"in":{"type":"object","properties":{"k":{}}}},"additionalProperties":true}`)},
 		func(_ context.Context, _ *toolyard.Call, in struct{ Amount int }) (int, error) { return in.Amount, nil })
@@ -307,7 +307,7 @@ func TestWholeNumbers(t *testing.T) {
 	}
 }
 
-// A schema that refers to itself cannot make a call take for ever.
+// A recursive schema cannot make a call run forever.
 func TestSchemasThatReferToThemselves(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"object","properties":{"a":{"default":1}},"allOf":[{"$ref":"#"},{"$ref":"#"}]}`,
@@ -358,7 +358,7 @@ type invalidContent struct{}
 
 func (invalidContent) AppendJSON(b []byte) []byte { return append(b, "{oops"...) }
 
-// A result that cannot be written is one failed call, not a broken wire.
+// A result that cannot be encoded fails one call and does not break the connection.
 func TestResultsThatCannotBeSent(t *testing.T) {
 	for name, res := range map[string]*toolyard.Result{
 		"own content": {Content: []toolyard.Content{invalidContent{}}},
@@ -376,8 +376,8 @@ func TestResultsThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// A misspelt argument is refused with the name that was probably meant, however the tool is
-// written, unless its author takes what is not listed.
+// A misspelled argument is rejected with a suggestion for every kind of tool, unless the author
+// accepts unlisted arguments.
 func TestUnknownArgumentsAreRefused(t *testing.T) {
 	const city = `"type":"object","properties":{"city":{"type":"string"}}`
 	for name, tt := range map[string]struct {
@@ -406,7 +406,7 @@ func TestUnknownArgumentsAreRefused(t *testing.T) {
 	}
 }
 
-// Suggestions for misspelt names cost little, however many names there are.
+// Suggestions for misspelled names are cheap, however many names there are.
 func TestSuggestionsAreBounded(t *testing.T) {
 	var properties, args []string
 	for i := range 1900 {

@@ -127,8 +127,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Two identities never share one served name: either the names differ or neither is
-// served.
+// Two tools never share a served name: either the names differ or neither is served.
 func TestNoNameIsAmbiguous(t *testing.T) {
 	part := rapid.StringMatching(`[ab_.]{1,4}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -215,7 +214,7 @@ func TestModesFailClosed(t *testing.T) {
 	}
 }
 
-// A tool that a rule hides has no quarrel about its name.
+// A hidden tool does not cause a name conflict.
 func TestExplainHiddenTool(t *testing.T) {
 	write, err := toolyard.NewTool(toolyard.Spec{Name: "write"}, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
 	if err != nil {
@@ -318,7 +317,7 @@ func ExampleChain() {
 	// after first
 }
 
-// A name that two tools share leads nowhere, not to a third whose alias it is.
+// A name that two tools share does not resolve, not even to a third tool with that alias.
 func TestACollisionIsNotAnAlias(t *testing.T) {
 	view := (&gates.Gate{Mode: toolyard.Write}).Bind(catalog.Offer{Tools: []*toolyard.Tool{
 		named(toolyard.Spec{Name: "mcp_git_pay", Origin: "a"}), named(toolyard.Spec{Name: "mcp_git_pay", Origin: "b"}),
@@ -341,7 +340,7 @@ func TestSupports(t *testing.T) {
 	}
 }
 
-// An address that leads elsewhere is below no beginning, however it is written.
+// A URI with dot segments matches no prefix, however it is written.
 func TestMatchURI(t *testing.T) {
 	docs := []string{"file:///srv/docs/*", "repo://a"}
 	for uri, want := range map[string]bool{
@@ -373,7 +372,7 @@ func TestMatchURI(t *testing.T) {
 	}
 }
 
-// A server cannot answer for an address of another.
+// A server cannot respond to a read of another server's URI.
 func TestReadResource(t *testing.T) {
 	reader := named(toolyard.Spec{Name: "read", Effects: toolyard.ReadOnly})
 	resource := func(server, uri string) *toolyard.Resource {
@@ -420,7 +419,7 @@ func TestCallIDs(t *testing.T) {
 	}
 }
 
-// One server under two ids is one problem, however many resources it has.
+// The same server under two IDs is one problem, however many resources it has.
 func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 	reader := named(toolyard.Spec{Name: "read", Effects: toolyard.ReadOnly})
 	offer := func(servers ...string) (o catalog.Offer) {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// retryable: the same request may succeed later. correctable: a changed one can.
+// retryable: the same request may succeed later. correctable: a different request can succeed.
 func TestErrorsSayWhatMayHelp(t *testing.T) {
 	tests := map[string]struct {
 		err                    toolyard.Error

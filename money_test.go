@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// amounts is what an amount looks like.
+// amounts matches an amount.
 var amounts = regexp.MustCompile(`^-?[0-9]+(\.[0-9]{1,9})?$`)
 
 var (
@@ -21,10 +21,10 @@ var (
 	least = decimal.New(-1<<63, -9)
 )
 
-// held reports whether an exact amount can be held.
+// held reports whether an exact amount is in range.
 func held(d decimal.Decimal) bool { return !d.GreaterThan(most) && !d.LessThan(least) }
 
-// randomAmount is a text that is often an amount, and sometimes nearly one.
+// randomAmount returns a text that is often an amount, and sometimes almost one.
 func randomAmount(r *rand.Rand) string {
 	digits := func(n int) string {
 		var b strings.Builder
@@ -55,7 +55,7 @@ func randomAmount(r *rand.Rand) string {
 	return s
 }
 
-// parseBoth reads an amount both ways, and says what differs.
+// parseBoth parses an amount both ways and returns differences.
 func parseBoth(s string) (toolyard.Money, decimal.Decimal, bool, error) {
 	m, err := toolyard.ParseMoney(s)
 	var want decimal.Decimal
@@ -70,7 +70,7 @@ func parseBoth(s string) (toolyard.Money, decimal.Decimal, bool, error) {
 	return m, want, ok, nil
 }
 
-// equal says how an amount differs from the exact one.
+// equal returns how an amount differs from the exact one.
 func equal(m toolyard.Money, want decimal.Decimal) error {
 	if m.String() != want.String() {
 		return fmt.Errorf("%s should be %s", m, want)
@@ -78,7 +78,7 @@ func equal(m toolyard.Money, want decimal.Decimal) error {
 	return nil
 }
 
-// moneySequence adds up random amounts, some of them several times, as a purse does.
+// moneySequence adds random amounts, some of them several times, as a balance does.
 func moneySequence(r *rand.Rand) error {
 	sum, exact := toolyard.Money(0), decimal.Decimal{}
 	for range 1 + r.IntN(2) {
@@ -106,8 +106,8 @@ func moneySequence(r *rand.Rand) error {
 	return equal(sum, exact)
 }
 
-// A million random sequences of reading, multiplying, adding and writing amounts give what
-// exact decimals give, and what cannot be held is refused.
+// A million random sequences of parsing, multiplying, adding and formatting match exact decimals,
+// and amounts out of range are rejected.
 func TestMoneyAgainstDecimals(t *testing.T) {
 	const workers = 2
 	each := 1_000_000 / workers

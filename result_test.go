@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// show writes a result the way a client reads it.
+// show encodes a result as a client sees it.
 func show(r *toolyard.Result) string {
 	if r.Raw() != nil {
 		return "raw " + string(r.Raw())
@@ -131,8 +131,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The keys of a raw result are exact: what looks like one of ours to a careless reader is
-// not.
+// The keys of a raw result are compared exactly.
 func TestRawResultReadsExactKeys(t *testing.T) {
 	var res toolyard.Result
 	err := json.Unmarshal([]byte(`{"structuredContent":1,"structuredcontent":2,"isError":false,"ISERROR":true,"resultType":"input_required"}`), &res)

@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
 
-// specOf is the Spec of a tool with this metadata.
+// specOf returns the Spec of a tool with this metadata.
 func specOf(t *testing.T, meta string) toolyard.Spec {
 	t.Helper()
 	spec, err := readSpec(meta)
@@ -38,8 +38,7 @@ func readSpec(meta string) (toolyard.Spec, error) {
 	return spec, err
 }
 
-// Every row of the table, with and without streaming: where the tool is, and which fault it
-// has.
+// Every row of the table, with and without streaming: where the tool is offered, and its fault.
 func TestEligibilityTable(t *testing.T) {
 	const unreachable, idle, contradictory = "neither answers nor execution", "which are free", "queryEligible is not false"
 	for _, row := range []struct {
@@ -113,8 +112,7 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 	}
 }
 
-// A default fills gaps, what a tool says of its price stays, and without the default the
-// gaps are gaps again.
+// A default price fills gaps, a declared price stays, and without the default the gaps remain.
 func TestDefaultPrices(t *testing.T) {
 	standard := toolterms.Terms{Default: toolyard.Price{Set: true, USD: 1_000_000}}
 	for name, tt := range map[string]struct{ meta, with, without string }{
@@ -177,7 +175,7 @@ func limits() *rapid.Generator[toolyard.Limit] {
 	})
 }
 
-// looser reports whether a limit allows something that another does not.
+// looser reports whether a limit allows more than another.
 func looser(a, b toolyard.Limit) bool {
 	more := func(a, b int) bool { return b > 0 && (a == 0 || a > b) }
 	return more(a.PerMinute, b.PerMinute) || more(a.Concurrency, b.Concurrency) || a.Cooldown < b.Cooldown
@@ -341,11 +339,10 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// names of arguments: those of the caller, and those that are injected.
+// names of arguments: those of the caller, and injected ones.
 var someNames = []string{"a", "b", "c", "xPortfolio", "yPortfolio"}
 
-// keywords draws a schema whose meaning for the injected arguments is only that they are
-// there.
+// keywords generates a schema that only requires the presence of the injected arguments.
 func keywords(t *rapid.T, depth int) map[string]any {
 	names := func(label string) []string {
 		return rapid.SliceOfDistinct(rapid.SampledFrom(someNames), rapid.ID[string]).Draw(t, label)
@@ -383,7 +380,8 @@ func keywords(t *rapid.T, depth int) map[string]any {
 	return s
 }
 
-// What is shown accepts what the tool accepts once the platform has added its arguments.
+// The visible schema accepts exactly the arguments that the tool accepts with the injected ones
+// added.
 func TestShownMeansTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := keywords(t, 1)
@@ -489,7 +487,7 @@ func TestSetMeta(t *testing.T) {
 	}
 }
 
-// What cannot be read is an error that names the key, never a tool without a limit.
+// Metadata that cannot be parsed is an error that names the key, never a tool without a limit.
 func TestSetMetaRefuses(t *testing.T) {
 	for meta, want := range map[string]string{
 		`{"rateLimit":{"maxRequestsPerMinute":0.5}}`:                      "_meta.rateLimit.maxRequestsPerMinute: must be at least 1",
@@ -530,8 +528,7 @@ func TestSetMetaRefuses(t *testing.T) {
 	}
 }
 
-// Metadata that look like a limit or a price and are none must not go unnoticed; those of
-// others pass.
+// Misspelled limits and prices are rejected; other metadata is accepted.
 func TestMisspeltMetaIsRefused(t *testing.T) {
 	handler := func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil }
 	for key, want := range map[string]string{

@@ -24,7 +24,7 @@ func document(t *testing.T) string {
 	return path
 }
 
-// The document of the HTTP API is one of OpenAPI.
+// The OpenAPI document of the HTTP API is valid.
 func TestDocumentIsValid(t *testing.T) {
 	t.Parallel()
 	out, err := node(t, script(t, "api-document.mjs"), document(t))
@@ -59,8 +59,8 @@ gates:
   sdk: {mode: write, surface: execute, callers: keys}
 `
 
-// A client that is generated from the document calls every operation, and gets the answers
-// and the refusals that the document promises.
+// A client generated from the document calls every operation and gets the documented responses and
+// errors.
 func TestGeneratedClient(t *testing.T) {
 	t.Parallel()
 	config := fmt.Sprintf(operated, pgtest.ForTest(t).Database(t)) +
@@ -97,7 +97,7 @@ func TestGeneratedClient(t *testing.T) {
 	}
 }
 
-// keyOf makes a key with scopes at the store of a server.
+// keyOf creates a key with scopes in a server's store.
 func keyOf(t *testing.T, p *process, caller string, scopes ...string) string {
 	t.Helper()
 	args := []string{"keys", "create", "--name", "test", "--caller", caller, "--account", "acme"}
@@ -112,7 +112,7 @@ func keyOf(t *testing.T, p *process, caller string, scopes ...string) string {
 	return token
 }
 
-// documented are the operations of the document, sorted.
+// documented returns the operations of the document, sorted.
 func documented(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile(document(t))

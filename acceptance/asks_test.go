@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// person is a client of the HTTP API that can answer questions.
+// person is an HTTP API client that can answer questions.
 type person struct {
 	t        *testing.T
 	url, key string
@@ -33,7 +33,7 @@ type turn struct {
 	RequiredCapabilities map[string]json.RawMessage
 }
 
-// call makes a call, with more members of the body, each with a comma before it.
+// call makes a call with additional members of the body, each preceded by a comma.
 func (p person) call(tool, args, more string) (got turn) {
 	p.t.Helper()
 	body := fmt.Sprintf(`{"interactive":true,"tool":%q,"args":%s%s}`, tool, args, more)
@@ -59,7 +59,7 @@ func (p person) call(tool, args, more string) (got turn) {
 	return got
 }
 
-// ask makes a call that is answered with one question, and returns its key and the state.
+// ask makes a call that returns one question, and returns its key and the state.
 func (p person) ask(tool, args, more, message string) (key, state string) {
 	p.t.Helper()
 	got := p.call(tool, args, more)
@@ -75,7 +75,7 @@ func (p person) ask(tool, args, more, message string) (key, state string) {
 	return "", ""
 }
 
-// ends checks that a call ends with a text.
+// ends checks that a call returns a text.
 func (p person) ends(got turn, want string) {
 	p.t.Helper()
 	if got.status != http.StatusOK || got.InputRequired != nil || got.Result == nil || got.Result.IsError || len(got.Result.Content) != 1 || got.Result.Content[0].Text != want {
@@ -88,7 +88,7 @@ func filled(key, state, content string) string {
 	return fmt.Sprintf(`,"state":%q,"answers":{%q:{"action":"accept","content":%s}}`, state, key, content)
 }
 
-// A tool asks the person who calls it over the HTTP API, as often as it needs to.
+// A tool can ask a caller of the HTTP API as many questions as it needs.
 func TestQuestionsOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "", "TESTYARD_KEYS=a=ann b=bob")
@@ -126,7 +126,7 @@ func TestQuestionsOverHTTP(t *testing.T) {
 	}
 }
 
-// Servers of both eras ask whoever calls their tools over the HTTP API.
+// MCP servers of both eras can ask questions over the HTTP API.
 func TestUpstreamQuestionsOverHTTP(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {

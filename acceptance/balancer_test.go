@@ -25,8 +25,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// spread is a number of replicas whose clients of 2025-11-25 may send each request to another
-// one.
+// spread is a set of replicas; 2025-11-25 clients may send each request to a different one.
 type spread struct {
 	t        *testing.T
 	store    string
@@ -50,7 +49,7 @@ func newSpread(t *testing.T, upstreams int) *spread {
 	return s
 }
 
-// apply makes the default gate one of a mode, at all replicas.
+// apply sets the mode of the default gate on all replicas.
 func (s *spread) apply(mode string) {
 	s.t.Helper()
 	if code, out, errs := runIn(s.t, s.t.TempDir(), nil, "toolyard", s.applying(mode)[1:]...); code != 0 {
@@ -68,7 +67,7 @@ func (s *spread) applying(mode string) []string {
 	return []string{filepath.Join(bin, "toolyard"), "apply", file, "--store", s.store}
 }
 
-// urls are where the replicas are.
+// urls returns the URLs of the replicas.
 func (s *spread) urls() (all []string) {
 	for _, p := range s.replicas {
 		all = append(all, p.url)
@@ -76,7 +75,7 @@ func (s *spread) urls() (all []string) {
 	return all
 }
 
-// balanceConnections is a balancer without affinity that sends each connection to the next
+// balanceConnections starts a load balancer without affinity that sends each connection to the next
 // replica. It returns its address.
 func balanceConnections(t *testing.T, replicas []string) string {
 	t.Helper()
@@ -98,7 +97,7 @@ func balanceConnections(t *testing.T, replicas []string) string {
 	return "http://" + l.Addr().String() + "/mcp"
 }
 
-// join carries bytes between a client and a replica until one of them ends.
+// join copies bytes between a client and a replica until one of them disconnects.
 func join(client net.Conn, replica string) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", replica)
@@ -116,7 +115,7 @@ func join(client net.Conn, replica string) {
 	<-ended
 }
 
-// balanceRequests is a balancer that sends each request to the next replica.
+// balanceRequests is a load balancer that sends each request to the next replica.
 func balanceRequests(t *testing.T, replicas []string) string {
 	t.Helper()
 	var next atomic.Int64
@@ -144,7 +143,7 @@ func balanceRequests(t *testing.T, replicas []string) string {
 	return server.URL + "/mcp"
 }
 
-// balancers are ways to spread what clients send over the replicas.
+// balancers distribute requests over the replicas.
 var balancers = []struct {
 	name  string
 	start func(*testing.T, []string) string
@@ -165,7 +164,7 @@ type plan struct {
 	Apply  []string `json:"apply"` // a command that edits the gate
 }
 
-// travel sends a client through a balancer, and checks what it saw.
+// travel runs a client through a load balancer and checks its observations.
 func (s *spread) travel(name, balanced, server string, client func(t *testing.T, p *plan) journal) {
 	s.t.Run(name, func(t *testing.T) {
 		p := &plan{URL: balanced, Marker: filepath.Join(t.TempDir(), "canceled"), Server: server, Apply: s.applying("read")}
@@ -192,7 +191,7 @@ func (s *spread) travel(name, balanced, server string, client func(t *testing.T,
 	})
 }
 
-// ended checks that no replica knows a session.
+// ended checks that no replica accepts an MCP session.
 func (s *spread) ended(t *testing.T, session string) {
 	t.Helper()
 	if session == "" {
@@ -206,7 +205,7 @@ func (s *spread) ended(t *testing.T, session string) {
 	}
 }
 
-// Official clients with sessions work through balancers without affinity.
+// Official clients with MCP sessions work through load balancers without affinity.
 func TestSessionsThroughABalancer(t *testing.T) {
 	t.Parallel()
 	travellers := []struct {
@@ -248,7 +247,7 @@ func inspectorJourney(t *testing.T, balanced string) {
 	}
 }
 
-// goTraveller is the client of the SDK for Go on its way.
+// goTraveller is the Go SDK's client.
 type goTraveller struct {
 	t       *testing.T
 	session *mcp.ClientSession
@@ -330,12 +329,12 @@ func (g *goTraveller) hears(what string, change func()) {
 	}
 }
 
-// at is the same session at another replica.
+// at returns the same MCP session on another replica.
 func (c *legacyHTTP) at(url string) *legacyHTTP {
 	return &legacyHTTP{t: c.t, url: url, session: c.session, key: c.key}
 }
 
-// open opens the session, with capabilities of the client.
+// open opens the MCP session with the client's capabilities.
 func (c *legacyHTTP) open(capabilities string) *legacyHTTP {
 	c.t.Helper()
 	if m, _ := c.send("0", "initialize", strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+capabilities, 1)); m.Error != nil || c.session == "" {
@@ -344,7 +343,7 @@ func (c *legacyHTTP) open(capabilities string) *legacyHTTP {
 	return c
 }
 
-// status posts a message and returns the status of the answer.
+// status posts a message and returns the status of the response.
 func (c *legacyHTTP) status(body string) int {
 	c.t.Helper()
 	res := c.post(body)
@@ -353,7 +352,7 @@ func (c *legacyHTTP) status(body string) int {
 	return res.StatusCode
 }
 
-// end deletes the session and returns the status of the answer.
+// end deletes the MCP session and returns the status of the response.
 func (c *legacyHTTP) end() int {
 	c.t.Helper()
 	res, err := http.DefaultClient.Do(c.request(http.MethodDelete, ""))
@@ -364,7 +363,7 @@ func (c *legacyHTTP) end() int {
 	return res.StatusCode
 }
 
-// Every message of a session may go to another replica than the one before.
+// Every message of an MCP session may be sent to a different replica.
 func TestSessionAtAnyReplica(t *testing.T) {
 	t.Parallel()
 	s := newSpread(t, 1)
@@ -390,7 +389,7 @@ func TestSessionAtAnyReplica(t *testing.T) {
 	s.ended(t, c.session)
 }
 
-// cancelsElsewhere cancels a call at another replica than the one that runs it.
+// cancelsElsewhere cancels a call on a different replica than the one that runs it.
 func (s *spread) cancelsElsewhere(c *legacyHTTP) {
 	s.t.Helper()
 	marker, done := filepath.Join(s.t.TempDir(), "canceled"), make(chan struct{})
@@ -410,7 +409,7 @@ func (s *spread) cancelsElsewhere(c *legacyHTTP) {
 	}
 }
 
-// answersElsewhere calls a tool that asks at one replica, and answers at another.
+// answersElsewhere calls a tool that asks a question on one replica, and answers on another.
 func (s *spread) answersElsewhere(c *legacyHTTP, asks, answers string) {
 	s.t.Helper()
 	res := c.at(asks).post(`{"jsonrpc":"2.0","id":"asking","method":"tools/call","params":{"name":"test_elicitation","arguments":{"message":"Who?"}}}`)
@@ -437,7 +436,7 @@ func (s *spread) answersElsewhere(c *legacyHTTP, asks, answers string) {
 	}
 }
 
-// hears opens the stream of the MCP session at a replica and edits the gate.
+// hears opens the stream of the MCP session on a replica and edits the gate.
 func (s *spread) hears(c *legacyHTTP, at, mode string) {
 	s.t.Helper()
 	stream := c.at(at).listen()
@@ -454,8 +453,8 @@ func (s *spread) hears(c *legacyHTTP, at, mode string) {
 
 const listing = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
-// A session is of use only to the caller who opened it, while that caller may come in, and until
-// it is deleted; at every replica.
+// An MCP session can be used only by the caller who opened it, only while that caller has access,
+// and only until it is deleted, on every replica.
 func TestSessionsBelongToTheirCaller(t *testing.T) {
 	t.Parallel()
 	storeURL := pgtest.ForTest(t).Database(t)

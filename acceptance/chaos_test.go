@@ -20,7 +20,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// kills is how often replicas are killed: CHAOS_KILLS (make chaos sets 1000), or else 100 in CI and 60
+// kills is the number of kills: CHAOS_KILLS (make chaos sets 1000), or else 100 in CI and 60
 // elsewhere.
 func kills(t *testing.T) int {
 	t.Helper()
@@ -37,7 +37,7 @@ func kills(t *testing.T) int {
 	return 60
 }
 
-// TestChaosMoney spends one session from all sides at once, and then a thousand.
+// TestChaosMoney spends one session from all replicas concurrently, and then a thousand sessions.
 func TestChaosMoney(t *testing.T) {
 	url := pgtest.ForTest(t).Database(t)
 	_, b := salesFleet(t, 3, url)
@@ -101,7 +101,7 @@ func chaosSessions(t *testing.T, b *buyer, n int) {
 	t.Logf("%d sessions: %d calls in %s; %s", n, 3*n, blast.Round(time.Millisecond), l.figures())
 }
 
-// each does something n times, a thousand at once.
+// each calls a function n times, a thousand at a time.
 func each(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -119,7 +119,7 @@ func each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// killer kills replicas at random, one after the other, and starts each again at once.
+// killer kills random replicas one at a time and restarts each immediately.
 func (f *fleet) killer(ctx context.Context, n int) (killed int, err error) {
 	for killed < n && ctx.Err() == nil {
 		r := f.replicas[mathrand.IntN(len(f.replicas))]
@@ -136,10 +136,10 @@ func (f *fleet) killer(ctx context.Context, n int) (killed int, err error) {
 	return killed, nil
 }
 
-// sharing is how many workers share a session.
+// sharing is the number of workers that share a session.
 const sharing = 4
 
-// spenders are workers that spend sessions. One that has nothing left is replaced.
+// spenders are workers that spend sessions. Exhausted sessions are replaced.
 type spenders struct {
 	*load
 	limit string
@@ -167,7 +167,7 @@ func (p *spenders) session(worker int) session {
 	return p.now[worker/sharing]
 }
 
-// replace opens a session for the workers that share one with this one.
+// replace opens a new session for the workers that share one.
 func (p *spenders) replace(worker int) error {
 	s, err := p.buyer.open(p.limit)
 	p.mu.Lock()
@@ -197,8 +197,7 @@ func (p *spenders) work(ctx context.Context, worker int) {
 	}
 }
 
-// within checks that no session was spent beyond its limit, and that each says what the books
-// say.
+// within checks that no session exceeded its limit and that each matches the ledger.
 func (p *spenders) within(t *testing.T, b books) {
 	t.Helper()
 	for _, s := range p.all {
@@ -210,8 +209,8 @@ func (p *spenders) within(t *testing.T, b books) {
 	}
 }
 
-// TestChaosKills kills replicas under load. Whatever was acknowledged is paid, once, and
-// nothing is spent that is not there.
+// TestChaosKills kills replicas under load. Every acknowledged call is charged exactly once, and no
+// more money is spent than exists.
 func TestChaosKills(t *testing.T) {
 	url := pgtest.ForTest(t).Database(t)
 	f, b := salesFleet(t, 3, url)
@@ -242,7 +241,8 @@ func TestChaosKills(t *testing.T) {
 	t.Logf("%d kills in %s, %d sessions, %d charges, %d runs; %s", killed, took.Round(time.Second), len(p.all), len(books.charges), len(f.runs()), p.figures())
 }
 
-// TestChaosOneKey sends one idempotency key a thousand times at once while replicas die.
+// TestChaosOneKey sends one idempotency key a thousand times concurrently while replicas are
+// killed.
 func TestChaosOneKey(t *testing.T) {
 	url := pgtest.ForTest(t).Database(t)
 	f, b := salesFleet(t, 3, url)
@@ -276,7 +276,7 @@ func TestChaosOneKey(t *testing.T) {
 	t.Logf("%d keys, each sent 1,000 times, %d kills: %d acknowledged, %d ran without an answer, the outcome of %d is not known", len(answers), killed, acknowledged, silent, unknown)
 }
 
-// repeatUnderKills sends one order a thousand times at once while replicas are killed.
+// repeatUnderKills sends one order a thousand times concurrently while replicas are killed.
 func (f *fleet) repeatUnderKills(b *buyer, o order) (results map[string]bool, statuses map[int]int, killed int) {
 	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())
@@ -294,8 +294,8 @@ func (f *fleet) repeatUnderKills(b *buyer, o order) (results map[string]bool, st
 	return results, statuses, killed
 }
 
-// repeat sends one order n times at once, and returns the different results and the count of
-// answers by status; 0 is no answer.
+// repeat sends one order n times concurrently, and returns the distinct results and the number of
+// responses by status; 0 means no response.
 func (b *buyer) repeat(n int, o order) (results map[string]bool, statuses map[int]int) {
 	var mu sync.Mutex
 	results, statuses = make(map[string]bool), make(map[int]int)
@@ -338,12 +338,12 @@ type pace struct {
 	burst    bool // the limit of a minute can start at once, so callers do not take turns
 }
 
-// pressure is how long the load lasts: longer than the window of a limit per minute, so that
-// a second one begins.
+// pressure is the duration of the load: longer than the window of a limit per minute, so that a
+// second window begins.
 const pressure = 75 * time.Second
 
-// TestChaosLimits floods three replicas with calls of a tool: no limit is ever passed, hardly
-// anything of it is wasted, and a caller who floods does not starve the other.
+// TestChaosLimits floods three replicas with tool calls: no limit is exceeded, almost none of it is
+// wasted, and a flooding caller does not starve another.
 func TestChaosLimits(t *testing.T) {
 	for name, p := range map[string]pace{
 		"per minute":  {"perMinute: 120", toolyard.Limit{PerMinute: 120}, 0, 240, true},
@@ -372,7 +372,7 @@ func TestChaosLimits(t *testing.T) {
 	}
 }
 
-// press calls a tool over and over.
+// press calls a tool repeatedly.
 func press(ctx context.Context, b *buyer, worker, ms int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		c := modernHTTP{url: b.bases[(worker+i)%len(b.bases)] + "/mcp", key: b.token}
@@ -388,7 +388,7 @@ func press(ctx context.Context, b *buyer, worker, ms int) {
 	}
 }
 
-// check checks what the tool noted of its runs.
+// check checks the runs that the tool recorded.
 func (p pace) check(t *testing.T, notes []noted) {
 	t.Helper()
 	slices.SortFunc(notes, func(a, b noted) int { return a.At.Compare(b.At) })

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestChecksNameExistingTests holds checks.txt against the tests of this package.
+// TestChecksNameExistingTests compares checks.txt with the tests of this package.
 func TestChecksNameExistingTests(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*_test.go")

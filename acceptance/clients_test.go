@@ -74,7 +74,7 @@ func TestTypeScriptClients(t *testing.T) {
 	}
 }
 
-// The Inspector's command line does too.
+// The Inspector's command line lists and calls tools too.
 func TestInspector(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", "")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// unserved names the scenarios that need what Toolyard does not have yet, or will not have, by
-// how they begin, and what that is. Every other scenario of the suites runs, and must pass.
+// unserved lists scenarios, by prefix, that need unsupported features, with the reason. All other
+// scenarios must pass.
 var unserved = map[string]string{
 	"server-sse-polling": "needs a tool that closes its own stream, which no tool here may",
 	"auth/":              "needs OAuth, which comes with the credentials of upstream servers",

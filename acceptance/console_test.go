@@ -32,7 +32,7 @@ import (
 
 var pictures = flag.Bool("pictures", false, "write the pictures of the documentation")
 
-// looked is a configuration with something for every screen of the console.
+// looked is a configuration with content for every screen of the console.
 const looked = `
 name: harbor
 store: %q
@@ -60,7 +60,7 @@ export const inputSchema = z.object({ name: z.string( });
 export default async () => "never";
 `
 
-// harbor is the yard that browsers look at.
+// harbor is the yard that the browser tests use.
 type harbor struct {
 	*process
 	store, browser           string // the address of the Chromium that scripts share
@@ -77,7 +77,7 @@ type seen struct {
 	Faults  []string
 }
 
-// needBrowser checks that there is what a browser can be shown with.
+// needBrowser skips the test if there is no browser.
 func needBrowser(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("../internal/serve/console/built/index.html"); err != nil {
@@ -92,7 +92,7 @@ func needBrowser(t *testing.T) {
 }
 
 // newHarbor serves 10,000 tools on PostgreSQL, with a server that is up, one that is down, and
-// a past.
+// recorded calls.
 func newHarbor(t *testing.T) *harbor {
 	t.Helper()
 	needBrowser(t)
@@ -114,7 +114,7 @@ func newHarbor(t *testing.T) *harbor {
 	return h
 }
 
-// longName is the longest name that gates do not cut.
+// longName is the longest name that gates do not shorten.
 var longName = strings.Repeat("reconcile_the_shipping_manifest_", 2)[:63]
 
 // startBrowser starts the Chromium that all scripts of a test share.
@@ -149,8 +149,8 @@ type wish struct {
 	Session string         `json:"session,omitempty"`
 }
 
-// past makes some hundred calls: paid ones by session and by account, free ones, and failures
-// of several kinds.
+// past makes several hundred calls: paid ones by session and by account, free ones, and various
+// failures.
 func (h *harbor) past(t *testing.T) {
 	t.Helper()
 	var open session
@@ -168,7 +168,7 @@ func (h *harbor) past(t *testing.T) {
 	}
 }
 
-// post sends a request to the API as the operator, and decodes the answer.
+// post sends a request to the API as the operator and decodes the response.
 func (h *harbor) post(t *testing.T, path string, body, answer any) {
 	t.Helper()
 	data, err := json.Marshal(body)
@@ -198,7 +198,7 @@ func (h *harbor) post(t *testing.T, path string, body, answer any) {
 	}
 }
 
-// show runs a script of the browser folder, and writes down its figures and faults.
+// show runs a script of the browser folder and reports its figures and errors.
 func (h *harbor) show(t *testing.T, script string, more map[string]any) seen {
 	t.Helper()
 	settings := map[string]any{
@@ -219,7 +219,7 @@ func (h *harbor) note(name, text string) {
 	h.table = append(h.table, fmt.Sprintf("%-34s %s", name, text))
 }
 
-// browse runs a script of the browser folder. Its faults are those of the test.
+// browse runs a script of the browser folder and reports its errors as test errors.
 func browse(t *testing.T, script string, settings map[string]any) (got seen) {
 	t.Helper()
 	data, err := json.Marshal(settings)
@@ -240,7 +240,7 @@ func browse(t *testing.T, script string, settings map[string]any) (got seen) {
 	return got
 }
 
-// sought are names of the catalog that are typed.
+// sought are names in the catalog that the test searches for.
 var sought = []string{
 	"archive_shipment_notes", "approve_asset", "assign_vehicle", "cancel_meeting", "compare_budget_draft",
 	"count_outage_by_region", "create_refund", "delete_badge_history", "describe_cluster", "export_ledger",
@@ -248,7 +248,7 @@ var sought = []string{
 	"merge_customer", "rank_quote_by_owner", "schedule_holiday", "summarize_claim", "update_warehouse_status",
 }
 
-// A person sees and does everything with a browser: each script is a part of it.
+// A user can view and do everything in a browser; each script covers a part.
 func TestConsole(t *testing.T) {
 	h := newHarbor(t)
 	start := time.Now()
@@ -268,8 +268,8 @@ func TestConsole(t *testing.T) {
 	t.Logf("the console with 10,000 tools, in %s:\n  %s", time.Since(start).Round(time.Second), strings.Join(h.table, "\n  "))
 }
 
-// A sign-in belongs to the console of this yard: a program on another port of the host cannot
-// use it, and a link of another page cannot replace it.
+// A sign-in is bound to the console of this yard: a program on another port of the host cannot use
+// it, and a link on another page cannot replace it.
 func TestConsoleSignIn(t *testing.T) {
 	t.Parallel()
 	needBrowser(t)
@@ -281,7 +281,7 @@ func TestConsoleSignIn(t *testing.T) {
 	})
 }
 
-// screens looks at every screen in both themes, as desks and phones have them.
+// screens visits every screen in both themes, on desktop and phone sizes.
 func (h *harbor) screens(t *testing.T) {
 	for _, theme := range []string{"light", "dark"} {
 		for _, size := range []string{"wide", "phone"} {
@@ -293,7 +293,7 @@ func (h *harbor) screens(t *testing.T) {
 	}
 }
 
-// widths looks at lists and charts with names that are too long and a year of spend.
+// widths checks lists and charts with very long names and a year of spend.
 func (h *harbor) widths(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -317,7 +317,7 @@ func (h *harbor) widths(t *testing.T) {
 	h.show(t, "widths.mjs", map[string]any{"long": longName})
 }
 
-// spend compares what the page adds up with what the books say, to the last digit.
+// spend compares the totals on the page with the ledger, to the last digit.
 func (h *harbor) spend(t *testing.T) {
 	got := h.show(t, "spend.mjs", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -345,7 +345,7 @@ func (h *harbor) spend(t *testing.T) {
 	}
 }
 
-// TestPictures writes the pictures of the documentation, from a demonstration that runs.
+// TestPictures writes the pictures of the documentation from a running demo.
 func TestPictures(t *testing.T) {
 	if !*pictures {
 		t.Skip("only with -pictures: it writes to docs/pictures")
@@ -396,7 +396,7 @@ func heal(t *testing.T, dir string) {
 	}
 }
 
-// squeeze makes pictures small.
+// squeeze compresses the pictures.
 func squeeze(t *testing.T, folder string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.png"))
@@ -428,7 +428,7 @@ func squeeze(t *testing.T, folder string) {
 	t.Logf("%d pictures, %d KiB together", len(files), sum>>10)
 }
 
-// painted is a picture in 256 colors.
+// painted returns a picture with 256 colors.
 func painted(picture image.Image) *image.Paletted {
 	often := make(map[color.RGBA]int)
 	box := picture.Bounds()
@@ -452,8 +452,8 @@ func painted(picture image.Image) *image.Paletted {
 	return flat
 }
 
-// colorsOf picks 256 colors, each time the one that is missed most: by how far it is from those
-// that were picked, and how often it occurs. So also a small mark keeps its color.
+// colorsOf selects 256 colors. Each time it adds the color with the largest error, by distance from
+// the selected colors and by frequency, so that even small marks keep their color.
 func colorsOf(often map[color.RGBA]int) (palette color.Palette) {
 	missed := make(map[color.RGBA]int)
 	for c, n := range often {

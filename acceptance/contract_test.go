@@ -27,8 +27,8 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// declaring configures a fakemcp with tools that declare something, and returns the file in
-// which it notes their calls.
+// declaring configures a fakemcp with tools that declare terms, and returns the file in which it
+// records their calls.
 func declaring(t *testing.T, id, tools string, lines ...string) (entry, notes string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func declaring(t *testing.T, id, tools string, lines ...string) (entry, notes st
 	}, lines...)...), notes
 }
 
-// upstreamCall is a call as a declared tool of fakemcp noted it.
+// upstreamCall is a call recorded by a declared tool of fakemcp.
 type upstreamCall struct {
 	Tool         string
 	Arguments    map[string]json.RawMessage
@@ -66,7 +66,7 @@ func upstreamCalls(t *testing.T, notes string) (calls []upstreamCall) {
 	return calls
 }
 
-// stores are the engines that keep the same promises: one node, and two on PostgreSQL.
+// stores are the engines with the same guarantees: one node, and two nodes on PostgreSQL.
 func stores(t *testing.T, test func(t *testing.T, store string, replicas int)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestDeclaredRateLimitsAreEnforced(t *testing.T) {
 	})
 }
 
-// together calls a tool n times at once, at all replicas in turn.
+// together calls a tool n times concurrently, on all replicas in turn.
 func (f *fleet) together(n int, tool, args string) []message {
 	f.t.Helper()
 	answers := make([]message, n)
@@ -161,7 +161,7 @@ func TestRateLimitGuidanceIsShown(t *testing.T) {
 	}
 }
 
-// catalogEntry is the entry of a tool in the catalog.
+// catalogEntry returns the entry of a tool in the catalog.
 func (p *process) catalogEntry(name string) string {
 	p.t.Helper()
 	var entries []json.RawMessage
@@ -178,7 +178,7 @@ func (p *process) catalogEntry(name string) string {
 	return ""
 }
 
-// defined is a member of a tool's definition in a list of tools.
+// defined returns a member of a tool's definition in a list of tools.
 func defined(t *testing.T, m message, name, member string) string {
 	t.Helper()
 	var list struct{ Tools []map[string]json.RawMessage }
@@ -203,15 +203,15 @@ const (
 	worthlessWallet = "0x27b1fdb04752bbc536007a920d24acb045561c26"
 )
 
-// analysts are upstream tools that need context.
+// analysts are upstream tools that require context.
 const analysts = `[
 	{"name":"analyze_my_positions","_meta":{"contextRequirements":["hyperliquid"]},
 	 "inputSchema":{"type":"object","properties":{"portfolio":{"type":"object"},"depth":{"type":"integer"}},"required":["portfolio"]}},
 	{"name":"analyze_both","_meta":{"contextRequirements":["hyperliquid","wallet"]},
 	 "inputSchema":{"type":"object","properties":{"hyperliquidPortfolio":{"type":"object"},"walletPortfolio":{"type":"object"}},"required":["hyperliquidPortfolio","walletPortfolio"]}}]`
 
-// analysis is a replica with the analysts behind it, and the services that they get context
-// from. All that reaches the analysts is captured.
+// analysis is a replica with the analysts behind it, and the services that provide their context.
+// Everything that reaches the analysts is captured.
 type analysis struct {
 	*fleet
 	hyperliquid *fakemarkets.Hyperliquid
@@ -244,13 +244,13 @@ func newAnalysis(t *testing.T) *analysis {
 	return a
 }
 
-// as is an MCP client with a key of a caller.
+// as returns an MCP client with a caller's key.
 func (a *analysis) as(caller string) modernHTTP {
 	a.t.Helper()
 	return modernHTTP{t: a.t, url: "http://" + a.replicas[0].address + "/mcp", key: a.buyer(caller, caller, "").token}
 }
 
-// capture passes requests on and keeps a copy of each, with its headers.
+// capture forwards requests and keeps a copy of each, with its headers.
 type capture struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -287,7 +287,7 @@ func (c *capture) text() string {
 	return c.seen.String()
 }
 
-// last are the arguments of the last call that reached an analyst.
+// last returns the arguments of the last call that reached an analyst.
 func (a *analysis) last() map[string]json.RawMessage {
 	a.t.Helper()
 	calls := upstreamCalls(a.t, a.notes)
@@ -438,8 +438,8 @@ func TestPortfolioExampleScoresRisk(t *testing.T) {
 	}
 }
 
-// truthTable are tools for each row of the table of surfaces, once ending and once
-// streaming, with what each gate is to list.
+// truthTable returns tools for each row of the table of surfaces, both regular and streaming, with
+// the tools that each gate should list.
 func truthTable(t *testing.T) (tools string, answer, execute []string) {
 	t.Helper()
 	var defs []map[string]any
@@ -524,7 +524,7 @@ func TestSurfacesOfferTheirTools(t *testing.T) {
 	}
 }
 
-// names are those of declared tools.
+// names returns the names of declared tools.
 func names(t *testing.T, tools string) (list []string) {
 	t.Helper()
 	var defs []struct{ Name string }
@@ -627,8 +627,8 @@ func checkSession(t *testing.T, b *buyer, id, spent, remaining string) {
 	}
 }
 
-// TestSessionBudgetOverMCP is the same with an MCP client, which names the session in the metadata of
-// its requests.
+// TestSessionBudgetOverMCP tests session budgets with an MCP client, which passes the session in
+// the metadata of its requests.
 func TestSessionBudgetOverMCP(t *testing.T) {
 	t.Parallel()
 	_, b := salesFleet(t, 1, "sqlite:"+filepath.Join(t.TempDir(), "yard.db"))
@@ -652,7 +652,7 @@ func TestSessionBudgetOverMCP(t *testing.T) {
 	failed(t, call(t, c, "note_write", `{"ms":1}`), "IDEMPOTENCY_CONFLICT", false)
 }
 
-// TestQueryTurnLimitsCalls is a turn that may make a hundred calls.
+// TestQueryTurnLimitsCalls tests a session that allows a hundred calls.
 func TestQueryTurnLimitsCalls(t *testing.T) {
 	t.Parallel()
 	store := "sqlite:" + filepath.Join(t.TempDir(), "yard.db")

@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 )
 
-// docs/CONTRACT.md, followed word for word beside the tool that the README sells.
+// TestContractDocument follows docs/CONTRACT.md word for word, with the paid tool from the README.
 func TestContractDocument(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func TestContractDocument(t *testing.T) {
 	followDocument(t, "../docs/CONTRACT.md", dir, 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
-// docs/CONTEXT.md, followed word for word with the CRM of the examples.
+// TestContextDocument follows docs/CONTEXT.md word for word, with the example CRM.
 func TestContextDocument(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func TestContextDocument(t *testing.T) {
 	followDocument(t, "../docs/CONTEXT.md", dir, 2*time.Minute, append(startCRM(t), "PATH="+bin+":"+os.Getenv("PATH"))...)
 }
 
-// docs/ADD_A_TOOL.md, followed word for word in an empty folder.
+// TestAddAToolDocument follows docs/ADD_A_TOOL.md word for word in an empty folder.
 func TestAddAToolDocument(t *testing.T) {
 	t.Parallel()
 	followDocument(t, "../docs/ADD_A_TOOL.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))

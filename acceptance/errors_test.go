@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// typedScript is a TypeScript tool with an output schema, and whatever else it exports.
+// typedScript is a TypeScript tool with an output schema and other exports.
 const typedScript = `import { z } from "zod";
 export const description = "Divides, and fails for zero.";
 export const modes = ["read", "write"];
@@ -25,14 +25,14 @@ export default async ({ dividend, divisor }: z.infer<typeof inputSchema>) => {
 };
 `
 
-// typedTools are tools of a server that have an output schema.
+// typedTools are tools of an MCP server with an output schema.
 const typedTools = `[
 	{"name":"typed","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"fail":{"type":"boolean"}}},
 	 "outputSchema":{"type":"object","properties":{"quotient":{"type":"number"}},"required":["quotient"]}},
 	{"name":"rare","inputSchema":{"type":"object"},"_meta":{"rateLimit":{"maxRequestsPerMinute":1}},
 	 "outputSchema":{"type":"object","properties":{"quotient":{"type":"number"}},"required":["quotient"]}}]`
 
-// mistake is a call that fails, and a word that its user has to read.
+// mistake is a failing call and a word that the user must see.
 type mistake struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -52,8 +52,7 @@ var mistakes = []mistake{
 	{"no_such_tool", json.RawMessage(`{}`), "no_such_tool"},
 }
 
-// serveMistakes is a server with tools of all kinds that have an output schema, and whose limits
-// are used up.
+// serveMistakes serves tools of all kinds with an output schema whose limits are exhausted.
 func serveMistakes(t *testing.T) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +64,7 @@ func serveMistakes(t *testing.T) *process {
 	return p
 }
 
-// useUp makes the one call a minute that the limits allow.
+// useUp makes the one call per minute that the limits allow.
 func useUp(t *testing.T, p *process) {
 	t.Helper()
 	for _, m := range mistakes {
@@ -81,8 +80,8 @@ type outcome struct {
 	Text, Thrown   string
 }
 
-// readable checks that a mistake is explained to the user, and that the client itself has not
-// complained.
+// readable checks that the error is explained to the user and that the client itself reports no
+// error.
 func (m *mistake) readable(t *testing.T, client string, got outcome) {
 	t.Helper()
 	shown := got.Text
@@ -94,8 +93,8 @@ func (m *mistake) readable(t *testing.T, client string, got outcome) {
 	}
 }
 
-// A failed call of a tool with an output schema can be read in every official client, also in
-// those that validate results once they have listed the tools.
+// The failed call of a tool with an output schema is readable in every official client, even in
+// those that validate results.
 func TestErrorsInOfficialClients(t *testing.T) {
 	t.Parallel()
 	p := serveMistakes(t)
@@ -119,7 +118,7 @@ func TestErrorsInOfficialClients(t *testing.T) {
 	}
 }
 
-// goErrors makes the mistakes with the SDK for Go.
+// goErrors makes the mistakes with the Go SDK.
 func goErrors(t *testing.T, url, version string) {
 	t.Helper()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "go", Version: "1"}, nil).

@@ -63,7 +63,7 @@ func TestEachToolIsRegisteredOnceInTheLog(t *testing.T) {
 	}
 }
 
-// A file that is added registers its tool once, and saving it again does not.
+// Adding a file registers its tool once; saving it again does not register it again.
 func TestAddedFileRegistersItsToolOnce(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{"hello.ts": helloScript})

@@ -20,7 +20,7 @@ func (p *process) address() string {
 	return strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/mcp")
 }
 
-// resident is the server's memory in bytes.
+// resident returns the server's memory in bytes.
 func (p *process) resident() int64 {
 	p.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -36,8 +36,8 @@ func (p *process) resident() int64 {
 	return 0
 }
 
-// A body that does not come is waited for ten seconds, on every route and whatever it
-// claims; honest callers notice nothing, and its claim costs no memory.
+// On every route, the server waits at most ten seconds for a body, whatever length it declares;
+// other callers are not affected, and the declared length uses no memory.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "gates:\n  default: {mode: write}\n")
@@ -80,7 +80,7 @@ func TestSlowBodies(t *testing.T) {
 	wg.Wait()
 }
 
-// A client that asks and does not read is let go.
+// A client that sends requests but does not read responses is disconnected.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
@@ -100,7 +100,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// A subscription inside an old session would never end.
+// A subscription inside a legacy session would never end.
 func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	t.Parallel()
 	stdio := newStdio(t, "testyard", false)
@@ -119,7 +119,7 @@ func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	}
 }
 
-// A stdio server that is stopped still answers the requests it has received.
+// A stdio server that is stopped still responds to the requests it has received.
 func TestStdioStops(t *testing.T) {
 	t.Parallel()
 	for _, modern := range []bool{true, false} {
@@ -139,7 +139,7 @@ func TestStdioStops(t *testing.T) {
 	}
 }
 
-// A client that does not read its answers cannot keep the server from ending.
+// A client that does not read its responses cannot keep the server from exiting.
 func TestStdioStopsWithoutAReader(t *testing.T) {
 	t.Parallel()
 	c := newStdio(t, "testyard", true)
@@ -190,7 +190,7 @@ func TestGateOfALegacySessionCanGo(t *testing.T) {
 	}
 }
 
-// Calls over HTTP+SSE, whose POST ends before they do, are answered before the end too.
+// Calls over HTTP+SSE, whose POST ends before they do, get a response before shutdown.
 func TestSSECallsAreAnsweredBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "sse: true\n")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ask sends a request to the API of a yard, and returns the status and the answer.
+// ask sends a request to a yard's API and returns the status and the response.
 func (p *process) ask(t *testing.T, key, method, path, body string) (status int, answer map[string]any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.address()+"/api/v1"+path, bytes.NewReader([]byte(body)))
@@ -27,7 +27,7 @@ func (p *process) ask(t *testing.T, key, method, path, body string) (status int,
 	return res.StatusCode, answer
 }
 
-// changes are what the audit of changes has, the newest first.
+// changes returns the audit log, newest first.
 func (p *process) changes(t *testing.T, key string) (list []map[string]any) {
 	t.Helper()
 	status, answer := p.ask(t, key, "GET", "/changes", "")
@@ -40,8 +40,8 @@ func (p *process) changes(t *testing.T, key string) (list []map[string]any) {
 	return list
 }
 
-// A key that a command makes with --store is known to a yard that was started with the same
-// --store, whatever their files say.
+// A key created with --store is accepted by a yard started with the same --store, regardless of
+// their files.
 func TestStoreFlagIsTheStoreOfTheYard(t *testing.T) {
 	t.Parallel()
 	shared := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
@@ -61,7 +61,7 @@ func TestStoreFlagIsTheStoreOfTheYard(t *testing.T) {
 	}
 }
 
-// With a store, an approval by the command line is recorded in the audit log.
+// With a store, an approval on the command line is audited.
 func TestApprovalByCommandIsAudited(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", "store: sqlite:yard.db\ngates: {all: {mode: write}}\n"+servers(onStdio("up", "both", "pin: approve", "required: false")))

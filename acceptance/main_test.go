@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is a server that runs for one test.
+// process is a server process of one test.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -56,14 +56,14 @@ type process struct {
 	logs bytes.Buffer
 }
 
-// Write takes the server's log.
+// Write receives the server's log.
 func (p *process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.logs.Write(b)
 }
 
-// log returns the lines that the server has logged so far, one JSON object each.
+// log returns the server's log lines so far, one JSON object each.
 func (p *process) log() (lines []map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +99,7 @@ func serve(t *testing.T, program, config string, env ...string) *process {
 	return serveIn(t, t.TempDir(), program, config, env...)
 }
 
-// serveIn is serve in a folder that holds what the server is to find.
+// serveIn is like serve, in a prepared folder.
 func serveIn(t *testing.T, dir, program, config string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: dir}
@@ -113,7 +113,7 @@ func serveIn(t *testing.T, dir, program, config string, env ...string) *process 
 	return p
 }
 
-// start starts the toolyard binary with any arguments.
+// start starts the toolyard binary with the given arguments.
 func start(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: dir}
@@ -131,7 +131,7 @@ func (p *process) launch(program string, env []string, args ...string) {
 	p.t.Cleanup(p.end)
 }
 
-// end ends the server.
+// end stops the server.
 func (p *process) end() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
@@ -170,7 +170,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// run runs a command to its end in a folder of its own and returns its exit code.
+// run runs a command in a new folder and returns its exit code.
 func run(t *testing.T, program, config string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -182,7 +182,7 @@ func run(t *testing.T, program, config string, args ...string) (code int, stdout
 	return runIn(t, dir, nil, program, args...)
 }
 
-// runIn is run in a folder and an environment that hold what the command is to find.
+// runIn is like run, with a prepared folder and environment.
 func runIn(t *testing.T, dir string, env []string, program string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -195,7 +195,7 @@ func runIn(t *testing.T, dir string, env []string, program string, args ...strin
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// message is a JSON-RPC message as it came.
+// message is a JSON-RPC message as received.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -216,7 +216,7 @@ type result struct {
 	Meta       map[string]json.RawMessage `json:"_meta"`
 }
 
-// failure is the error of a result as data.
+// failure returns the error data of a result.
 func (r result) failure() json.RawMessage { return r.Meta["dev.toolyard/error"] }
 
 func (m message) result(t *testing.T) (r result) {
@@ -230,8 +230,7 @@ func (m message) result(t *testing.T) (r result) {
 	return r
 }
 
-// client is an MCP client of either era over either transport. It decodes nothing that
-// it need not.
+// client is an MCP client of either era over either transport. It decodes as little as possible.
 type client interface {
 	// send sends a request and returns its response and what came before it. Params is
 	// a JSON object, or empty.
@@ -262,7 +261,7 @@ func listTools(t *testing.T, c client) (names []string) {
 
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
 
-// withMeta puts the modern era's members into params.
+// withMeta adds the members of the modern era to params.
 func withMeta(params, more string) string {
 	meta := `"_meta":{` + modernMeta + more + `}`
 	if rest := strings.TrimPrefix(params, "{"); params != "" && rest != "}" {
@@ -313,7 +312,7 @@ func (c modernHTTP) post(ctx context.Context, id, method, params string) (*http.
 	return http.DefaultClient.Do(r)
 }
 
-// legacyHTTP is a client of 2025-11-25 with a session.
+// legacyHTTP is a 2025-11-25 client with an MCP session.
 type legacyHTTP struct {
 	t       *testing.T
 	url     string
@@ -374,7 +373,7 @@ func (c *legacyHTTP) send(id, method, params string) (message, []message) {
 	return lastOf(c.t, readMessages(c.t, res))
 }
 
-// listen opens the session's stream and delivers what comes.
+// listen opens the MCP session's stream and delivers its messages.
 func (c *legacyHTTP) listen() <-chan message {
 	c.t.Helper()
 	res, err := http.DefaultClient.Do(c.request(http.MethodGet, ""))
@@ -392,7 +391,7 @@ func lastOf(t *testing.T, all []message) (message, []message) {
 	return all[len(all)-1], all[:len(all)-1]
 }
 
-// readMessages reads a body that is JSON or a stream of events.
+// readMessages reads a body that is JSON or an event stream.
 func readMessages(t *testing.T, res *http.Response) (all []message) {
 	t.Helper()
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
@@ -409,7 +408,7 @@ func readMessages(t *testing.T, res *http.Response) (all []message) {
 	return all
 }
 
-// follow delivers the messages of a stream of events until it ends.
+// follow delivers the messages of an event stream until it ends.
 func follow(t *testing.T, res *http.Response) <-chan message {
 	t.Cleanup(func() { _ = res.Body.Close() })
 	out := make(chan message, 100)
@@ -471,7 +470,7 @@ func newStdio(t *testing.T, program string, modern bool, args ...string) *stdio 
 	return newStdioIn(t, t.TempDir(), nil, program, modern, args...)
 }
 
-// newStdioIn is newStdio in a folder and an environment that hold what the server is to find.
+// newStdioIn is like newStdio, with a prepared folder and environment.
 func newStdioIn(t *testing.T, dir string, env []string, program string, modern bool, args ...string) *stdio {
 	t.Helper()
 	c := &stdio{t: t, modern: modern, lines: make(chan string, 1000), deaf: make(chan struct{})}
@@ -541,7 +540,7 @@ func (c *stdio) send(id, method, params string) (message, []message) {
 	return c.await(id)
 }
 
-// await reads until the response to id.
+// await reads until the response with the given ID.
 func (c *stdio) await(id string) (message, []message) {
 	c.t.Helper()
 	var before []message
@@ -569,7 +568,7 @@ func (c *stdio) next() message {
 	panic("unreachable")
 }
 
-// clients are all ways to speak to the test yard: two eras, two transports.
+// clients returns clients of both eras over both transports.
 func clients(t *testing.T, p *process) map[string]client {
 	t.Helper()
 	return map[string]client{

@@ -26,7 +26,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// forSale is a configuration with tools for sale: at sdk they are paid for, chat is free.
+// forSale is a configuration with priced tools: calls are paid at the gate sdk and free at chat.
 const forSale = `
 store: %q
 limits: {timeout: 4s, wait: 2s}
@@ -39,7 +39,7 @@ terms:
   note_write: {executeUsd: "0.001"}
 `
 
-// fleet is a number of replicas on one store.
+// fleet is a set of replicas with one store.
 type fleet struct {
 	t        *testing.T
 	store    string
@@ -48,7 +48,7 @@ type fleet struct {
 	replicas []*replica
 }
 
-// replica is one process of a fleet, which may be killed and started again.
+// replica is one process of a fleet that can be killed and restarted.
 type replica struct {
 	address, dir, program string
 	env                   []string
@@ -57,7 +57,7 @@ type replica struct {
 	cmd *exec.Cmd
 }
 
-// newFleet configures replicas and starts them.
+// newFleet configures and starts replicas.
 func newFleet(t *testing.T, n int, storeURL, config string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, store: storeURL, notes: filepath.Join(t.TempDir(), "notes"), config: config}
@@ -80,7 +80,7 @@ func newFleet(t *testing.T, n int, storeURL, config string) *fleet {
 	return f
 }
 
-// salesFleet is a fleet with tools for sale, and a caller whose account has money.
+// salesFleet returns a fleet with priced tools and a caller with a funded account.
 func salesFleet(t *testing.T, n int, storeURL string) (*fleet, *buyer) {
 	t.Helper()
 	f := newFleet(t, n, storeURL, fmt.Sprintf(forSale, storeURL))
@@ -100,7 +100,7 @@ func (r *replica) start() error {
 	return r.cmd.Start()
 }
 
-// kill kills the process with SIGKILL and waits for its end.
+// kill kills the process with SIGKILL and waits until it has exited.
 func (r *replica) kill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *replica) kill() {
 	r.cmd = nil
 }
 
-// ready waits until the replica takes calls.
+// ready waits until the replica accepts calls.
 func (r *replica) ready(limit time.Duration) error {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		res, err := shop.Get("http://" + r.address + "/readyz")
@@ -127,7 +127,7 @@ func (r *replica) ready(limit time.Duration) error {
 	return fmt.Errorf("the replica is not ready after %s:\n%s", limit, log[max(0, len(log)-4<<10):])
 }
 
-// command runs a command of Toolyard in the folder of the first replica.
+// command runs a Toolyard command in the folder of the first replica.
 func (f *fleet) command(args ...string) string {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -144,7 +144,7 @@ func (f *fleet) command(args ...string) string {
 
 var tokenShape = regexp.MustCompile(`ty_[a-z0-9]+_[A-Za-z0-9_-]+`)
 
-// buyer makes a key for a caller, and gives the account money.
+// buyer creates a key for a caller and funds the account.
 func (f *fleet) buyer(caller, account, usd string) *buyer {
 	f.t.Helper()
 	b := &buyer{t: f.t, token: tokenShape.FindString(f.command("keys", "create", "--name", "test", "--caller", caller, "--account", account, "--scope", "write"))}
@@ -160,7 +160,7 @@ func (f *fleet) buyer(caller, account, usd string) *buyer {
 	return b
 }
 
-// shop is the HTTP client of buyers: many connections, and no request without an end.
+// shop is the HTTP client of buyers: many connections, and a timeout for every request.
 var shop = &http.Client{
 	Timeout:   30 * time.Second,
 	Transport: &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
@@ -181,13 +181,13 @@ type order struct {
 	Key     string `json:"idempotencyKey,omitempty"`
 }
 
-// work are the arguments of the tools that note their runs.
+// work has the arguments of the tools that record their runs.
 type work struct {
 	MS   int  `json:"ms"`
 	Fail bool `json:"fail"`
 }
 
-// sale is the answer to an order, or a problem.
+// sale is the response to an order, or a problem.
 type sale struct {
 	status  int
 	after   string // the Retry-After
@@ -202,7 +202,7 @@ type sale struct {
 // good reports whether a call succeeded and was acknowledged.
 func (s *sale) good() bool { return s.status == http.StatusOK && !s.Result.IsError }
 
-// session is an open budget as the API shows it.
+// session is an open budget as returned by the API.
 type session struct {
 	ID        string         `json:"id"`
 	Status    string         `json:"status"`
@@ -212,7 +212,7 @@ type session struct {
 	Spent     toolyard.Money `json:"spentUsd"`
 }
 
-// send sends a request to a replica and decodes the answer, whatever its status.
+// send sends a request to a replica and decodes the response, whatever its status.
 func (b *buyer) send(ctx context.Context, replica int, method, path string, body, answer any) (*http.Response, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -238,7 +238,7 @@ func (b *buyer) send(ctx context.Context, replica int, method, path string, body
 	return res, nil
 }
 
-// buy sends an order to a replica. An error means that there was no answer.
+// buy sends an order to a replica. An error means that there was no response.
 func (b *buyer) buy(replica int, o order) (*sale, error) {
 	s := &sale{replica: replica}
 	res, err := b.send(context.Background(), replica, http.MethodPost, "/api/v1/tools/execute", o, s)
@@ -249,7 +249,7 @@ func (b *buyer) buy(replica int, o order) (*sale, error) {
 	return s, nil
 }
 
-// must is buy where there must be an answer.
+// must is like buy but requires a response.
 func (b *buyer) must(replica int, o order) *sale {
 	b.t.Helper()
 	s, err := b.buy(replica, o)
@@ -259,7 +259,7 @@ func (b *buyer) must(replica int, o order) *sale {
 	return s
 }
 
-// open opens a session at any replica that answers.
+// open opens a session on any replica that responds.
 func (b *buyer) open(limit string) (s session, err error) {
 	for range 100 {
 		s = session{}
@@ -295,7 +295,7 @@ func (b *buyer) look(id string) (s session) {
 	return s
 }
 
-// books are the charges of a store, and the calls on its record.
+// books has the charges in a store and the recorded calls.
 type books struct {
 	charges map[string]charge // by call
 	calls   map[string]bool
@@ -306,8 +306,8 @@ type charge struct {
 	amount toolyard.Money
 }
 
-// audit checks that the books add up, by themselves and with the record of calls, and
-// returns them.
+// audit checks that the ledger is consistent with itself and with the recorded calls, and returns
+// it.
 func audit(t *testing.T, address string) books {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -378,7 +378,7 @@ type noted struct {
 	PID                            int
 }
 
-// readNotes reads what the tools of a fleet wrote.
+// readNotes reads the lines that the tools of a fleet wrote.
 func (f *fleet) readNotes() (notes []noted) {
 	f.t.Helper()
 	data, err := os.ReadFile(f.notes)
@@ -398,7 +398,7 @@ func (f *fleet) readNotes() (notes []noted) {
 	return notes
 }
 
-// runs are the calls that began, each with how often.
+// runs returns the number of runs of each call.
 func (f *fleet) runs() map[string]int {
 	f.t.Helper()
 	runs := make(map[string]int)
@@ -442,7 +442,7 @@ func (l *load) run(ctx context.Context, workers int) {
 	wg.Wait()
 }
 
-// one sends one order to any replica and counts the answer.
+// one sends one order to any replica and counts the response.
 func (l *load) one(worker int) *sale {
 	start := time.Now()
 	s, err := l.buyer.buy(rand.IntN(len(l.buyer.bases)), l.orders(worker))
@@ -461,15 +461,15 @@ func (l *load) one(worker int) *sale {
 	return s
 }
 
-// figures are the counts in one line.
+// figures formats the counts in one line.
 func (l *load) figures() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Sprintf("%d acknowledged, answers by status %v, %d without an answer, slowest answer %s", len(l.good), l.status, l.lost.Load(), l.slow.Round(time.Millisecond))
 }
 
-// paid checks that every call that was acknowledged was charged once, at its price, and
-// that nothing was charged that did not run.
+// paid checks that every acknowledged call was charged exactly once, at its price, and that no call
+// was charged without running.
 func (l *load) paid(t *testing.T, f *fleet, b books) {
 	t.Helper()
 	l.mu.Lock()
@@ -487,7 +487,7 @@ func (l *load) paid(t *testing.T, f *fleet, b books) {
 	}
 }
 
-// settled waits until nothing is held in the store any more.
+// settled waits until nothing is on hold in the store.
 func settled(t *testing.T, address string, limit time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -507,7 +507,7 @@ func settled(t *testing.T, address string, limit time.Duration) {
 	t.Errorf("after %s there are %d holds of %s", limit, holds, toolyard.Money(held))
 }
 
-// absence is a way in which PostgreSQL goes away and comes back.
+// absence is a way in which PostgreSQL becomes unavailable and recovers.
 type absence struct {
 	url      string // of the database
 	leave    func() error
@@ -515,7 +515,7 @@ type absence struct {
 	silent   bool // nothing at all can be committed while it is away
 }
 
-// absences are the ways, each on a cluster of its own.
+// absences are these ways, each on its own cluster.
 var absences = map[string]func(t *testing.T) absence{
 	"stopped": func(t *testing.T) absence {
 		c := pgtest.StartForTest(t)
@@ -545,8 +545,8 @@ var absences = map[string]func(t *testing.T) absence{
 	},
 }
 
-// TestChaosAway takes PostgreSQL away under load. Money is refused meanwhile, what costs
-// nothing goes on, and nothing is lost.
+// TestChaosAway makes PostgreSQL unavailable under load. Paid calls are refused in the meantime,
+// free calls continue, and nothing is lost.
 func TestChaosAway(t *testing.T) {
 	for name, begin := range absences {
 		t.Run(name, func(t *testing.T) {
@@ -586,14 +586,14 @@ func (l *load) count() int {
 	return len(l.good)
 }
 
-// refused is how many calls were refused because something they need is away.
+// refused returns the number of calls refused because a dependency was unavailable.
 func (l *load) refused() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.status[http.StatusServiceUnavailable]
 }
 
-// whileAway looks at what happens for some seconds without the store.
+// whileAway observes several seconds without the store.
 func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 	t.Helper()
 	time.Sleep(time.Second) // answers that are on their way
@@ -625,7 +625,7 @@ func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 	}
 }
 
-// recovered waits for the first call that succeeds again.
+// recovered waits for the first successful call.
 func (l *load) recovered(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()

@@ -19,8 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Raw JSON of a source arrives unchanged on both eras and both
-// transports.
+// Raw JSON from a source arrives unchanged in both eras and over both transports.
 func TestByteFidelity(t *testing.T) {
 	t.Parallel()
 	const want = `{"zeta":1,"content":[{"type":"hologram","beam":1.10,"<&>":"é\u00e9"},{"type":"text","text":"hi","later":9007199254740993}],` +
@@ -34,7 +33,7 @@ func TestByteFidelity(t *testing.T) {
 	}
 }
 
-// Ids and progress tokens come back as the bytes that were sent.
+// IDs and progress tokens are returned byte for byte.
 func TestBigIDsSurvive(t *testing.T) {
 	t.Parallel()
 	for name, c := range clients(t, serve(t, "testyard", bothStyles)) {
@@ -70,7 +69,7 @@ func TestProgressAndLog(t *testing.T) {
 	}
 }
 
-// One change, one generation, one notification for every listener of either era.
+// One change causes one generation, and one notification for every listener of either era.
 func TestListChanged(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
@@ -201,7 +200,7 @@ func TestSSE(t *testing.T) {
 	}
 }
 
-// The SDK's own client finds its way on either wire.
+// The Go SDK's client works over either transport.
 func TestGoSDKClient(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
@@ -261,7 +260,7 @@ func TestTenThousandTools(t *testing.T) {
 	}
 }
 
-// A new configuration is used as a whole, or not at all.
+// A new configuration is applied as a whole or not at all.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "gates:\n  default: {mode: write}\n")
@@ -365,7 +364,7 @@ func TestMetricsAndHealth(t *testing.T) {
 	}
 }
 
-// A collector of traces gets a span for each call, below the caller's own.
+// A trace collector receives a span for each call, as a child of the caller's span.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	got := make(chan []byte, 10)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Many connections to one server with default settings, which takes eight calls at once: calls
-// wait for each other, and none is refused.
+// With default settings, a server runs eight calls at a time: calls on many connections wait for
+// each other, and none is refused.
 func TestManyConnectionsToOneServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a second of all processors")

@@ -74,11 +74,11 @@ func followDocument(t *testing.T, document, dir string, limit time.Duration, env
 	}
 }
 
-// notices are lines of bash about jobs, of go about downloads, of the server's log, and of
-// commands that wait for a slow server.
+// notices are lines of bash about jobs, of go about downloads, of the server's log, and of commands
+// that wait for a slow server.
 var notices = regexp.MustCompile(`(?m)^(\[\d+\].*|go: downloading.*|\{"time".*|Waiting up to .*)\n?`)
 
-// durations are those of tests, which are different every time.
+// durations are the durations of tests, which vary.
 var durations = regexp.MustCompile(`\([0-9.]+ (µs|ms|s)\)`)
 
 const marker = "\x01step\x01\n"
@@ -201,7 +201,7 @@ func moduleFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// The programs in the documents are those in examples, which are built and tested.
+// The programs in the documents are the ones in examples, which are built and tested.
 func TestDocumentsShowTheExamples(t *testing.T) {
 	t.Parallel()
 	for document, examples := range map[string]map[string]string{

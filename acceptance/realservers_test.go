@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// nodeServer is a server that Node runs.
+// nodeServer is a server that runs in Node.
 type nodeServer struct {
 	file string // in the clients folder
 	args []string
 }
 
-// command configures it for Toolyard to start.
+// command configures it as a command.
 func (s nodeServer) command(t *testing.T, id string, lines ...string) string {
 	t.Helper()
 	args, err := json.Marshal(append([]string{script(t, s.file)}, s.args...))
@@ -28,7 +28,7 @@ func (s nodeServer) command(t *testing.T, id string, lines ...string) string {
 	return server(id, append([]string{fmt.Sprintf("command: %q", script(t, "node_modules/.bin/node")), "args: " + string(args)}, lines...)...)
 }
 
-// listening starts it at a free port and returns where.
+// listening starts it on a free port and returns its URL.
 func (s nodeServer) listening(t *testing.T) (base string) {
 	t.Helper()
 	address := freeAddress(t)
@@ -68,7 +68,7 @@ type schema struct {
 	Items          *schema
 }
 
-// example is a value that fits a schema.
+// example returns a value that matches a schema.
 func (s schema) example() any {
 	switch {
 	case s.Const != nil:
@@ -101,7 +101,7 @@ func (s schema) example() any {
 	return "x"
 }
 
-// listed is a tool of a list.
+// listed is a tool in a list.
 type listed struct {
 	Name        string
 	InputSchema schema
@@ -120,7 +120,7 @@ func listSchemas(t *testing.T, c client) (tools []listed) {
 	return list.Tools
 }
 
-// expected are the tools of the servers that are not ours, by the server's name.
+// expected are the tools of third-party servers, by server name.
 var expected = map[string][]string{
 	"everything": {
 		"echo", "get-annotated-message", "get-env", "get-resource-links", "get-resource-reference", "get-structured-content", "get-sum",
@@ -139,7 +139,7 @@ var expected = map[string][]string{
 	"fake":       {"a__b", "big", "count", "echo", "fail", "grow", "last", "mutate", "odd", "order", "ping", "plain", "progress", "rd", "rm", "sleep", "spill"},
 }
 
-// special are the arguments of tools for which a schema does not say enough.
+// special are the arguments of tools whose schema is not specific enough.
 func special(dir string) map[string]string {
 	q := func(name string) string { return fmt.Sprintf("%q", filepath.Join(dir, name)) }
 	m := map[string]string{
@@ -163,20 +163,20 @@ func special(dir string) map[string]string {
 	return m
 }
 
-// mayFail are the tools whose result is an error by what they are: one that is there to
-// fail, those that ask a client without that capability, and one that only runs as a task.
+// mayFail are the tools whose result is an error by design: one that always fails, those that need
+// a capability the client lacks, and one that only runs as a task.
 var mayFail = []string{
 	"fake__fail", "everything__trigger-elicitation-request", "everything__trigger-url-elicitation", "everything__simulate-research-query",
 }
 
-// kinds are the servers behind the gate, and whose tools they have.
+// kinds are the servers behind the gate, and the origin of their tools.
 var kinds = map[string]string{
 	"everything-stdio": "everything", "everything-http": "everything", "everything-sse": "everything", "files": "files", "memory": "memory",
 	"ts-legacy": "typescript", "ts-legacy-http": "typescript", "ts-modern": "typescript", "ts-modern-http": "typescript",
 	"go-legacy": "fake", "go-modern": "fake", "go-http": "fake",
 }
 
-// serveReal serves all of them, with a folder for the server of files.
+// serveReal serves all of them, with a folder for the filesystem server.
 func serveReal(t *testing.T, dir string) *process {
 	t.Helper()
 	const modules = "node_modules/@modelcontextprotocol/"
@@ -198,8 +198,8 @@ func serveReal(t *testing.T, dir string) *process {
 	))
 }
 
-// Servers that others have written, over all transports and of both eras, behind one gate:
-// each of their tools is listed and responds, and those that ask a question get an answer.
+// Third-party servers of both eras, over all transports, work behind one gate: each of their tools
+// is listed and responds, and questions are answered.
 func TestRealServers(t *testing.T) {
 	t.Parallel()
 	if _, err := node(t, "--version"); err != nil { // skips the test where Node is missing

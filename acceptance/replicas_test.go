@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// crew is a number of replicas that share a store, and a client of each that waits for news.
+// crew is a set of replicas that share a store, each with a client that listens for changes.
 type crew struct {
 	t        *testing.T
 	store    string
@@ -25,8 +25,8 @@ type crew struct {
 	written  chan time.Time // when something was written into the store
 }
 
-// newCrew starts three replicas with a configuration in a file of each, or without one with
-// the configuration in the store.
+// newCrew starts three replicas, each with a configuration file, or with the configuration in the
+// store.
 func newCrew(t *testing.T, storeURL, config string) *crew {
 	t.Helper()
 	c := &crew{t: t, store: storeURL, written: make(chan time.Time, 100)}
@@ -59,7 +59,7 @@ func newCrew(t *testing.T, storeURL, config string) *crew {
 	return c
 }
 
-// watchStore notes when the store has something new.
+// watchStore records when the store changes.
 func (c *crew) watchStore() {
 	c.t.Helper()
 	s, err := store.Open(c.t.Context(), c.store)
@@ -79,7 +79,7 @@ func (c *crew) watchStore() {
 	})
 }
 
-// all waits until the tools of every replica are as they should be.
+// all waits until every replica has the expected tools.
 func (c *crew) all(what string, right func(tools []string) bool) {
 	c.t.Helper()
 	for i, p := range c.replicas {
@@ -87,8 +87,8 @@ func (c *crew) all(what string, right func(tools []string) bool) {
 	}
 }
 
-// reached is how long a change took until the last replica had notified its client: since the
-// store had it, and since the end of the command, which may come later.
+// reached is the time until the last replica notified its client: since the change in the store,
+// and since the end of the command, which may be later.
 type reached struct{ fromStore, fromEnd time.Duration }
 
 // change runs a command and waits until the client of every replica is notified.
@@ -147,7 +147,8 @@ func reportTimes(t *testing.T, what string, all []reached) {
 	}
 }
 
-// startFakes starts servers, and is the part of a configuration that has them: up0, up1 and so on.
+// startFakes starts servers and returns the part of a configuration that lists them: up0, up1 and
+// so on.
 func startFakes(t *testing.T, n int) (config string) {
 	t.Helper()
 	entries := make([]string, n)
@@ -157,8 +158,8 @@ func startFakes(t *testing.T, n int) (config string) {
 	return servers(entries...)
 }
 
-// approveOnAll changes a tool of a server, which withholds it at every replica, and approves
-// it once, which brings it back everywhere.
+// approveOnAll changes a tool of a server, which withholds it on every replica, and approves it
+// once, which restores it everywhere.
 func (c *crew) approveOnAll(server string) reached {
 	c.t.Helper()
 	tool := "mcp_" + server + "__plain"
@@ -176,8 +177,8 @@ func (c *crew) approveOnAll(server string) reached {
 	return r
 }
 
-// An approval at one replica counts at all of them in less than a second, and their
-// clients are notified.
+// An approval on one replica applies to all replicas within a second, and their clients are
+// notified.
 func TestApprovalReachesAllReplicas(t *testing.T) {
 	const rounds = 10
 	storeURL := pgtest.ForTest(t).Database(t)
@@ -192,7 +193,7 @@ func TestApprovalReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// newStoredCrew is a crew whose configuration is in the store: a gate with two tools of each
+// newStoredCrew returns a crew whose configuration is in the store: a gate with two tools of each
 // of two servers.
 func newStoredCrew(t *testing.T, storeURL string) (c *crew, config string) {
 	t.Helper()
@@ -207,13 +208,13 @@ func newStoredCrew(t *testing.T, storeURL string) (c *crew, config string) {
 	return newCrew(t, storeURL, ""), config
 }
 
-// gateWith is the part of a configuration that has a gate with some tools of each server.
+// gateWith returns the part of a configuration with a gate and some tools of each server.
 func gateWith(tools string) string {
 	return fmt.Sprintf("toolsets:\n  some: {servers: [{id: up0, tools: [%s]}, {id: up1, tools: [%s]}]}\ngates:\n  default: {mode: write, toolset: some}\n", tools, tools)
 }
 
-// applyOnAll applies a configuration with some tools of each server, which all replicas serve
-// then.
+// applyOnAll applies a configuration with some tools of each server and waits until all replicas
+// serve it.
 func (c *crew) applyOnAll(config string, tools ...string) reached {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "next.yaml")
@@ -235,8 +236,8 @@ func (c *crew) applyOnAll(config string, tools ...string) reached {
 	return r
 }
 
-// A configuration that is applied once is served by all replicas in less than a second; a
-// faulty one by none.
+// A configuration that is applied once is served by all replicas within a second; an invalid one by
+// none.
 func TestApplyReachesAllReplicas(t *testing.T) {
 	c, config := newStoredCrew(t, pgtest.ForTest(t).Database(t))
 	var all []reached
@@ -253,7 +254,7 @@ func TestApplyReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// A restart of PostgreSQL, and its death, keep nothing from reaching all replicas.
+// Changes reach all replicas after PostgreSQL was restarted or killed.
 func TestChangesReachAllReplicasAfterARestart(t *testing.T) {
 	cluster := pgtest.StartForTest(t)
 	c, config := newStoredCrew(t, cluster.URL())

@@ -26,7 +26,7 @@ export const inputSchema = z.object({
 });
 export default async ({ name, greeting }: z.infer<typeof inputSchema>) => ` + "`${greeting}, ${name}!`;\n"
 
-// tool is the text of a script that takes nothing and returns an expression.
+// tool returns the text of a script without arguments that returns an expression.
 func tool(expression string) string {
 	return `import { z } from "zod";
 export const description = "Returns something.";
@@ -36,7 +36,7 @@ export default async (args: unknown, ctx: any) => (` + expression + `);
 `
 }
 
-// folder writes files and returns where they are.
+// folder writes files and returns their folder.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func serveScripts(t *testing.T, files map[string]string) *process {
 	return serveIn(t, folder(t, moved), "toolyard", scriptConfig)
 }
 
-// eras are a client of each era.
+// eras returns a client of each era.
 func eras(t *testing.T, p *process) map[string]client {
 	t.Helper()
 	return map[string]client{"2026-07-28": modernHTTP{t: t, url: p.url}, "2025-11-25": newLegacyHTTP(t, p.url)}
@@ -640,7 +640,7 @@ func TestScriptGrants(t *testing.T) {
 	}
 }
 
-// State of one call is not visible to the next, unless the tool opts in.
+// The state of one call is not visible to the next, unless the tool opts in.
 func TestScriptIsolation(t *testing.T) {
 	t.Parallel()
 	body := tool(`(() => {
@@ -666,7 +666,7 @@ func TestScriptIsolation(t *testing.T) {
 	}
 }
 
-// The examples do what they say, with what they need granted.
+// The examples work as described, with the required grants.
 func TestScriptExamples(t *testing.T) {
 	t.Parallel()
 	rates := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -713,8 +713,8 @@ func TestScriptExamples(t *testing.T) {
 	}
 }
 
-// The reference for metadata passes its tests and all advice, and each gate offers the tools that its
-// metadata says.
+// The reference for metadata passes its tests and all lint checks, and each gate offers the tools
+// that the metadata selects.
 func TestReferenceExample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -746,8 +746,8 @@ func TestReferenceExample(t *testing.T) {
 	}
 }
 
-// Editors know zod and the runtime by what toolyard new writes: the compiler accepts all
-// examples and templates, and refuses what does not exist.
+// Editors get zod and the runtime types from the files that toolyard new writes: the compiler
+// accepts all examples and templates, and rejects unknown names.
 func TestScriptTypes(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, nil)

@@ -23,8 +23,7 @@ import (
 	"filippo.io/age"
 )
 
-// canaries are secrets that are known by their beginning and their end, so that a part of
-// one is found too.
+// canaries are secrets with a known prefix and suffix, so that even a part of one can be found.
 type canaries struct {
 	values [50]string
 	env    []string // for the process, with those that are kept there
@@ -32,11 +31,11 @@ type canaries struct {
 
 var partOfCanary = regexp.MustCompile(`cnry[0-9]{2}[0-9a-f]{4}|[0-9a-f]{4}[0-9]{2}yrnc`)
 
-// logged finds the message in a line of the log, of either format.
+// logged matches the message in a log line of either format.
 var logged = regexp.MustCompile(`(?s)^.*"msg":"([^"]*)".*$|^\S+ \S+ (.*?) \w+=.*$`)
 
-// newCanaries makes 50 secrets and puts each in one of three places: the environment, a
-// file of its own, or a file that age has encrypted.
+// newCanaries creates 50 secrets and stores each in one of three places: the environment, its own
+// file, or an age-encrypted file.
 func newCanaries(t *testing.T, dir string) (c *canaries, config string) {
 	t.Helper()
 	c = new(canaries)
@@ -68,10 +67,10 @@ func newCanaries(t *testing.T, dir string) (c *canaries, config string) {
 	return c, config
 }
 
-// inHeader reports whether a canary is sent in a header, which cannot have every character.
+// inHeader reports whether a canary is sent in a header, where not every character is allowed.
 func inHeader(i int) bool { return i >= 15 && i < 38 || i >= 43 }
 
-// seal encrypts a text with age, and keeps the key beside it.
+// seal encrypts a text with age and stores the key next to it.
 func seal(t *testing.T, dir, text string) {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()
@@ -91,7 +90,7 @@ func seal(t *testing.T, dir, text string) {
 	save(t, filepath.Join(dir, "kept/sealed.age"), out.String())
 }
 
-// uses are lines of a map in which a range of canaries stand.
+// uses returns lines of a map that contain a range of canaries.
 func (c *canaries) uses(kind, prefix string, from, to int) string {
 	var entries []string
 	for i := from; i < to; i++ {
@@ -102,7 +101,7 @@ func (c *canaries) uses(kind, prefix string, from, to int) string {
 
 func bearer(i int) string { return fmt.Sprintf("auth: {type: bearer, secretRef: c%02d}", i) }
 
-// found are the canaries of which a part stands in a text, plainly or in base64.
+// found returns the canaries of which a part occurs in a text, in plain text or in base64.
 func (c *canaries) found(text string) (parts []string) {
 	parts = partOfCanary.FindAllString(text, -1)
 	for _, value := range c.values {
@@ -116,8 +115,8 @@ func (c *canaries) found(text string) (parts []string) {
 	return slices.Compact(parts)
 }
 
-// mirror answers with the headers of the request: always, or if requested, and otherwise
-// as the server behind it does.
+// mirror responds with the headers of the request, always or on request, and otherwise forwards to
+// the server behind it.
 func mirror(t *testing.T, status *atomic.Int32, behind http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +143,7 @@ func mirror(t *testing.T, status *atomic.Int32, behind http.Handler) string {
 	return s.URL + "/mcp"
 }
 
-// collector takes traces.
+// collector receives traces.
 type collector struct {
 	mu   sync.Mutex
 	body bytes.Buffer
@@ -169,7 +168,7 @@ func (c *collector) text() string {
 	return c.body.String()
 }
 
-// leaks is one run of the test: what is served, and all that was seen of it, by where.
+// leaks is one run of the test: the served yard, and everything that was observed, by place.
 type leaks struct {
 	*canaries
 	t      *testing.T
@@ -178,9 +177,8 @@ type leaks struct {
 	seen   map[string]string
 }
 
-// newLeaks serves servers that are given all canaries: with loud over stdio, with web,
-// proxied and sse over HTTP, and some that cannot be used and say why. The server innocent
-// is given none.
+// newLeaks serves servers that receive all canaries: loud over stdio; web, proxied and sse over
+// HTTP; and some invalid ones that report why. The server innocent receives none.
 func newLeaks(t *testing.T, format string, more ...string) *leaks {
 	t.Helper()
 	dir := t.TempDir()
@@ -204,11 +202,11 @@ func newLeaks(t *testing.T, format string, more ...string) *leaks {
 	return l
 }
 
-// see notes what was seen somewhere.
+// see records an observation.
 func (l *leaks) see(where, text string) { l.seen[where] += text + "\n" }
 
-// provoke makes the servers show what they were given, in all the ways that they have. Text
-// that is cut somewhere is cut in the middle of a canary by some of the paddings.
+// provoke makes the servers reveal their secrets in every way that they can. Some paddings cause
+// truncation in the middle of a canary.
 func (l *leaks) provoke(name string, c client) {
 	l.t.Helper()
 	for _, id := range []string{"loud", "web", "proxied", "sse"} {
@@ -272,7 +270,7 @@ func (l *leaks) lookAround() {
 	l.see("toolyard.lock", string(lock))
 }
 
-// Secrets are where the operator sends them, and nowhere else.
+// Secrets appear only where the operator sends them.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"json", "text"} {

@@ -36,13 +36,13 @@ func onStdio(id, era string, lines ...string) string {
 	}, lines...)...)
 }
 
-// onHTTP configures a server at an address.
+// onHTTP configures a server at a URL.
 func onHTTP(id, url string, lines ...string) string {
 	return server(id, append([]string{"url: " + url}, lines...)...)
 }
 
-// server is one entry of the servers in a configuration. All are waited for unless a line
-// says otherwise.
+// server returns one entry of the servers in a configuration. Servers are required unless a line
+// overrides it.
 func server(id string, lines ...string) string {
 	if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "required:") }) {
 		lines = append(lines, "required: true")
@@ -50,10 +50,10 @@ func server(id string, lines ...string) string {
 	return fmt.Sprintf("  %q:\n    %s\n", id, strings.Join(lines, "\n    "))
 }
 
-// servers is the part of a configuration that has the servers.
+// servers returns the part of a configuration with the servers.
 func servers(entries ...string) string { return "servers:\n" + strings.Join(entries, "") }
 
-// startFake starts a fakemcp that serves HTTP and waits until it does.
+// startFake starts a fakemcp that serves HTTP and waits until it is ready.
 func startFake(t *testing.T, address, era string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), url: "http://" + address + "/mcp"}
@@ -68,8 +68,7 @@ func startFake(t *testing.T, address, era string, env ...string) *process {
 	return p
 }
 
-// eachUpstream runs a test against servers of both eras, over all transports that the era
-// has.
+// eachUpstream runs a test against servers of both eras, over all transports of the era.
 func eachUpstream(t *testing.T, test func(t *testing.T, configured func(lines ...string) string)) {
 	t.Helper()
 	for _, era := range []string{"modern", "legacy"} {
@@ -90,7 +89,7 @@ func eachUpstream(t *testing.T, test func(t *testing.T, configured func(lines ..
 	})
 }
 
-// soon waits until something is the case.
+// soon waits until a condition holds.
 func soon(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
@@ -109,7 +108,7 @@ type failure struct {
 	Issues         []struct{ Path string }
 }
 
-// failed checks that a call failed with a code, and whether it may be sent again.
+// failed checks that a call failed with a code, and whether it is retryable.
 func failed(t *testing.T, m message, code string, retryable bool) failure {
 	t.Helper()
 	r := m.result(t)
@@ -124,7 +123,7 @@ func failed(t *testing.T, m message, code string, retryable bool) failure {
 	return f
 }
 
-// text is a result's first text; a failed call has none that a test expects.
+// text returns the first text of a result.
 func text(t *testing.T, m message) string {
 	t.Helper()
 	r := m.result(t)
@@ -135,7 +134,7 @@ func text(t *testing.T, m message) string {
 	return r.Content[0].Text
 }
 
-// report is the result of the tools count and last of fakemcp.
+// report is the result of the fakemcp tools count and last.
 type report struct {
 	Server                       string
 	Calls, Reads, Peak, Canceled int
@@ -156,7 +155,7 @@ func reported(t *testing.T, c client, tool string) (r report) {
 	return r
 }
 
-// problem finds a problem in the log, by words of it.
+// problem finds a problem in the log by some of its words.
 func (p *process) problem(words ...string) bool {
 	p.t.Helper()
 	return len(p.logged(1, func(l map[string]any) bool {
@@ -165,7 +164,7 @@ func (p *process) problem(words ...string) bool {
 	})) > 0
 }
 
-// get fetches a page beside MCP.
+// get fetches a page outside MCP.
 func (p *process) get(path string) string {
 	p.t.Helper()
 	res, err := http.Get(strings.TrimSuffix(p.url, "/mcp") + path)
@@ -231,8 +230,8 @@ func TestPlainNamesReachTheirServer(t *testing.T) {
 	}
 }
 
-// One server under two ids is one problem, and the same one at each start: whether or not its
-// definitions are approved already, and whichever connects first.
+// The same server under two IDs is reported as one problem, and as the same one at each start,
+// regardless of approvals and of which connects first.
 func TestOneServerUnderTwoIDsIsOneProblem(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
@@ -455,8 +454,8 @@ gates: {default: {mode: write}, bare: {mode: write, toolset: bare}, picked: {mod
 	}
 }
 
-// read reads a resource. The client puts the name in the params into a header, which for a
-// resource has its address.
+// read reads a resource. The client sends the name in the params as a header; for a resource, the
+// header contains its URI.
 func read(c client, uri string) message {
 	m, _ := c.send("1", "resources/read", fmt.Sprintf(`{"uri":%q,"name":%[1]q}`, uri))
 	return m
@@ -519,7 +518,7 @@ func TestServerCallTimesOut(t *testing.T) {
 	wg.Wait()
 }
 
-// It measures time and runs alone.
+// It measures time, so it does not run in parallel.
 func TestServerConcurrencyIsLimited(t *testing.T) {
 	p := serve(t, "toolyard", servers(onStdio("a", "modern", "limits: {concurrency: 2}"), onStdio("b", "modern")))
 	c := modernHTTP{t: t, url: p.url}
@@ -595,7 +594,7 @@ func TestOversizedResultIsTruncated(t *testing.T) {
 	})
 }
 
-// children are the processes that another one started, of some programs or of all.
+// children returns the child processes of a process, of some programs or of all.
 func children(t *testing.T, parent int, programs ...string) (pids []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -618,7 +617,7 @@ func children(t *testing.T, parent int, programs ...string) (pids []int) {
 	return pids
 }
 
-// The pauses between the starts of a server that does not answer double, up to a random part.
+// The delays between restarts of an unresponsive server double, up to jitter.
 func TestRestartPausesGrow(t *testing.T) {
 	t.Parallel()
 	starts := filepath.Join(t.TempDir(), "starts")
@@ -694,7 +693,7 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 	}
 }
 
-// faulty passes requests on to a server, or answers them with a status and misleading words.
+// faulty forwards requests to a server, or responds with a status and a misleading text.
 type faulty struct {
 	status atomic.Int32
 	*httptest.Server
@@ -760,7 +759,7 @@ func TestRetryableFollowsTheCause(t *testing.T) {
 	}
 }
 
-// listeners are a client of each era that waits for news of the tools.
+// listeners returns a client of each era that listens for changes of the tools.
 func listeners(t *testing.T, p *process) map[string]<-chan message {
 	t.Helper()
 	res, err := modernHTTP{t: t, url: p.url}.post(t.Context(), `"s"`, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
@@ -772,7 +771,7 @@ func listeners(t *testing.T, p *process) map[string]<-chan message {
 	return streams
 }
 
-// Clients see a tool that a server adds, at once if the server is not pinned.
+// If the server is not pinned, clients see a new tool immediately.
 func TestUpstreamListChanged(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -822,7 +821,7 @@ func TestUpstreamApproval(t *testing.T) {
 	})
 }
 
-// approve approves what the server up has changed, after a look at it that changes nothing.
+// approve approves the changes of the server up after listing them, which changes nothing.
 func approve(t *testing.T, p *process) {
 	t.Helper()
 	c := modernHTTP{t: t, url: p.url}
@@ -899,7 +898,7 @@ func TestUpstreamPinsSurviveARestart(t *testing.T) {
 	failed(t, call(t, c, "mcp_up__ping", "{}"), "UNAVAILABLE", false)
 }
 
-// A configuration that changes starts and ends the servers that it is about, and no other.
+// A changed configuration starts and stops only the affected servers.
 func TestUpstreamReload(t *testing.T) {
 	t.Parallel()
 	stays := onStdio("stays", "both")
@@ -962,7 +961,7 @@ func TestUpstreamProgress(t *testing.T) {
 	})
 }
 
-// told checks that progress was reported n times, in order and under the client's own token.
+// told checks that progress was reported n times, in order and with the client's token.
 func told(t *testing.T, name string, before []message, n int, token string) {
 	t.Helper()
 	if len(before) != n {
@@ -1008,7 +1007,7 @@ func TestUpstreamCancellation(t *testing.T) {
 	})
 }
 
-// A server asks the user, in all combinations of eras, through official clients.
+// A server can ask the user in all combinations of eras, through official clients.
 func TestUpstreamElicitation(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -1045,8 +1044,8 @@ type asking struct {
 	url, key string
 }
 
-// call calls a tool, with more members of the params, each with a comma before it. It returns
-// the text of the result, or what the server wants to know and the state that goes with it.
+// call calls a tool with additional members of the params, each preceded by a comma. It returns the
+// text of the result, or the questions and their state.
 func (a asking) call(tool, more string) (text, question, state string) {
 	a.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
@@ -1177,7 +1176,7 @@ func TestUpstreamMeta(t *testing.T) {
 	})
 }
 
-// A server that does not respond at startup delays no other server.
+// A server that does not respond at startup does not delay other servers.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
@@ -1231,7 +1230,7 @@ func TestUpstreamEndsWithUs(t *testing.T) {
 	}
 }
 
-// A required server holds readiness back until it is there.
+// A yard is not ready until its required servers are.
 func TestUpstreamRequired(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
@@ -1262,8 +1261,7 @@ func TestUpstreamRequired(t *testing.T) {
 	text(t, call(t, modernHTTP{t: t, url: p.url}, "mcp_late__ping", "{}"))
 }
 
-// A server that was restarted, or has lost the session, is used again by clients
-// that know nothing of it.
+// A server that was restarted or lost the session is used again, without any action by clients.
 func TestUpstreamComesBack(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"modern", "legacy"} {
@@ -1293,7 +1291,7 @@ func TestUpstreamComesBack(t *testing.T) {
 	}
 }
 
-// Prompts and resource templates are there as the servers have them.
+// Prompts and resource templates are passed through from the servers.
 func TestUpstreamPromptsAndTemplates(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Arguments that are made to be costly to validate are answered at once: a recursive union
-// takes linear time, and a pattern with look-around ends with the budget.
+// Arguments that are expensive to validate get a fast response: a recursive union takes linear
+// time, and a pattern with lookaround ends with the budget.
 func TestCostlyArgumentsAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{

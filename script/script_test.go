@@ -30,7 +30,7 @@ export const description = "Says hello.";
 export const inputSchema = z.object({ name: z.string(), greeting: z.string().default("Hello") });
 export default async ({ name, greeting }: z.infer<typeof inputSchema>) => ` + "`${greeting}, ${name}!`;\n"
 
-// running is a folder that is served.
+// running is a served folder.
 type running struct {
 	*Folder
 	dir       string
@@ -50,7 +50,7 @@ func run(t testing.TB, opts Options, files map[string]string) *running {
 	return runIn(t, opts, r)
 }
 
-// runIn runs a folder that has its files already.
+// runIn runs a folder with existing files.
 func runIn(t testing.TB, opts Options, r *running) *running {
 	t.Helper()
 	if err := jsvm.Available(); err != nil {
@@ -86,7 +86,7 @@ func (r *running) save(t testing.TB, name, text string) {
 	}
 }
 
-// next is what is published next.
+// next returns the next published offer.
 func (r *running) next(t testing.TB) map[string]*toolyard.Tool {
 	t.Helper()
 	select {
@@ -220,7 +220,7 @@ export const description = "Says."; export const inputSchema = z.object({}); exp
 	}
 }
 
-// What was missing or broken is mended by whoever brings it, not by the file that wants it.
+// A missing or broken import is fixed by changing the imported file.
 func TestImportsAreAwaited(t *testing.T) {
 	say := `import { z } from "zod"; import { word } from "./_word"; import other from "./deep/other.json";
 export const description = "Says."; export const inputSchema = z.object({}); export default () => word + other.end;`
@@ -241,7 +241,7 @@ export const description = "Says."; export const inputSchema = z.object({}); exp
 	}
 }
 
-// A source that is run again makes new tools.
+// A source that runs again creates new tools.
 func TestRunAgain(t *testing.T) {
 	if err := jsvm.Available(); err != nil {
 		t.Skip(err)
@@ -305,7 +305,7 @@ export default async ({ n }: z.infer<typeof inputSchema>) => n;
 	}
 }
 
-// An error knows where in the author's file it was thrown.
+// An error includes the position in the author's file.
 func TestThrownLine(t *testing.T) {
 	r := run(t, Options{}, map[string]string{
 		"lib.ts":  "// types\ninterface A { a: number }\nexport function inner(x: A) {\n  throw new RangeError(`bad ${x.a}`);\n}\n",
@@ -320,7 +320,7 @@ func TestThrownLine(t *testing.T) {
 	}
 }
 
-// A folder that is started again takes compiled scripts from the cache, and only good ones.
+// A restarted folder loads valid compiled scripts from the cache.
 func TestCache(t *testing.T) {
 	cache := t.TempDir()
 	dir := t.TempDir()
@@ -376,8 +376,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// Files that are not what they seem do not hang or fill the loader, and no source map that a
-// file brings is believed.
+// Unusual files neither hang nor fill the loader, and source maps in files are not trusted.
 func TestOddFiles(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs pipes and /dev")
@@ -422,7 +421,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// What only the platform may say of a result, a script cannot say.
+// A script cannot set metadata that is reserved for the platform.
 func TestReservedMeta(t *testing.T) {
 	r := run(t, Options{}, map[string]string{"forge.ts": `import { z } from "zod";
 export const description = "Forges."; export const inputSchema = z.object({});
@@ -433,7 +432,7 @@ export default () => ({ content: [{ type: "text", text: "x" }], _meta: { "dev.to
 	}
 }
 
-// Calls in flight end on the version that they began with, also when the source is replaced.
+// Calls in flight finish on the version on which they started, even if the source is replaced.
 func TestReplacedWhileCalled(t *testing.T) {
 	r := run(t, Options{}, map[string]string{"slow.ts": `import { z } from "zod";
 export const description = "Sleeps."; export const inputSchema = z.object({});
@@ -451,7 +450,7 @@ export default () => new Promise((r) => setTimeout(() => r("woke"), 700));`})
 	}
 }
 
-// What has no effect, or not the one that was meant, is a warning; the tool is there.
+// Declarations without effect, or with an unintended one, are warnings; the tool is available.
 func TestWarnings(t *testing.T) {
 	env := map[string]string{"SET": "1"}
 	r := run(t, Options{
@@ -491,8 +490,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A variable that a script declares and nobody grants is an error that says what to write;
-// others are just not there.
+// Reading a declared variable that is not granted is an error with a fix; other variables are
+// undefined.
 func TestDeclaredVariableMustBeGranted(t *testing.T) {
 	script := strings.Replace(hello, "`${greeting}, ${name}!`", "String(process.env[name])", 1) + "export const permissions = { env: [\"API_KEY\", \"GRANTED\", \"P_*\"] };\n"
 	r := run(t, Options{
@@ -511,7 +510,7 @@ func TestDeclaredVariableMustBeGranted(t *testing.T) {
 	}
 }
 
-// Faults of a declaration are in its file.
+// Faults of a declaration are reported in its file.
 func TestDeclarationFaults(t *testing.T) {
 	declare := func(tool string) string {
 		return "{\"tools\": [\n  {\"name\": \"f\", \"description\": \"x\",\n   " + tool + "}\n]}\n"
@@ -530,7 +529,7 @@ func TestDeclarationFaults(t *testing.T) {
 	}
 }
 
-// A tool has the name that it declares, else that of its file.
+// A tool has its declared name, or the name of its file.
 func TestToolNames(t *testing.T) {
 	r := run(t, Options{}, map[string]string{
 		"home/list_devices.tool.ts": hello,
@@ -549,7 +548,7 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// Tools that were written for other platforms load unchanged: factories and classes.
+// Tools written for other platforms load unchanged: factories and classes.
 func TestFormsOfOtherPlatforms(t *testing.T) {
 	r := run(t, Options{}, map[string]string{
 		"_types.ts": "import { z } from \"zod\";\nexport const defineTool = <T>(def: T): T => def;\nexport abstract class BaseTool<I extends z.ZodTypeAny, O> { abstract name: string; abstract description: string; abstract inputSchema: I; abstract execute(input: z.infer<I>, context: any): Promise<O>; }\n",

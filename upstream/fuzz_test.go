@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Whatever a server sends is a message or an error, and what is made of it is JSON.
+// Whatever a server sends is parsed as a message or an error, and converts to valid JSON.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":7,"result":{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{},"a":1}}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"x","error":{"code":-32602,"message":"no","data":{"supported":["2026-07-28"]}}}`))
@@ -26,7 +26,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A definition that is offered has passed every check.
+// An offered definition has passed every check.
 func FuzzDefine(f *testing.F) {
 	f.Add([]byte(`{"name":"a","description":"x","inputSchema":{"type":"object","properties":{"p":{"type":"string","x-mcp-header":"P"}}},"annotations":{"readOnlyHint":true},"_meta":{"rateLimit":{"cooldownMs":3}}}`))
 	f.Add([]byte(`{"name":"a","inputSchema":{}}`))

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// told are the events of a history, oldest first, as kind@seconds:text.
+// told returns the events of a history, oldest first, as kind@seconds:text.
 func told(h *history, begin time.Time) (list []string) {
 	for _, e := range h.newest() {
 		list = append([]string{fmt.Sprintf("%s@%d:%s", e.Kind, int(e.At.Sub(begin).Seconds()), e.Text)}, list...)
@@ -59,7 +59,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A server that is down is so since it came down, however often it is tried.
+// A server is down since its first failure, however often it is retried.
 func TestCondition(t *testing.T) {
 	down, up := &state{err: errClosed}, &state{session: &session{}}
 	for name, tt := range map[string]struct {
@@ -106,8 +106,8 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// FuzzVisible shows that nothing is left that is not seen, and that what is cut stays within
-// its bounds.
+// FuzzVisible checks that no invisible characters remain and that truncated text stays within its
+// limit.
 func FuzzVisible(f *testing.F) {
 	f.Add("\x1b[1;31mred\x1b[0m\r\n\x00", 10)
 	f.Add("\x1b[\x1b[0m0m😀", 4)

@@ -23,12 +23,12 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// folderVariable is the folder in which a mortal server notes what it does.
+// folderVariable is the folder in which a mortal server records its actions.
 const folderVariable = "UPSTREAM_TEST_FOLDER"
 
-// serveMortal is the program of a server that will be killed. It answers after a moment,
-// and notes each answer before and after it was sent: a call whose answer was not begun
-// cannot succeed, and one whose answer was sent must.
+// serveMortal is the program of a server that will be killed. It responds after a short time, and
+// records each response before and after sending it: a call whose response was not started cannot
+// succeed, and one whose response was sent must succeed.
 func serveMortal() {
 	folder := os.Getenv(folderVariable)
 	_ = os.WriteFile(filepath.Join(folder, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600)
@@ -76,7 +76,7 @@ func mortalAnswer(method, text string) string {
 	return `"error":{"code":-32601,"message":"there is no such method"}`
 }
 
-// What kills are held to.
+// The requirements for kills.
 const (
 	maxNotice     = 50 * time.Millisecond // from the kill to the error at the caller, p99
 	mortals       = 4                     // servers at once
@@ -93,8 +93,8 @@ func kills() int {
 	return 1000
 }
 
-// TestKill kills servers in the middle of calls, again and again. No call may succeed
-// without an answer, no answer that was sent may be lost, and the servers come back.
+// TestKill repeatedly kills servers during calls. No call may succeed without a response, no sent
+// response may be lost, and the servers must recover.
 func TestKill(t *testing.T) {
 	mark := fmt.Sprintf("kill-%d-", os.Getpid())
 	stopAll([]*victim{newVictim(t, mark, 0)}) // what is made once for all servers is there then
@@ -134,7 +134,7 @@ func TestKill(t *testing.T) {
 		kills()/mortals*mortals, sum.calls, sum.answered, len(sum.noticed), noticed, back, machine)
 }
 
-// victim is a server that is killed, and what came of it.
+// victim is a server that is killed, and the results.
 type victim struct {
 	t      *testing.T
 	folder string
@@ -168,7 +168,7 @@ func newVictim(t *testing.T, mark string, seed uint64) *victim {
 	return v
 }
 
-// call asks for something that was never asked for, and notes whether it was answered.
+// call sends a unique request and records whether it was answered.
 func (v *victim) call(deadline time.Duration) (ok bool, err error) {
 	v.mu.Lock()
 	v.tally.calls++
@@ -188,7 +188,7 @@ func (v *victim) call(deadline time.Duration) (ok bool, err error) {
 	return ok, err
 }
 
-// revive waits until the server answers again.
+// revive waits until the server responds again.
 func (v *victim) revive() {
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		ok, err := v.call(5 * time.Second)
@@ -203,7 +203,7 @@ func (v *victim) revive() {
 	}
 }
 
-// round kills the server in the middle of calls.
+// round kills the server during calls.
 func (v *victim) round() {
 	start := time.Now()
 	v.revive()
@@ -233,7 +233,7 @@ func (v *victim) round() {
 	}
 }
 
-// kill kills the process that serves now, and says when.
+// kill kills the current server process and returns the time.
 func (v *victim) kill() time.Time {
 	data, err := os.ReadFile(filepath.Join(v.folder, "pid"))
 	pid, numErr := strconv.Atoi(string(data))
@@ -247,7 +247,7 @@ func (v *victim) kill() time.Time {
 	return time.Now()
 }
 
-// check compares what callers saw with what the server noted.
+// check compares the callers' results with the server's records.
 func (v *victim) check() {
 	data, err := os.ReadFile(filepath.Join(v.folder, "notes"))
 	if err != nil {
@@ -269,7 +269,7 @@ func (v *victim) check() {
 	}
 }
 
-// stopAll stops the servers and puts together what came of them.
+// stopAll stops the servers and combines their results.
 func stopAll(victims []*victim) (sum tally) {
 	for _, v := range victims {
 		v.stop()
@@ -283,7 +283,7 @@ func stopAll(victims []*victim) (sum tally) {
 	return sum
 }
 
-// expectFootprint waits until the process holds no more than it did before.
+// expectFootprint waits until the process uses no more resources than before.
 func expectFootprint(t *testing.T, when string, want footprint) {
 	t.Helper()
 	var now footprint

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// mutations are definitions that differ from one in a single place: a value that is
-// another, a member that is gone, or one that is new.
+// mutations are definitions that differ from one in a single place: a changed value, a missing
+// member or a new one.
 func mutations(t *testing.T, definition string, n int) (mutants []string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))

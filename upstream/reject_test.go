@@ -20,7 +20,7 @@ func hashed(definition string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The canonical forms of echoTool as it was approved, and of two others that it became.
+// The canonical forms of echoTool as approved, and of two changed versions.
 const (
 	echoCanonical = `{"inputSchema":{"properties":{"text":{"type":"string"}},"type":"object"},"name":"echo"}`
 	worse         = `{"description":"Worse.","inputSchema":{"type":"object"},"name":"echo"}`
@@ -29,7 +29,7 @@ const (
 	hiding        = `{"name":"hiding","description":"a\u202eb","inputSchema":{"type":"object"}}`
 )
 
-// pendingOf are what is pending at a server, as tool kind hash rejected.
+// pendingOf returns the pending definitions of a server, as tool kind hash rejected.
 func pendingOf(t *testing.T, s *source) (list []string) {
 	t.Helper()
 	pending, err := s.Pending()
@@ -42,8 +42,8 @@ func pendingOf(t *testing.T, s *source) (list []string) {
 	return list
 }
 
-// expect waits until a server counts so many that wait and are rejected, and compares what is
-// pending.
+// expect waits until a server has the given numbers of pending and rejected definitions, and
+// compares them.
 func expect(t *testing.T, s *source, waiting, rejected int, want ...string) {
 	t.Helper()
 	s.until(fmt.Sprintf("%d wait and %d are rejected", waiting, rejected), func() bool {
@@ -66,7 +66,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// decide does something with all that is pending, or with one tool.
+// decide approves or rejects all pending definitions, or those of one tool.
 func decide(t *testing.T, s *source, act func([]upstream.Pending) error, only ...string) {
 	t.Helper()
 	pending, err := s.Pending()
@@ -74,13 +74,13 @@ func decide(t *testing.T, s *source, act func([]upstream.Pending) error, only ..
 	must(t, act(slices.DeleteFunc(pending, func(p upstream.Pending) bool { return len(only) > 0 && !slices.Contains(only, p.Tool) })))
 }
 
-// offerNow makes a server offer something else, and has it looked at.
+// offerNow makes a server offer something else and waits until it is listed.
 func offerNow(f *fake, s *source, tools ...string) {
 	f.offer(tools...)
 	s.Recheck()
 }
 
-// The way of a definition: offered, rejected, changed again, approved after all.
+// The life of a definition: offered, rejected, changed again, finally approved.
 func TestRejections(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
@@ -124,7 +124,7 @@ func TestRejections(t *testing.T) {
 	expect(t, s, 1, 1, line("echo", "changed", worse, false), line("other", "new", otherTool, true))
 }
 
-// A tool that is gone can stay approved for when it comes back.
+// A tool that is gone can stay approved for its return.
 func TestAToolThatIsGoneIsKept(t *testing.T) {
 	f := newFake(t, true, echoTool, otherTool)
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
@@ -144,8 +144,8 @@ func TestAToolThatIsGoneIsKept(t *testing.T) {
 	}
 }
 
-// What was decided is told once, also by a server that shares the pins with the one where it
-// was decided.
+// A decision is reported once, even by a server that shares the pins with the one where it was
+// made.
 func TestDecisionsAreEvents(t *testing.T) {
 	f, pins := newFake(t, true, echoTool), &book{}
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
@@ -187,7 +187,7 @@ func TestDecisionsAreEvents(t *testing.T) {
 	}
 }
 
-// What waits is known while the server is down, and changes with the pins.
+// Pending definitions are available while the server is down, and change with the pins.
 func TestWaitingWhileDown(t *testing.T) {
 	f, pins := newFake(t, true, echoTool), &book{}
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
@@ -213,7 +213,7 @@ func TestWaitingWhileDown(t *testing.T) {
 	}
 }
 
-// What was rejected before anything was approved is not approved as what is offered first.
+// A rejected definition is not approved as part of the first listing.
 func TestWhatIsRejectedIsNotApprovedFirst(t *testing.T) {
 	f, pins := newFake(t, true, echoTool, otherTool), &book{}
 	strict := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins, Pinning: upstream.PinApprove}}).up()
@@ -225,8 +225,8 @@ func TestWhatIsRejectedIsNotApprovedFirst(t *testing.T) {
 	}
 }
 
-// Two refused definitions of one name are rejected together: another one beside the first
-// waits again.
+// Two invalid definitions with the same name are rejected together: another one next to the first
+// is pending again.
 func TestRejectedTwins(t *testing.T) {
 	f := newFake(t, true, worse, worst)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -261,14 +261,14 @@ func TestWhatCannotBeRejected(t *testing.T) {
 	}
 }
 
-// full is a book that takes no rejections.
+// full is a book that accepts no rejections.
 type full struct{ *book }
 
 func (full) SetRejections(string, func(map[string]string) map[string]string) error {
 	return errors.New("the book is full")
 }
 
-// A tool that was approved stays so if the book cannot forget that it was rejected.
+// An approved tool stays approved if the book cannot remove its rejection.
 func TestApprovingGoesFirst(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	pins := full{&book{tools: map[string]json.RawMessage{}, rejected: map[string]string{"echo": hashed(echoCanonical)}}}

@@ -64,7 +64,7 @@ func newWatchedServer(t *testing.T, modern bool) *watchedServer {
 	return f
 }
 
-// Updates of a server's resources reach those who watch them, also after a reconnect.
+// Updates of a server's resources reach their watchers, also after a reconnect.
 func TestUpdatesOfAServerAreRelayed(t *testing.T) {
 	for name, modern := range map[string]bool{"modern": true, "legacy": false} {
 		t.Run(name, func(t *testing.T) {

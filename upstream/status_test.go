@@ -20,7 +20,7 @@ import (
 
 func withoutHunter(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }
 
-// timeline are the events of a server as kind: text, oldest first.
+// timeline returns the events of a server as kind: text, oldest first.
 func timeline(s *upstream.Server) (list []string) {
 	for _, e := range slices.Backward(s.Status().Events) {
 		list = append(list, strings.TrimSuffix(e.Kind+": "+e.Text, ": "))
@@ -28,7 +28,7 @@ func timeline(s *upstream.Server) (list []string) {
 	return list
 }
 
-// A server that is killed is shown as it was: up, down, up again.
+// The timeline of a killed server shows that it was up, down and up again.
 func TestTheTimelineOfAServerThatDies(t *testing.T) {
 	mark := fmt.Sprintf("status-%d-", os.Getpid())
 	begin := time.Now()
@@ -50,8 +50,8 @@ func TestTheTimelineOfAServerThatDies(t *testing.T) {
 	}
 }
 
-// A server that fails in the same way again and again is one line, and what it complained of
-// is shown without its colours and our secrets.
+// Repeated identical failures of a server form one line, and its standard error is shown without
+// colors and secrets.
 func TestAServerThatFailsAgainAndAgain(t *testing.T) {
 	script := `printf '\033[31mfirst\033[0m\n\tpassword\001 hunter2\r\nlast\n' >&2; exit 3`
 	s := run(t, upstream.Options{Command: []string{"sh", "-c", script, "--token", "hunter2"}, Redact: withoutHunter})
@@ -76,7 +76,7 @@ func TestAServerThatFailsAgainAndAgain(t *testing.T) {
 	s.until("its complaints are there", func() bool { return s.Status().Stderr == "first\n\tpassword [redacted]\nlast" })
 }
 
-// Of a server that complains without end the last is kept, in whole lines.
+// The last lines of an endless standard error are kept, without partial lines.
 func TestTheEndOfComplaints(t *testing.T) {
 	s := run(t, upstream.Options{Command: []string{"sh", "-c", `i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "line $i" >&2; done; exit 1`}})
 	text := ""
@@ -114,7 +114,7 @@ func TestWhereAServerIs(t *testing.T) {
 	}
 }
 
-// What a server says of itself is shown as bounded text.
+// A server's description of itself is shown as bounded text.
 func TestWhoAServerSaysItIs(t *testing.T) {
 	for name, tt := range map[string]struct{ info, wantName, wantVersion string }{
 		"a name":     {`{"name":"git","version":"1.2"}`, "git", "1.2"},
@@ -144,7 +144,7 @@ func TestWhoAServerSaysItIs(t *testing.T) {
 	}
 }
 
-// A session that was forgotten is opened again, and that is shown.
+// A lost session is reopened, and the timeline shows it.
 func TestAForgottenSessionIsShown(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -165,7 +165,7 @@ func TestAForgottenSessionIsShown(t *testing.T) {
 	}
 }
 
-// Whoever looks sees something whole, whatever becomes of the server meanwhile.
+// The status is consistent at any time.
 func TestStatusWhileThingsChange(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
@@ -207,7 +207,7 @@ func TestStatusWhileThingsChange(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkStatus is of a server that has complained as much as is kept.
+// BenchmarkStatus measures a server with a full standard error buffer.
 func BenchmarkStatus(b *testing.B) {
 	var pairs []string
 	for i := range 100 {

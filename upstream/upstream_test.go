@@ -21,7 +21,7 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// fake is a server at a URL whose answers a test writes by hand.
+// fake is an HTTP server with handwritten responses.
 type fake struct {
 	t *testing.T
 	*httptest.Server
@@ -35,7 +35,7 @@ type fake struct {
 	session  atomic.Int64 // the one it knows
 }
 
-// received is a request that a fake got.
+// received is a request that a fake received.
 type received struct {
 	method string
 	params json.RawMessage
@@ -73,7 +73,7 @@ func (f *fake) answer(method string, answer func(json.RawMessage) string) {
 	f.answers[method] = answer
 }
 
-// got are the requests of a method so far.
+// got returns the requests with a method so far.
 func (f *fake) got(method string) (list []received) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +136,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// source is a server under test that runs.
+// source is a running server under test.
 type source struct {
 	t *testing.T
 	*upstream.Server
@@ -271,8 +271,7 @@ func TestAllPagesOfAList(t *testing.T) {
 	}
 }
 
-// A server that forgot the session is introduced to again, and the call that found out
-// succeeds.
+// If a server lost the session, a new one is opened, and the call that detected it succeeds.
 func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -287,7 +286,7 @@ func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A server that is down fails its calls at once, stays listed, and is used again by itself.
+// A server that is down fails its calls immediately, stays listed, and recovers automatically.
 func TestAServerThatIsDown(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	address := f.Listener.Addr().String()
@@ -412,7 +411,7 @@ func TestWhatIsOffered(t *testing.T) {
 	}
 }
 
-// What was approved is offered before the server is there; what changed is not.
+// Approved definitions are offered before the server is connected; changed ones are not.
 func TestPins(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	pins := &book{}
@@ -441,7 +440,7 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// book is pins in memory that two sources can share.
+// book has pins in memory that two sources can share.
 type book struct {
 	mu       sync.Mutex
 	tools    map[string]json.RawMessage
@@ -513,8 +512,8 @@ func TestResourcesAndPrompts(t *testing.T) {
 	}
 }
 
-// ask makes the server ask something in the middle of a call, and checks the answer: the member
-// that it has, and what it contains.
+// ask makes the server ask a question during a call, and checks the response: its member and its
+// content.
 func (f *fake) ask(t *testing.T, member, want string) {
 	t.Helper()
 	answered := make(chan string, 1)
@@ -542,7 +541,7 @@ func (f *fake) ask(t *testing.T, member, want string) {
 	f.instead.Store(&asking)
 }
 
-// A question of a legacy server becomes an unfinished result, and the answer reaches it.
+// A question from a legacy server becomes an unfinished result, and the answer reaches the server.
 func TestQuestionsOfALegacyServer(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	f.ask(t, `"result"`, `"name":"Ann"`)
@@ -560,7 +559,7 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 	}
 }
 
-// A caller whose client cannot be asked is the reason that a question is refused, not other calls.
+// If a client cannot be asked, its question is refused, and other calls are not affected.
 func TestAQuestionToACallerWhoCannotBeAsked(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	f.ask(t, `"error"`, "client does not support elicitation")
@@ -570,7 +569,8 @@ func TestAQuestionToACallerWhoCannotBeAsked(t *testing.T) {
 	}
 }
 
-// Whoever leaves many questions open takes neither the connections nor the questions of others.
+// A caller that leaves many questions open uses neither the connections nor the questions of
+// others.
 func TestOneCallerOpensManyQuestions(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	answered := make(chan struct{}, 1)
@@ -626,7 +626,7 @@ func TestOneCallerOpensManyQuestions(t *testing.T) {
 	}
 }
 
-// Every change of one field of a definition is found.
+// Every change of one field of a definition is detected.
 func TestAThousandMutations(t *testing.T) {
 	const definition = `{"name":"pay","title":"Pay","description":"Pays a bill.","inputSchema":{"type":"object","properties":{"to":{"type":"string","description":"Whom","maxLength":40},"amount":{"type":"number","minimum":0,"maximum":100}},"required":["to","amount"]},"outputSchema":{"type":"object","properties":{"id":{"type":"string"}}},"annotations":{"destructiveHint":true},"_meta":{"rateLimit":{"maxRequestsPerMinute":3}},"icons":[{"src":"https://x/i.png"}]}`
 	f := newFake(t, true, definition)
@@ -647,7 +647,7 @@ func TestAThousandMutations(t *testing.T) {
 	}
 }
 
-// A server that offers nothing first, or whose pins are away for a moment, gets nothing
+// A server that offers nothing at first, or whose pins are temporarily unavailable, gets nothing
 // approved that way.
 func TestPinsCannotBeWaitedOut(t *testing.T) {
 	evil := strings.Replace(echoTool, `"echo"`, `"echo","description":"Evil."`, 1)
@@ -678,7 +678,7 @@ func TestPinsCannotBeWaitedOut(t *testing.T) {
 	})
 }
 
-// A tool that changed while its server was away is not called by those who still know it.
+// A tool that changed while its server was down is not called through an old definition.
 func TestAChangedToolIsNotCalled(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -691,7 +691,7 @@ func TestAChangedToolIsNotCalled(t *testing.T) {
 	}
 }
 
-// What a person answered to a call that is gone does not begin it anew.
+// An answer to a call that no longer exists does not restart it.
 func TestAStateThatIsGone(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -701,7 +701,7 @@ func TestAStateThatIsGone(t *testing.T) {
 	}
 }
 
-// Calls that run when a session is found to be forgotten succeed, whoever finds out.
+// Running calls succeed when a lost session is detected, whichever call detects it.
 func TestManyFindOutThatASessionIsForgotten(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -721,7 +721,7 @@ func TestManyFindOutThatASessionIsForgotten(t *testing.T) {
 	wg.Wait()
 }
 
-// A server cannot make us open connections without end by asking.
+// A server cannot make the client open unlimited connections by asking questions.
 func TestAFloodOfQuestions(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	var open, most atomic.Int64
@@ -757,7 +757,7 @@ func between(s, before, after string) string {
 	return part
 }
 
-// Secrets are found in failures however their text is escaped; other bytes stay.
+// Secrets in errors are redacted however their text is escaped; other bytes are unchanged.
 func TestSecretsInFailures(t *testing.T) {
 	const failure = `{"isError":true,"content":[{"type":"text","text":"sk\/live\u002b42 is wrong"}],"n":1.0}`
 	f := newFake(t, true, echoTool)
@@ -769,7 +769,7 @@ func TestSecretsInFailures(t *testing.T) {
 	}
 }
 
-// A caller that does not take in its progress holds nobody up.
+// A caller that does not read its progress does not block others.
 func TestASlowCaller(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	progress := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -800,7 +800,7 @@ func TestASlowCaller(t *testing.T) {
 	}
 }
 
-// A yard that is told to use itself says so.
+// A yard that is configured as its own server reports it.
 func TestItself(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -813,7 +813,7 @@ func TestItself(t *testing.T) {
 	s.until("it is found out", func() bool { return s.problem("this yard") })
 }
 
-// Prompts are pinned as tools are.
+// Prompts are pinned like tools.
 func TestPromptsArePinned(t *testing.T) {
 	f := newFake(t, true)
 	offer := func(description string) {

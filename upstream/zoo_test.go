@@ -36,8 +36,7 @@ import (
 	"github.com/toolyard/toolyard/upstream/internal/hostile"
 )
 
-// The test binary is also every other program that the tests need. This variable says
-// which.
+// The test binary is also every other program of the tests. This variable selects it.
 const roleVariable = "UPSTREAM_TEST_ROLE"
 
 var roles = map[string]func(){"hostile": serveHostile, "visitor": visitAll, "mortal": serveMortal}
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What every run is held to.
+// The limits for every run.
 const (
 	callDeadline = 300 * time.Millisecond
 	maxOverrun   = 250 * time.Millisecond
@@ -61,7 +60,7 @@ const (
 	noise        = 5 * time.Millisecond
 )
 
-// visit is one run: a server that misbehaves is connected to and called.
+// visit is one run: connecting to a misbehaving server and calling it.
 type visit struct {
 	N              int
 	Behaviour      string // empty to wait until nothing is left of the visits before
@@ -75,7 +74,7 @@ type visit struct {
 
 func (v visit) String() string { return fmt.Sprintf("%s/%s/%d", v.Behaviour, v.Transport, v.Seed) }
 
-// report is what came of a visit, or of all of them.
+// report is the result of one or all visits.
 type report struct {
 	N       int
 	Faults  []string
@@ -86,7 +85,7 @@ type report struct {
 	Late    time.Duration // how late the machine was, the worst
 }
 
-// zoo is how much is run.
+// zoo is the size of the test.
 type zoo struct {
 	rounds, heavyRounds int // seeds for each behaviour and transport
 	lanes               int // visits at once, beside one of a server that sends megabytes; zero for one visit at all
@@ -94,8 +93,7 @@ type zoo struct {
 	only                *regexp.Regexp
 }
 
-// growth is how much the heap may grow: by one call, or by one that is heavy and all the
-// others together.
+// growth is the allowed heap growth: by one call, or by one heavy call and all others together.
 func (z zoo) growth() uint64 {
 	if z.lanes == 0 {
 		return maxGrowth
@@ -103,8 +101,8 @@ func (z zoo) growth() uint64 {
 	return 2 * maxGrowth
 }
 
-// zooSize is 2,000 runs, or 10,000 with ZOO=long. ZOO_ONLY is a pattern for the names of
-// runs, behaviour/transport/seed: those are made one at a time, to look at what others found.
+// zooSize is 2,000 runs, or 10,000 with ZOO=long. ZOO_ONLY is a pattern for the names of runs,
+// behaviour/transport/seed, which then run one at a time, for debugging.
 func zooSize() zoo {
 	only := regexp.MustCompile(os.Getenv("ZOO_ONLY"))
 	switch {
@@ -118,8 +116,8 @@ func zooSize() zoo {
 	return zoo{rounds: 4, heavyRounds: 3, lanes: 4, only: only}
 }
 
-// TestZoo lets a client process visit every server of the zoo. The process must not die,
-// wait, grow, leak or be led away, and a server that behaves must not notice.
+// TestZoo lets a client process visit every server of the zoo. The process must not die, hang,
+// grow, leak or be redirected, and a well-behaved server must not be affected.
 func TestZoo(t *testing.T) {
 	size := zooSize()
 	bait := newBait(t)
@@ -138,7 +136,7 @@ func TestZoo(t *testing.T) {
 	k.summarise()
 }
 
-// keeper plans the visits and judges them.
+// keeper plans and judges the visits.
 type keeper struct {
 	t       *testing.T
 	size    zoo
@@ -153,7 +151,7 @@ type keeper struct {
 	p99     [2]time.Duration
 }
 
-// round visits every behaviour over each of its transports once, in an order of its own.
+// round visits every behaviour over each of its transports once, in random order.
 func (k *keeper) round(seed uint64) {
 	var visits []visit
 	for _, b := range hostile.Behaviours {
@@ -185,7 +183,7 @@ func (k *keeper) round(seed uint64) {
 	wg.Wait()
 }
 
-// run lets the visitor make one visit.
+// run makes one visit.
 func (k *keeper) run(v visit, b hostile.Behaviour) {
 	if k.visitor.dead() {
 		return
@@ -211,8 +209,8 @@ func (k *keeper) run(v visit, b hostile.Behaviour) {
 	k.judge(v.String(), r)
 }
 
-// admit lets a client process make a visit, to a server that is started for it if the
-// transport has an address.
+// admit lets a client process make a visit to a server, which is started first if the transport
+// uses a URL.
 func (k *keeper) admit(to *visitorProcess, v visit, b hostile.Behaviour) report {
 	if v.Transport != hostile.Stdio {
 		b.Lure, b.LureFile, b.Long = v.Lure, v.LureFile, v.Long
@@ -228,7 +226,7 @@ func (k *keeper) admit(to *visitorProcess, v visit, b hostile.Behaviour) report 
 	return to.ask(v)
 }
 
-// judge notes what came of a visit.
+// judge records the result of a visit.
 func (k *keeper) judge(name string, r report) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -239,7 +237,7 @@ func (k *keeper) judge(name string, r report) {
 	}
 }
 
-// settle checks that nothing is left of the visits: in the visitor, and as processes.
+// settle checks that nothing is left of the visits, in the visitor or as processes.
 func (k *keeper) settle() {
 	for _, fault := range k.visitor.ask(visit{}).Faults {
 		k.t.Error(fault)
@@ -259,8 +257,8 @@ func (k *keeper) settle() {
 	killMarked(k.mark)
 }
 
-// compare judges what takes time and memory, by what it takes in a process that visits as
-// many servers that behave, on the same machine at the same time.
+// compare judges time and memory relative to a process that visits the same number of well-behaved
+// servers on the same machine at the same time.
 func (k *keeper) compare(crowded, alone report) {
 	for _, fault := range slices.Concat(crowded.Faults, alone.Faults) {
 		k.t.Error(fault)
@@ -279,7 +277,7 @@ func (k *keeper) compare(crowded, alone report) {
 		func(r report) int64 { return int64(r.Growth >> 20) }, int64(k.size.growth()>>20))
 }
 
-// complain names the runs that broke a limit, the worst first.
+// complain reports the runs that exceeded a limit, worst first.
 func (k *keeper) complain(what string, of func(report) int64, limit int64) {
 	var found []string
 	for name, r := range k.reports {
@@ -302,7 +300,7 @@ func raceDetector() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// summarise says what the worst was.
+// summarise returns the worst values.
 func (k *keeper) summarise() {
 	names := slices.Collect(maps.Keys(k.reports))
 	if len(names) == 0 {
@@ -315,16 +313,16 @@ func (k *keeper) summarise() {
 		k.p99[0].Round(time.Microsecond), k.p99[1].Round(time.Microsecond), float64(k.p99[0])/float64(max(k.p99[1], 1)))
 }
 
-// markVariable marks all processes that come of a visit, also those whose parent has gone.
+// markVariable marks all processes of a visit, even those whose parent has exited.
 const markVariable = "UPSTREAM_TEST_MARK"
 
-// marked finds processes by the beginning of their mark; a NUL is its end.
+// marked finds processes by the prefix of their mark; a NUL marks its end.
 func marked(mark string) (found []string) {
 	eachMarked(mark, func(pid int, command string) { found = append(found, fmt.Sprintf("%d %s", pid, command)) })
 	return found
 }
 
-// killMarked ends what should have ended.
+// killMarked kills leftover processes.
 func killMarked(mark string) {
 	eachMarked(mark, func(pid int, _ string) { _ = syscall.Kill(pid, syscall.SIGKILL) })
 }
@@ -344,7 +342,7 @@ func eachMarked(mark string, f func(pid int, command string)) {
 	}
 }
 
-// bait is what servers lure their clients to: an address and a file. Nobody may come.
+// bait has a URL and a file to which servers lure their clients. Neither may be accessed.
 type bait struct {
 	url, file string
 
@@ -395,7 +393,7 @@ func (b *bait) accept(listener net.Listener) {
 	}
 }
 
-// watch waits until somebody opens the file, which is a pipe.
+// watch waits until the file, which is a pipe, is opened.
 func (b *bait) watch() {
 	f, err := os.OpenFile(b.file, os.O_WRONLY, 0)
 	if err != nil {
@@ -415,7 +413,7 @@ func (b *bait) check(t *testing.T) {
 	}
 }
 
-// visitorProcess is the process under test, as the keeper sees it.
+// visitorProcess is the process under test, from the keeper's side.
 type visitorProcess struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -431,7 +429,7 @@ type visitorProcess struct {
 	exited bool
 }
 
-// syncBuffer keeps the first that was written.
+// syncBuffer keeps the beginning of the output.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  []byte
@@ -476,7 +474,7 @@ func startVisitor(t *testing.T) *visitorProcess {
 	return v
 }
 
-// listen hands reports to those who wait for them.
+// listen delivers reports to waiting callers.
 func (v *visitorProcess) listen(out io.Reader) {
 	dec := json.NewDecoder(out)
 	for {
@@ -562,7 +560,7 @@ const (
 	longVariable      = "UPSTREAM_TEST_LONG"
 )
 
-// serveHostile is the program of a server that misbehaves.
+// serveHostile is the program of a misbehaving server.
 func serveHostile() {
 	b, ok := hostile.Find(os.Getenv(behaviourVariable))
 	if !ok {
@@ -573,7 +571,7 @@ func serveHostile() {
 	hostile.ServeStdio(b, seed, os.Stdin, os.Stdout, os.Stderr)
 }
 
-// visitor is the process under test from the inside.
+// visitor is the process under test, from the inside.
 type visitor struct {
 	base  footprint
 	heap  heapWatch
@@ -583,7 +581,7 @@ type visitor struct {
 	faults []string // that belong to no visit that could still report them
 }
 
-// footprint is what a process holds.
+// footprint has the resources of a process.
 type footprint struct{ goroutines, files int }
 
 func footprintNow() footprint {
@@ -591,14 +589,14 @@ func footprintNow() footprint {
 	return footprint{runtime.NumGoroutine(), len(files)}
 }
 
-// goroutines shows where all goroutines are, those at the same place together.
+// goroutines returns the stacks of all goroutines, grouped.
 func goroutines() string {
 	var dump bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&dump, 1)
 	return dump.String()
 }
 
-// lateness measures how late a machine is when it should wake somebody.
+// lateness measures the scheduling delay of the machine.
 type lateness struct {
 	quit, ended chan struct{}
 	late        []time.Duration
@@ -621,7 +619,7 @@ func startLateness() *lateness {
 	return l
 }
 
-// stop ends the measurement and returns the p99 and the worst.
+// stop ends the measurement and returns the p99 and the maximum.
 func (l *lateness) stop() (p99, worst time.Duration) {
 	close(l.quit)
 	<-l.ended
@@ -670,7 +668,7 @@ func (v *visitor) fault(format string, args ...any) {
 	v.faults = append(v.faults, fmt.Sprintf(format, args...))
 }
 
-// settle waits until all visits are over and compares with what there was before any.
+// settle waits until all visits are over and compares the footprint with the initial one.
 func (v *visitor) settle() []string {
 	v.stops.Wait()
 	var now footprint
@@ -691,7 +689,7 @@ func (v *visitor) settle() []string {
 	return faults
 }
 
-// heapWatch follows the live heap.
+// heapWatch tracks the live heap.
 type heapWatch struct {
 	mu    sync.Mutex
 	base  uint64
@@ -705,7 +703,7 @@ func (h *heapWatch) start() {
 	h.base = liveHeap()
 }
 
-// liveHeap is how much of the heap the last collection found in use.
+// liveHeap returns the live heap after the last collection.
 func liveHeap() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -724,7 +722,7 @@ func (h *heapWatch) run(ctx context.Context) {
 	}
 }
 
-// follow notes the highest growth in peak until done is called.
+// follow records the maximum growth in peak until done is called.
 func (h *heapWatch) follow(peak *uint64) (done func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -739,7 +737,7 @@ func (h *heapWatch) follow(peak *uint64) (done func()) {
 	}
 }
 
-// connected is a server that is run, with the tools that it has published last.
+// connected is a running server with its last published tools.
 type connected struct {
 	*upstream.Server
 	tools   atomic.Pointer[[]*toolyard.Tool]
@@ -769,7 +767,7 @@ func connect(ctx context.Context, o upstream.Options) (*connected, error) {
 	return c, nil
 }
 
-// tool waits for a tool, or for any but the two that every server has if the name is empty.
+// tool waits for a tool, or for any except the two that every server has if the name is empty.
 func (c *connected) tool(name string, patience time.Duration) *toolyard.Tool {
 	timeout := time.After(patience)
 	for {
@@ -789,17 +787,17 @@ func (c *connected) tool(name string, patience time.Duration) *toolyard.Tool {
 	}
 }
 
-// callTool calls a tool on the path that every call takes.
+// callTool calls a tool through the whole call path.
 func callTool(ctx context.Context, t *toolyard.Tool, text string, deadline time.Duration) (*toolyard.Result, error) {
 	args, _ := json.Marshal(map[string]string{"text": text}) // always has a JSON form
 	path := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(256<<10, resultCap), callpath.Validate(deadline), callpath.Deadline(deadline))
 	return path(ctx, &toolyard.Call{ID: "1", Tool: t, Args: args, Mode: toolyard.Write, Request: toolyard.Request{OnProgress: func(float64, float64, string) {}}})
 }
 
-// trying is a text that some patterns never come to an end with.
+// trying is a text on which some patterns never finish.
 var trying = strings.Repeat("a", 40) + "!"
 
-// options say how the server of a visit is reached.
+// options configure the connection to the server of a visit.
 func (v visit) options() upstream.Options {
 	o := upstream.Options{ID: "zoo", Transport: upstream.Transport(v.Transport), URL: v.URL, Limits: upstream.Limits{Timeout: 10 * time.Second, MaxResult: resultCap}}
 	if v.Transport != hostile.Stdio {
@@ -819,7 +817,7 @@ func (v visit) options() upstream.Options {
 	return o
 }
 
-// visit connects to a server that misbehaves and calls its tools.
+// visit connects to a misbehaving server and calls its tools.
 func (v *visitor) visit(what visit) (r report) {
 	r.N = what.N
 	b, _ := hostile.Find(what.Behaviour)
@@ -856,7 +854,7 @@ func (v *visitor) visit(what visit) (r report) {
 	return r
 }
 
-// part stops the server of a visit, without making the next visit wait for it.
+// part stops the server of a visit without delaying the next visit.
 func (v *visitor) part(what visit, c *connected) {
 	start := time.Now()
 	c.stop()
@@ -881,7 +879,7 @@ type guest struct {
 	calls     int
 }
 
-// call calls a tool and checks what comes of it.
+// call calls a tool and checks the result.
 func (g *guest) call(t *toolyard.Tool, deadline time.Duration) {
 	g.calls++
 	text := fmt.Sprintf("%s%d", trying, g.calls)
@@ -914,7 +912,7 @@ func (g *guest) fault(format string, args ...any) {
 	g.Faults = append(g.Faults, fmt.Sprintf(format, args...))
 }
 
-// steady calls an honest server all the time.
+// steady continuously calls a well-behaved server.
 type steady struct {
 	stop  chan struct{}
 	ended chan struct{}
@@ -953,14 +951,14 @@ func startSteady(ctx context.Context, v *visitor) *steady {
 	return s
 }
 
-// finish ends the calls and says how long all but the slowest hundredth took at most.
+// finish ends the calls and returns the p99 duration.
 func (s *steady) finish() (p99 time.Duration, calls int) {
 	close(s.stop)
 	<-s.ended
 	return percentile(s.took, 99), len(s.took)
 }
 
-// percentile is the duration that so many of a hundred do not exceed.
+// percentile returns a percentile of the durations.
 func percentile(all []time.Duration, of int) time.Duration {
 	if len(all) == 0 {
 		return 0

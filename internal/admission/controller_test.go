@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/toolyard/toolyard/internal/store/pgtest.(*Cluster).wait"))
 }
 
-// stores are the stores that everything is tested with.
+// stores are the stores that all tests run with.
 func stores(t *testing.T, test func(t *testing.T, address func(*testing.T) string)) {
 	t.Run("memory", func(t *testing.T) { test(t, func(*testing.T) string { return "memory" }) })
 	t.Run("sqlite", func(t *testing.T) {
@@ -48,7 +48,7 @@ func open(t *testing.T, address string) *store.Store {
 	return s
 }
 
-// start runs a desk until the test ends.
+// start runs a controller until the test ends.
 func start(t *testing.T, s admission.Store, name string) *admission.Controller {
 	d := admission.New(s, options(name))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,7 +70,8 @@ func options(name string) admission.Options {
 	}
 }
 
-// replicas opens desks: on one store if it is of one process, otherwise each on its own.
+// replicas opens controllers: on one shared store if it is local to the process, otherwise each on
+// its own.
 func replicas(address func(*testing.T) string) admissiontest.Replicas {
 	return func(t *testing.T, n int) (list []admission.Admitter, l ledger.Ledger) {
 		at := address(t)

@@ -17,8 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// flaky is a store that sometimes does not do what it is asked for, does it and does not say
-// so, or takes its time.
+// flaky is a store that sometimes fails, succeeds without reporting it, or is slow.
 type flaky struct {
 	Store
 	mu      sync.Mutex
@@ -39,14 +38,14 @@ func (f *flaky) set(rate float64, away bool) {
 	f.rate, f.away = rate, away
 }
 
-// fail is what goes wrong next.
+// fail returns the next fault.
 func (f *flaky) fail(next fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = &next
 }
 
-// fault is what goes wrong, and for how long something takes.
+// fault is a kind of failure, and a delay.
 type fault struct {
 	before, after, hang bool
 	early, late         time.Duration
@@ -108,7 +107,7 @@ func (x fault) end(ctx context.Context) error {
 	return ledger.ErrUnavailable
 }
 
-// note remembers what was charged.
+// note records charges.
 func (f *flaky) note(b *ledger.Batch, a *ledger.Results) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +118,7 @@ func (f *flaky) note(b *ledger.Batch, a *ledger.Results) {
 	}
 }
 
-// world is a few replicas on a store that is not reliable.
+// world is a set of replicas with an unreliable store.
 type world struct {
 	t       *testing.T
 	store   *store.Store
@@ -166,7 +165,7 @@ func (w *world) fund(account string, amount toolyard.Money) {
 	}
 }
 
-// close ends everything, and looks whether something is left.
+// close ends everything and checks for leftovers.
 func (w *world) close() {
 	for _, d := range w.desks {
 		d.wakeLoop() // one that needs nothing of the store does not look after what it has
@@ -192,7 +191,7 @@ var (
 	coolTool = LimitRef{Key: "cool", Name: "cool", Limit: toolyard.Limit{Cooldown: 150 * time.Millisecond}}
 )
 
-// ask is a random call. Half of them have prices, a third has a key.
+// ask returns a random request. Half of them have a price, a third has a key.
 func (w *world) ask(r *rand.Rand) *Request {
 	w.mu.Lock()
 	w.calls++
@@ -214,7 +213,7 @@ func (w *world) ask(r *rand.Rand) *Request {
 	return a
 }
 
-// call makes a call, which its caller may give up at any time.
+// call makes a call that its caller may cancel at any time.
 func (w *world) call(r *rand.Rand, a *Request) {
 	d := w.desks[r.IntN(len(w.desks))]
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -257,7 +256,7 @@ func (w *world) refused(a *Request, err error) {
 	}
 }
 
-// load has callers make calls one after the other.
+// load makes callers send calls one after another.
 func (w *world) load(callers, each int, seed uint64) {
 	var all sync.WaitGroup
 	for i := range callers {
@@ -271,7 +270,7 @@ func (w *world) load(callers, each int, seed uint64) {
 	all.Wait()
 }
 
-// checkLimits looks whether a limit was passed.
+// checkLimits checks that no limit was exceeded.
 func (w *world) checkLimits(p LimitRef) {
 	var of []ran
 	for _, r := range w.ran {
@@ -299,7 +298,7 @@ func (w *world) checkLimits(p LimitRef) {
 	}
 }
 
-// checkMoney looks whether what was charged is what succeeded.
+// checkMoney checks that exactly the successful calls were charged.
 func (w *world) checkMoney() (spent toolyard.Money) {
 	told := map[string]bool{}
 	for _, r := range w.ran {
@@ -328,7 +327,7 @@ func (w *world) checkMoney() (spent toolyard.Money) {
 	return spent
 }
 
-// checkKeys uses the keys again of calls that were not made.
+// checkKeys reuses the keys of calls that did not run.
 func (w *world) checkKeys() {
 	for i, a := range w.free {
 		again := *a
@@ -344,7 +343,7 @@ func (w *world) checkKeys() {
 	}
 }
 
-// spendAll spends what is left, one by one, on all replicas.
+// spendAll spends the remaining money, one call at a time, on all replicas.
 func (w *world) spendAll() (n toolyard.Money) {
 	for i := 0; ; i++ {
 		a := &Request{CallID: fmt.Sprint("rest-", i), Caller: "ann", Account: "acme", Balance: "acme", Price: 1, Seller: "shop", Timeout: time.Second, Wait: 3 * time.Second}
@@ -364,9 +363,9 @@ func (w *world) spendAll() (n toolyard.Money) {
 	}
 }
 
-// Thousands of calls on three replicas whose store fails before it does something, after it,
-// or hangs, while callers give up at any time: no limit is passed, every success is charged
-// exactly once and nothing else is, and in the end all money and all keys can be used.
+// Thousands of calls on three replicas whose store fails before or after a change, or hangs, while
+// callers cancel at any time: no limit is exceeded, exactly the successful calls are charged, once,
+// and at the end all money and all keys are usable.
 func TestFaults(t *testing.T) {
 	seeds := uint64(8)
 	if testing.Short() { // the race detector makes it slow
@@ -396,7 +395,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// plain is an ask of which more can be said.
+// plain returns a request without limits.
 func plain(id string, change func(*Request)) *Request {
 	a := &Request{CallID: id, Caller: "ann", Account: "acme", Seller: "shop", Timeout: 5 * time.Second, Wait: 30 * time.Second}
 	change(a)
@@ -412,8 +411,8 @@ func code(err error) toolyard.Code {
 	return toolyard.AsError(err).Code
 }
 
-// While the store is away, calls that need nothing of it run, and those that need money, a
-// key or a limit are refused soon.
+// While the store is down, calls that do not need it run, and calls that need money, a key or a
+// limit are refused promptly.
 func TestAStoreThatIsAway(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -455,7 +454,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// A replica that counts alone stays within its share of a limit.
+// A replica that counts on its own stays within its share of a limit.
 func TestAloneWithinItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := LimitRef{Key: "tool", Limit: toolyard.Limit{PerMinute: 9}}
@@ -481,8 +480,8 @@ func TestAloneWithinItsShare(t *testing.T) {
 	})
 }
 
-// A call that ends while the store is away is settled when it is back; one whose money was
-// given back meanwhile is not charged, and its caller is told so.
+// A call that ends while the store is down is settled when the store is back; if its money was
+// already returned, it is not charged, and its caller is notified.
 func TestSettlingWhileTheStoreIsAway(t *testing.T) {
 	for _, tt := range []struct {
 		away    time.Duration
@@ -528,8 +527,8 @@ func TestSettlingWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// Who gives up while the store is asked leaves nothing behind: the key is free again and the
-// money is back, also if the answer was lost, well before the reservation runs out.
+// A caller that cancels while the store is being queried leaves nothing behind: the key is free and
+// the money is returned, even if the reply was lost, well before the reservation expires.
 func TestGivingUpWhileTheStoreIsAsked(t *testing.T) {
 	for name, x := range map[string]fault{
 		"slow": {late: 500 * time.Millisecond}, "slow to begin": {early: 500 * time.Millisecond}, "lost": {after: true}, "lost and slow": {after: true, hang: true},
@@ -562,8 +561,8 @@ func TestGivingUpWhileTheStoreIsAsked(t *testing.T) {
 	}
 }
 
-// A cheap call that comes while the store is asked for the price of a dear one takes nothing
-// that goes back when the store refuses, also if the refusal is lost.
+// A cheap call that arrives while the store is queried for an expensive one takes nothing that is
+// returned when the store refuses, even if the refusal is lost.
 func TestACheapCallBesideADearOne(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -605,7 +604,7 @@ func TestACheapCallBesideADearOne(t *testing.T) {
 	}
 }
 
-// Calls that wait for a narrow limit do not keep others from a wide one that they need too.
+// Calls waiting for a narrow limit do not block others from a wide limit that both need.
 func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 	for i := range 6 {
 		wide, keyed := []toolyard.Limit{{PerMinute: 60}, {Concurrency: 1}, {Cooldown: 200 * time.Millisecond}}[i/2], i%2 == 1
@@ -646,8 +645,7 @@ func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 	}
 }
 
-// A call that the store admits, and says so when its turn is over, does not begin. Its key is
-// free.
+// A call that the store admits too late does not start, and its key is free.
 func TestAnAnswerThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 0, func(*Options) {})

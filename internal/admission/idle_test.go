@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// delayed is a store that takes up to 40 ms to answer.
+// delayed is a store that takes up to 40 ms to respond.
 type delayed struct {
 	admission.Store
 	random *rand.Rand

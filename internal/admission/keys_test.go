@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// full is a store in which one caller has used up something.
+// full is a store in which one caller has reached a limit.
 type full struct {
 	Store
 	scope string
@@ -23,8 +23,8 @@ func (f *full) KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, err
 	return f.Store.KeyUsage(ctx, scope)
 }
 
-// A result that is too large, or one too many, is not kept for its idempotency key: who asks
-// again is told that the call has run, and it does not run again.
+// A result that is too large, or one too many, is not stored for its idempotency key: a repeated
+// call gets an error that the call has run, and does not run again.
 func TestLargeResultsAreNotKept(t *testing.T) {
 	for name, test := range map[string]struct {
 		size int
@@ -59,14 +59,14 @@ func TestLargeResultsAreNotKept(t *testing.T) {
 	}
 }
 
-// sameKey is a call with an idempotency key.
+// sameKey returns a call with an idempotency key.
 func sameKey(scope, key string) *Request {
 	a := toServer("ann", 1, 0)
 	a.Scope, a.Key = scope, key
 	return a
 }
 
-// A caller has a bounded number of idempotency keys. Others have theirs.
+// A caller has a bounded number of idempotency keys, independent of other callers.
 func TestKeysOfACallerAreBounded(t *testing.T) {
 	onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 		d.store = &full{d.store, "acme/ann", ledger.KeyUsage{Keys: maxKeys - 1}}

@@ -21,8 +21,8 @@ type span struct {
 	start, end time.Time
 }
 
-// load keeps replicas busy for a while: each caller makes its calls one after the other, on
-// a replica of its own choice each time, and never rests.
+// load keeps replicas busy for a while: each caller sends its calls one after another, each to a
+// random replica, without pauses.
 func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Limit, during, work time.Duration) (spans []span) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s, err := store.Open(ctx, "memory")
@@ -77,7 +77,7 @@ func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Lim
 	return spans
 }
 
-// used is how much of a limit was used, and what of it was broken.
+// used returns how much of a limit was used, and violations.
 func used(t *testing.T, spans []span, l toolyard.Limit, during time.Duration) (share float64) {
 	for i := range spans {
 		if n := l.PerMinute; n > 0 && i >= n && spans[i].start.Sub(spans[i-n].start) < time.Minute {
@@ -108,8 +108,8 @@ func used(t *testing.T, spans []span, l toolyard.Limit, during time.Duration) (s
 	return float64(len(spans)-later) / possible
 }
 
-// Ten minutes of three replicas that want more than they may have: no limit is ever passed,
-// and nearly all of it is used.
+// Three replicas request more than the limit for ten minutes: the limit is never exceeded, and
+// nearly all of it is used.
 func TestLimitsOverTenMinutes(t *testing.T) {
 	for _, tt := range []struct {
 		limit  toolyard.Limit
@@ -144,7 +144,7 @@ func TestLimitsOverTenMinutes(t *testing.T) {
 	}
 }
 
-// Of two callers who want more than there is, one of whom floods, each gets its share.
+// Two callers, one of whom floods the limit, each get their share.
 func TestLimitsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		during := 5 * time.Minute

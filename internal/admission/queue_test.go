@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// onDesk runs a test with a desk on a store, in time that costs nothing.
+// onDesk runs a test with a controller on a store, in fake time.
 func onDesk(t *testing.T, test func(t *testing.T, d *Controller, f *flaky)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -41,7 +41,7 @@ func onDesk(t *testing.T, test func(t *testing.T, d *Controller, f *flaky)) {
 
 var calls atomic.Int64
 
-// toServer is a call of a server that takes so many at once.
+// toServer returns a call to a server with limited concurrency.
 func toServer(caller string, concurrency int, wait time.Duration) *Request {
 	return &Request{
 		CallID: fmt.Sprint("call-", calls.Add(1)), Caller: caller, Account: "acme", Timeout: 30 * time.Second, Wait: wait,
@@ -49,7 +49,7 @@ func toServer(caller string, concurrency int, wait time.Duration) *Request {
 	}
 }
 
-// make admits a call, lets it work, and settles it.
+// make admits a call, runs it and settles it.
 func (d *Controller) make(t *testing.T, ask *Request, work time.Duration) *toolyard.Error {
 	ticket, err := d.Admit(t.Context(), ask)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *Controller) make(t *testing.T, ask *Request, work time.Duration) *tooly
 	return nil
 }
 
-// Many clients of one server that takes few calls at once are all served while calls are quick.
+// Many clients of a server with low concurrency are all served if calls are short.
 func TestQuickCallsQueueWithoutRefusals(t *testing.T) {
 	for _, clients := range []int{64, 512} {
 		onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
@@ -84,8 +84,8 @@ func TestQuickCallsQueueWithoutRefusals(t *testing.T) {
 	}
 }
 
-// A call that would wait in vain is refused at once, and told when to come back; one that has
-// a fair chance waits.
+// A call that cannot be admitted in time is refused immediately with a retry time; one that can
+// waits.
 func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 	onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 		if err := d.make(t, toServer("ann", 1, 0), 5*time.Second); err != nil {
@@ -118,8 +118,8 @@ func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// A call that does not want to wait is served if there is room, however long the store takes
-// to say so, and refused if not.
+// A call that does not wait is admitted if there is capacity, however slow the store is, and
+// refused otherwise.
 func TestCallsThatDoNotWait(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond} {
 		onDesk(t, func(t *testing.T, d *Controller, f *flaky) {
@@ -150,7 +150,7 @@ func TestCallsThatDoNotWait(t *testing.T) {
 	}
 }
 
-// A call that waits for a busy server is told that, and not that the store is slow.
+// A call that waits for a busy server gets an error about the server, not about the store.
 func TestABusyServerIsNamed(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second} {
 		onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
@@ -170,8 +170,8 @@ func TestABusyServerIsNamed(t *testing.T) {
 	}
 }
 
-// However many calls one caller makes, it cannot keep another from waiting; and what waits is
-// bounded in number and in bytes.
+// One caller cannot keep another from waiting, however many calls it makes, and waiting calls are
+// bounded in number and size.
 func TestOneCallerCannotFillTheQueue(t *testing.T) {
 	for name, test := range map[string]struct{ args, fit int }{
 		"many calls":  {0, maxWaiting / callerShare},

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// stubborn is a store that does not take batches with one account, and counts the others.
+// stubborn is a store that rejects batches with one account and counts the others.
 type stubborn struct {
 	*store.Store
 	account   string
@@ -34,7 +34,7 @@ func (s *stubborn) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Resul
 	return s.Store.Exchange(ctx, b)
 }
 
-// inBubble runs a test with a desk on a store in memory, in time that costs nothing.
+// inBubble runs a test with a controller on an in-memory store, in fake time.
 func inBubble(t *testing.T, test func(t *testing.T, s *stubborn, d *admission.Controller)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -69,7 +69,7 @@ func paidBy(account, purse string, n int) *admission.Request {
 
 var succeeded = toolyard.Outcome{Result: &toolyard.Result{}}
 
-// What the store does not take concerns who asked for it, and nobody else.
+// A request that the store rejects affects only its own caller.
 func TestOneBadAccountStopsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *stubborn, d *admission.Controller) {
 		var wg sync.WaitGroup
@@ -112,7 +112,7 @@ func TestWaitingForACallIsIdle(t *testing.T) {
 	})
 }
 
-// A session that is closed is not used for longer than it takes to look.
+// A closed session is not used for longer than the check interval.
 func TestAClosedSessionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Controller) {
 		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "shut", Account: "acme", Limit: toolyard.USD / 2, TTL: time.Hour}); err != nil {
@@ -142,8 +142,8 @@ func TestAClosedSessionEnds(t *testing.T) {
 	})
 }
 
-// A call that asks gives back all that was taken for it: the one that answers needs nothing more
-// of the store.
+// A call that requests input returns everything that was reserved for it: the call with the answer
+// needs nothing more from the store.
 func TestACallThatAsksGivesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Controller) {
 		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {

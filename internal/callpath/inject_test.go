@@ -22,14 +22,14 @@ func (f providerFunc) Provide(ctx context.Context, caller toolyard.Caller, asOf 
 	return f(ctx, caller, asOf)
 }
 
-// says is a provider that always says the same.
+// says is a provider with a fixed response.
 func says(value string, err error) toolyard.ContextProvider {
 	return providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) {
 		return json.RawMessage(value), err
 	})
 }
 
-// withContext calls a tool that needs the kinds and returns the arguments that it ran with.
+// withContext calls a tool that requires the kinds and returns the arguments that it received.
 func withContext(ctx context.Context, needs, rawArgs string, providers map[string]toolyard.ContextProvider) (ran string, _ *toolyard.Error) {
 	t, err := toolyard.NewTool(toolyard.Spec{Name: "t", Terms: toolyard.Terms{Contexts: strings.Fields(needs)}}, func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		ran = string(c.Args)
@@ -141,7 +141,8 @@ func TestContextIsFetchedSideBySide(t *testing.T) {
 	})
 }
 
-// Whatever the caller sends, the tool has the platform's context and the rest as it was.
+// Whatever the caller sends, the tool receives the platform's context and the other arguments
+// unchanged.
 func FuzzInject(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"portfolio":2}`, `{"Portfolio":{"x":[]},"b":"\u0000"}`, `[1]`, `{"a":1}{}`, ` null`} {
 		f.Add(seed)

@@ -42,7 +42,7 @@ func callIn(ctx context.Context, tool *toolyard.Tool, rawArgs string, policies .
 	return res, nil
 }
 
-// notes is a Recorder that remembers.
+// notes is a Recorder that stores its calls.
 type notes struct {
 	intents  int
 	outcomes []toolyard.Outcome
@@ -207,7 +207,7 @@ func TestDeadlineDoesNotWaitForADeafTool(t *testing.T) {
 	})
 }
 
-// The outcome of a write can be recorded although its caller has left.
+// The outcome of a write is recorded even if its caller has disconnected.
 func TestTheOutcomeOutlivesTheCaller(t *testing.T) {
 	var seen error
 	ctx, cancel := context.WithCancel(t.Context())
@@ -239,7 +239,7 @@ func (a *admits) Settle(_ context.Context, t *admission.Admission, o toolyard.Ou
 	return &toolyard.Receipt{Call: t.Request.CallID, Price: t.Request.Price}, nil
 }
 
-// Who leaves in the middle of a paid write does not get it for nothing.
+// A caller that disconnects during a paid write is still charged.
 func TestLeavingDoesNotStopAPaidWrite(t *testing.T) {
 	for name, tt := range map[string]struct {
 		needs admission.Request

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// writeFiles makes a tools folder.
+// writeFiles creates a tools folder.
 func writeFiles(t testing.TB, files map[string]string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "tools")
@@ -83,7 +83,7 @@ export default async () => [p, text, (await import("./lib")).a, (await import(` 
 	}
 }
 
-// Also in packages, no import makes the compiler search the disk.
+// Even in packages, no import makes the compiler search the disk.
 func TestPackagesCannotSearchFiles(t *testing.T) {
 	f := compileOne(t, testCompiler(t), writeFiles(t, map[string]string{
 		"m.ts":                           `export { default } from "pack";`,
@@ -95,7 +95,7 @@ func TestPackagesCannotSearchFiles(t *testing.T) {
 	}
 }
 
-// What is outside of the folder cannot be imported, and nothing tells whether it is there.
+// Files outside the folder cannot be imported, and errors do not reveal whether they exist.
 func TestOutsideFilesAreNotNamed(t *testing.T) {
 	c := testCompiler(t)
 	dir := writeFiles(t, map[string]string{"m.ts": "", "node_modules/inner/package.json": `{"main": "../../../../secret.ts"}`})
@@ -136,7 +136,7 @@ func TestOutsideFilesAreNotNamed(t *testing.T) {
 	}
 }
 
-// A file that would exhaust memory or stack ends its compiler and nothing else.
+// A file that would exhaust memory or stack ends only its compiler.
 func TestCompilerIsBounded(t *testing.T) {
 	if raceEnabled {
 		t.Skip("memory means nothing under the race detector")

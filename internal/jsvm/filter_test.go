@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a worker may not do, tried in a process that is locked down like one.
+// A locked-down process cannot perform forbidden operations.
 func TestFilterIsInForce(t *testing.T) {
 	switch os.Getenv("JSVM_TEST_LOCKED") {
 	case "worker":

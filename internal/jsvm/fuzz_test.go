@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a worker sends is read as a stranger's: it may have been taken over.
+// Messages from a worker are untrusted: it may be compromised.
 func FuzzReceive(f *testing.F) {
 	var good bytes.Buffer
 	c := newConn(nil, &good)
@@ -26,7 +26,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// Stacks are whatever a script says they are.
+// Stacks are controlled by the script.
 func FuzzStack(f *testing.F) {
 	f.Add("    at inner (m.ts:1:1)\n    at m.ts:99999999999999999999:1\n")
 	m := NewModule("m.ts", "", []byte(`{"version":3,"sources":["m.ts"],"names":[],"mappings":"AAAA;AACA"}`))

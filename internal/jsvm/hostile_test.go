@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// hostile are programs that try to hang, to fill the memory, to crash or to get out. Each is
-// the body of a function. Those that end by themselves say how.
+// hostile are programs that try to hang, fill the memory, crash or escape. Each is the body of a
+// function. Programs that end on their own specify the result.
 var hostile = []struct{ name, body, want string }{
 	{"endless loop", `for (;;) {}`, "stopped"},
 	{"endless loop that catches", `for (;;) { try { for (;;) {} } catch {} finally { for (;;) {} } }`, "stopped"},
@@ -142,7 +142,7 @@ func TestHostile(t *testing.T) {
 	t.Logf("%d programs, %d workers ended", len(hostile), kills)
 }
 
-// resident is the memory of a process at its peak since the last reset.
+// resident returns the peak memory of a process since the last reset.
 func resident(t *testing.T, pid int, reset bool) int {
 	t.Helper()
 	if reset {
@@ -161,7 +161,7 @@ func resident(t *testing.T, pid int, reset bool) int {
 	return 0
 }
 
-// Modules that are hostile while they are loaded.
+// Modules that are hostile while they load.
 func TestHostileLoad(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	for name, text := range map[string]string{
@@ -196,7 +196,7 @@ func TestHostileLoad(t *testing.T) {
 	}
 }
 
-// Generated programs: whatever they do, the next run finds everything in place.
+// After a generated program, the next run finds the VM intact, whatever the program did.
 func TestGeneratedPrograms(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
@@ -244,7 +244,7 @@ func TestGeneratedPrograms(t *testing.T) {
 	}
 }
 
-// program writes some statements at random.
+// program generates random statements.
 func program(r *rand.Rand, depth int) string {
 	var b strings.Builder
 	for range 1 + r.IntN(4) {

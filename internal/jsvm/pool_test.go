@@ -168,7 +168,7 @@ export default async () => {
 	}
 }
 
-// Whatever is wrong with the cache of compiled code, scripts run.
+// Scripts run even if the cache of compiled code is damaged.
 func TestDamagedCache(t *testing.T) {
 	cache := t.TempDir()
 	run := func() error {
@@ -193,7 +193,7 @@ func TestDamagedCache(t *testing.T) {
 	}
 }
 
-// Many tools, each with many calls at once, do not use up what the next one needs.
+// Many tools with many concurrent calls leave enough resources for the next one.
 func TestManyModulesAtOnce(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	for i := range 8 {
@@ -210,7 +210,7 @@ func TestManyModulesAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever does not read the log of a run holds up nobody else.
+// A caller that does not read the log of a run does not block others.
 func TestDeafLog(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	loud := NewModule("l.js", "export default () => { for (let i = 0; i < 900; i++) console.log('x'.repeat(1000)); }", nil)

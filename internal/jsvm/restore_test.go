@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// After every run the memory of a VM is that of its image, to the last byte, whatever the
-// program did and however the VM was used before.
+// After every run, the memory of a VM equals its image, byte for byte, whatever the program did and
+// however the VM was used before.
 func TestRestoreIsExact(t *testing.T) {
 	s := testSetup(t)
 	s.Harness = testHarness

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What scripts find beside the language, each as an expression and what Node says of it.
+// runtimeTable lists expressions on built-ins and their results in Node.
 var runtimeTable = []struct{ expression, want string }{
 	{`new URL("../b?x=1#y", "https://user@EXAMPLE.com:443/a/c/d").href`, "https://user@example.com/a/b?x=1#y"},
 	{`new URL("http://bücher.example/ä").href`, "http://xn--bcher-kva.example/%C3%A4"},
@@ -86,7 +86,7 @@ export default async () => {
 	}
 }
 
-// Every module that the compiler lets scripts import is there.
+// Every module that the compiler accepts exists.
 func TestModulesAreThere(t *testing.T) {
 	p := testPool(t)
 	for _, name := range Modules() {
@@ -97,7 +97,7 @@ func TestModulesAreThere(t *testing.T) {
 	}
 }
 
-// What cannot be called or iterated is named.
+// Errors name the value that is not callable or iterable.
 func TestErrorsNameTheirSubject(t *testing.T) {
 	p := testPool(t)
 	m := compileText(t, `
@@ -126,7 +126,7 @@ export const i = () => { throw new TypeError("not a function"); };
 	}
 }
 
-// What fails outside has the line of the script that asked for it.
+// Errors of host requests include the line of the script that made them.
 func TestRefusalsHaveALine(t *testing.T) {
 	p := testPool(t)
 	m := compileText(t, "\nconst get = async (url: string) => {\n  const r = await fetch(url, { method: 'POST', body: 'x' });\n  return r.status;\n};\nexport default () => get('https://example.com');\n")

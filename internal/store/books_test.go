@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// tables is an engine that keeps rows in maps. Nothing of it is durable.
+// tables is an engine that stores rows in maps. It is not durable.
 type tables struct {
 	engine    // nil: documents and the like are not asked for
 	mu        sync.Mutex
@@ -85,8 +85,7 @@ func (t *tables) read(refs ledger.Refs) *ledger.Rows {
 	return r
 }
 
-// keep writes rows as a database does: what is created must be new, what is changed must be
-// there.
+// keep writes rows like a database: inserted rows must be new, updated rows must exist.
 func keep[K comparable, R any](into map[K]R, changes map[K]*R, what func(*R) *ledger.Change) error {
 	for key, row := range changes {
 		_, there := into[key]
@@ -157,7 +156,7 @@ func (t *tables) stale(context.Context, int) ([]ledger.Refs, error) {
 	return []ledger.Refs{r}, nil
 }
 
-// closeIn closes a session as CloseSession does, which looks it up in a database too.
+// closeIn closes a session like CloseSession, without a database.
 func closeIn(ctx context.Context, e engine, id, account string) error {
 	return e.exchange(ctx, ledger.Refs{Balances: []string{id, account}}, func(r *ledger.Rows) error {
 		ledger.Close(r, id)
@@ -165,7 +164,7 @@ func closeIn(ctx context.Context, e engine, id, account string) error {
 	})
 }
 
-// sums are what the transfers and the holds of a purse add up to.
+// sums are the totals of the transfers and holds of a balance.
 type sums struct {
 	net     map[string]toolyard.Money // by place
 	charges map[string]toolyard.Money // by purse, as all below
@@ -198,7 +197,7 @@ func (t *tables) sums() (sums, error) {
 	return s, nil
 }
 
-// check says what does not add up.
+// check returns inconsistencies.
 func (t *tables) check() error {
 	s, err := t.sums()
 	if err != nil {
@@ -229,7 +228,7 @@ func (t *tables) check() error {
 	return nil
 }
 
-// used is what purses have spent, and how many calls were counted for them.
+// used returns the spend and the number of counted calls of balances.
 func (t *tables) used() map[string][2]int64 {
 	all := map[string][2]int64{}
 	for id, p := range t.purses {
@@ -304,7 +303,7 @@ func (m *bookMachine) shut(t *rapid.T) {
 	}
 }
 
-// settles are some of the calls that run: calls of a replica's hold, and admitted ones.
+// settles returns some of the running calls: calls of a replica's hold, and admitted ones.
 func (m *bookMachine) settles(t *rapid.T) (list []ledger.Settlement) {
 	for range rapid.IntRange(0, 2).Draw(t, "settles") {
 		if len(m.holds) == 0 {
@@ -364,7 +363,7 @@ func (m *bookMachine) admissions(t *rapid.T) (list []ledger.AdmitRequest) {
 	return list
 }
 
-// batch sends something of everything.
+// batch sends a batch with requests of every kind.
 func (m *bookMachine) batch(t *rapid.T) {
 	b := &ledger.Batch{Replica: "r", Settlements: m.settles(t), Holds: m.leases(t), Admits: m.admissions(t)}
 	for range rapid.IntRange(0, 1).Draw(t, "drops") {
@@ -388,8 +387,7 @@ func (m *bookMachine) batch(t *rapid.T) {
 	}
 }
 
-// retire forgets the holds that were given back as a whole: a replica does not ask for them
-// again.
+// retire forgets holds that were returned completely: a replica does not request them again.
 func (m *bookMachine) retire(drops []ledger.HoldRelease) {
 	for _, d := range drops {
 		if d.Keep == 0 && d.KeepCalls == 0 {
@@ -413,7 +411,7 @@ func (m *bookMachine) send(t *rapid.T, b *ledger.Batch) {
 	}
 }
 
-// again sends the last batch again, as a replica does that got no answer.
+// again resends the last batch, like a replica that got no reply.
 func (m *bookMachine) again(t *rapid.T) {
 	if m.last == nil {
 		return
@@ -448,7 +446,7 @@ func (m *bookMachine) later(t *rapid.T) {
 	m.last = nil
 }
 
-// invariant is what is true after every step.
+// invariant holds after every step.
 func (m *bookMachine) invariant(t *rapid.T) {
 	if err := m.check(); err != nil {
 		t.Fatal(err)
@@ -465,7 +463,7 @@ func (m *bookMachine) invariant(t *rapid.T) {
 	}
 }
 
-// finish lets everything run out: then no money is held by anybody.
+// finish lets everything expire, so that no money is on hold.
 func (m *bookMachine) finish(t *rapid.T) {
 	m.now = m.now.Add(time.Hour)
 	m.sweep(t)
@@ -507,8 +505,8 @@ func TestBooksAddUp(t *testing.T) {
 	}
 }
 
-// bookkeeper has books in which the account a has 10, and so has its session s, which may
-// make 5 calls.
+// bookkeeper has a ledger in which the account a has 10, and so has its session s, which allows 5
+// calls.
 func bookkeeper(t *testing.T) (*tables, func(*ledger.Batch) *ledger.Results) {
 	kept := newTables()
 	s := newStore(&database{engine: kept}, "", nil)
@@ -529,7 +527,7 @@ func bookkeeper(t *testing.T) (*tables, func(*ledger.Batch) *ledger.Results) {
 	}
 }
 
-// A call that costs nothing is counted once, however often its replica says that it ended.
+// A free call is counted once, however often its replica reports its end.
 func TestACallIsCountedOnce(t *testing.T) {
 	kept, ask := bookkeeper(t)
 	ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "s", Account: "a", Calls: 3, TTL: time.Minute}}})
@@ -541,8 +539,8 @@ func TestACallIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A call that was settled stays so when its replica asks again after the hold went back, also
-// if it cost nothing and no call was left to count.
+// A settled call stays settled when its replica repeats the request after the hold was returned,
+// even if it was free and no call was left to count.
 func TestASettledCallStaysSettled(t *testing.T) {
 	_, ask := bookkeeper(t)
 	ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "s", Account: "a", Calls: 1, TTL: time.Minute}}})
@@ -556,8 +554,8 @@ func TestASettledCallStaysSettled(t *testing.T) {
 	}
 }
 
-// A call whose money went back because it took too long is not charged, and nobody is told
-// that it was, also when its key is marked as unknown already.
+// A call whose money was returned because it took too long is not charged or reported as charged,
+// even if its key is already marked as unknown.
 func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 	for _, swept := range []bool{false, true} {
 		kept, ask := bookkeeper(t)
@@ -578,7 +576,7 @@ func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 	}
 }
 
-// A reservation that was never used is given back as often as its replica says so.
+// An unused reservation is returned once, however often its replica returns it.
 func TestAnUnusedReservationGoesBackOnce(t *testing.T) {
 	kept, ask := bookkeeper(t)
 	run := ledger.RunKey{Scope: "scope", Key: "key"}
@@ -599,7 +597,7 @@ func TestAnUnusedReservationGoesBackOnce(t *testing.T) {
 	}
 }
 
-// No call is charged that no hold pays for.
+// A call without a hold is not charged.
 func TestNothingIsChargedWithoutAHold(t *testing.T) {
 	_, ask := bookkeeper(t)
 	if ask(&ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: "c", Amount: 1}}}).Settlements[0].Refused == nil {
@@ -607,7 +605,7 @@ func TestNothingIsChargedWithoutAHold(t *testing.T) {
 	}
 }
 
-// A replica gets at least what its first caller needs, also if it expects to need less.
+// A replica gets at least what its first caller needs, even if it expects to need less.
 func TestALeaseIsNeverTooSmallToUse(t *testing.T) {
 	_, ask := bookkeeper(t)
 	g := ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "a", Account: "a", Want: 1, Min: 8, TTL: time.Minute}}}).Holds[0]
@@ -616,7 +614,7 @@ func TestALeaseIsNeverTooSmallToUse(t *testing.T) {
 	}
 }
 
-// Two fundings are two, whatever their accounts and references look like.
+// Two payments are distinct, whatever their accounts and references.
 func TestFundingsAreToldApart(t *testing.T) {
 	s, err := Open(t.Context(), "memory")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// recordStart is when the calls of tests begin: shortly before midnight in UTC.
+// recordStart is the start of the calls in tests: shortly before midnight UTC.
 var recordStart = time.Date(2026, 11, 14, 23, 0, 0, 0, time.UTC)
 
 // aCall is the i-th call of a test.
@@ -62,7 +62,7 @@ func appendAll(t testing.TB, s *Store, calls []*CallRow) {
 	}
 }
 
-// newest puts calls in the order in which the record shows them.
+// newest sorts calls in the order of the record.
 func newest(calls []*CallRow) []*CallRow {
 	return slices.SortedFunc(slices.Values(calls), func(a, b *CallRow) int {
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(b.ID, a.ID))
@@ -136,8 +136,7 @@ func TestOneCall(t *testing.T) {
 	})
 }
 
-// Going from page to page shows every call once, in order, also when many began at the same
-// time.
+// Paging shows every call once, in order, even if many started at the same time.
 func TestCallsInPages(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		all := manyCalls(100)
@@ -229,7 +228,7 @@ func TestCostsByWeekAndMonthCoverLongSpans(t *testing.T) {
 	})
 }
 
-// costs adds up what Costs is to find.
+// costs computes the expected result of Costs.
 func costs(all []*CallRow, account string, since, until time.Time, by []string) (list []CostRow) {
 	groups := make(map[CostRow]*CostRow)
 	for _, c := range all {
@@ -274,7 +273,7 @@ func costs(all []*CallRow, account string, since, until time.Time, by []string) 
 	return list
 }
 
-// A part of an answer is not taken for the whole.
+// A partial result is not returned as a complete one.
 func TestTooManyCosts(t *testing.T) {
 	s := openAt(t, "memory")
 	calls := manyCalls(MaxGroups + 1)
@@ -327,7 +326,7 @@ func TestLatencies(t *testing.T) {
 	})
 }
 
-// Only the newest calls that match are looked at.
+// Only the newest matching calls are considered.
 func TestLatenciesOfTheNewest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes many calls")
@@ -349,7 +348,7 @@ func TestLatenciesOfTheNewest(t *testing.T) {
 	})
 }
 
-// A question that took too long is told from a store that is away.
+// A query that takes too long is distinguished from an unavailable store.
 func TestQuestionTakesTooLong(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx, cancel := context.WithTimeout(t.Context(), 0)
@@ -360,7 +359,7 @@ func TestQuestionTakesTooLong(t *testing.T) {
 	})
 }
 
-// BenchmarkRecord asks a record of 100,000 calls.
+// BenchmarkRecord queries a record of 100,000 calls.
 func BenchmarkRecord(b *testing.B) {
 	ctx := context.Background()
 	for name, address := range engines {
@@ -403,7 +402,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// However many long questions are asked, calls find connections.
+// Long queries leave enough connections for calls.
 func TestQuestionsLeaveConnections(t *testing.T) {
 	s := openAt(t, pgtest.ForTest(t).Database(t))
 	tx, err := s.engine.(*postgres).pool.Begin(t.Context())

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// However many replicas use a token at once, one of them is the first.
+// If many replicas use a token concurrently, exactly one succeeds.
 func TestATokenIsConsumedOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx, until := t.Context(), time.Now().Add(time.Minute)

@@ -32,7 +32,7 @@ func onDocumentEngines(t *testing.T, test func(t *testing.T, address string)) {
 	}
 }
 
-// put writes a document over whatever there is.
+// put overwrites a document.
 func put(t testing.TB, s *Store, name, body string) int64 {
 	t.Helper()
 	_, version, err := s.Document(t.Context(), name)
@@ -77,7 +77,7 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
-// Of those who replace one version one succeeds.
+// If several writers replace the same version, one succeeds.
 func TestDocumentsAreReplacedOnce(t *testing.T) {
 	onDocumentEngines(t, func(t *testing.T, address string) {
 		stores := []*Store{openAt(t, address)}
@@ -107,13 +107,13 @@ func TestDocumentsAreReplacedOnce(t *testing.T) {
 	})
 }
 
-// watching is somebody who watches.
+// watching is a watcher.
 type watching struct {
 	seen chan string
 	stop func()
 }
 
-// watch watches until the test ends, and checks that it is told of one change at a time.
+// watch watches until the test ends, and checks that changes are reported one at a time.
 func watch(t testing.TB, s *Store) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -138,7 +138,7 @@ func watch(t testing.TB, s *Store) *watching {
 	return w
 }
 
-// next is the name of the next document that is told, empty if none is for a while.
+// next returns the name of the next reported document, or empty after a while.
 func (w *watching) next(limit time.Duration) string {
 	select {
 	case name := <-w.seen:
@@ -175,7 +175,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// What another process writes to the file is seen too.
+// Changes made by another process are detected too.
 func TestWatchSeesOthers(t *testing.T) {
 	address := engines["sqlite"](t)
 	w := watch(t, openAt(t, address))
@@ -185,7 +185,7 @@ func TestWatchSeesOthers(t *testing.T) {
 	}
 }
 
-// All watchers see each change in less than a second; on PostgreSQL in much less.
+// All watchers see each change within a second; on PostgreSQL, much sooner.
 func TestWatchersAreToldSoon(t *testing.T) {
 	address := pgtest.ForTest(t).Database(t)
 	for _, n := range []int{3, 20} {
@@ -219,7 +219,7 @@ func TestWatchersAreToldSoon(t *testing.T) {
 	}
 }
 
-// A watcher whose connection is ended by the server makes another and misses nothing.
+// A watcher reconnects when the server ends its connection, and misses nothing.
 func TestWatchOutlivesItsConnection(t *testing.T) {
 	cluster := pgtest.ForTest(t)
 	address := cluster.Database(t)
@@ -244,7 +244,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// A watcher sees what was written around a restart of the server.
+// A watcher sees changes made around a restart of the server.
 func TestWatchOutlivesTheServer(t *testing.T) {
 	cluster := pgtest.StartForTest(t)
 	s := openAt(t, cluster.URL())

@@ -32,7 +32,7 @@ import (
 // tests may make databases.
 const testServer = "TOOLYARD_TEST_POSTGRES"
 
-// postgresAddress is the address of a new database, which ends with the test.
+// postgresAddress returns the URL of a new database, which is dropped after the test.
 func postgresAddress(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(testServer)
@@ -484,7 +484,7 @@ func TestDaysOfTheRecord(t *testing.T) {
 	}
 }
 
-// someBooks funds an account, holds money of it and charges a call.
+// someBooks funds an account, holds some of its money and charges a call.
 func someBooks(r *ledger.Rows) {
 	at := r.Now
 	r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, Account: "a", State: ledger.StateOpen, Available: 60, Held: 40, HeldCalls: 5}
@@ -589,7 +589,7 @@ func TestAContextEndsTheWait(t *testing.T) {
 	})
 }
 
-// proxy passes connections on to a server until it is cut.
+// proxy forwards connections to a server until it is cut.
 type proxy struct {
 	listener net.Listener
 	network  string
@@ -658,7 +658,7 @@ func (p *proxy) serve(client net.Conn) {
 	both.Wait()
 }
 
-// set cuts the line, or mends it.
+// set cuts or restores the connection.
 func (p *proxy) set(cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

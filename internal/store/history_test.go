@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// testLedger is what histories are recorded of.
+// testLedger is the ledger whose histories are recorded.
 type testLedger interface {
 	Exchange(context.Context, *ledger.Batch) (*ledger.Results, error)
 	Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error
@@ -26,7 +26,7 @@ type testLedger interface {
 	Balance(ctx context.Context, id string) (*ledger.Balance, error)
 }
 
-// verb is what an operation does.
+// verb is the kind of an operation.
 type verb int
 
 const (
@@ -43,8 +43,8 @@ const (
 	verbs
 )
 
-// What a history is about: an account with a session, and two keys with two calls each. All
-// clients share the first hold, which is of the account; each has one of the session besides.
+// A history has an account with a session, and two keys with two calls each. All clients share the
+// first hold, which belongs to the account; each also has a hold of the session.
 const (
 	anAccount = 0
 	aSession  = 1
@@ -64,13 +64,13 @@ type op struct {
 	least  toolyard.Money
 }
 
-// seen is what came of an operation.
+// seen is the result of an operation.
 type seen struct {
 	code  toolyard.Code // empty for none
 	money [3]toolyard.Money
 }
 
-// The sequential model: a purse, its holds, and its keys, as simple as can be.
+// The sequential model: a balance, its holds and its keys, as simple as possible.
 type (
 	modelPurse struct {
 		there, closed  bool
@@ -96,7 +96,7 @@ type (
 	}
 )
 
-// step does one operation, and is what must be seen of it.
+// step applies one operation and returns the expected result.
 func (m *modelBooks) step(o op) seen {
 	p := &m.purses[o.purse]
 	switch o.verb {
@@ -156,8 +156,8 @@ func (m *modelBooks) open(o op) seen {
 	return seen{}
 }
 
-// refund gives what a closed session has back. It is done when both rows are at hand, so not
-// when a hold of the session ends: that is left to the next sweep.
+// refund returns the money of a closed session. It needs both rows, so it does not happen when a
+// hold of the session ends: the next sweep does it.
 func (m *modelBooks) refund() {
 	if s := &m.purses[aSession]; s.closed {
 		m.purses[anAccount].balance += s.balance
@@ -262,7 +262,7 @@ func (m *modelBooks) look(p *modelPurse, o op) seen {
 	return seen{money: [3]toolyard.Money{p.balance, held, spent}}
 }
 
-// purseModel is the model as the checker takes it.
+// purseModel is the model for the checker.
 var purseModel = porcupine.Model{
 	Init: func() any { return modelBooks{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -271,7 +271,7 @@ var purseModel = porcupine.Model{
 	},
 }
 
-// recorder does operations on a ledger, under names of their own for each history.
+// recorder performs operations on a ledger, with unique names for each history.
 type recorder struct {
 	testLedger
 	name  string
@@ -284,7 +284,7 @@ func (r *recorder) purse(i int) string {
 	return fmt.Sprint(r.name, "-", [2]string{"account", "session"}[i])
 }
 
-// do does an operation and writes it down.
+// do performs an operation and records it.
 func (r *recorder) do(ctx context.Context, client int, o op) error {
 	call := time.Since(r.start).Nanoseconds()
 	s, err := r.act(ctx, o)
@@ -324,7 +324,7 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 	return answerSeen(a), nil
 }
 
-// batch is an operation as a replica sends it.
+// batch returns an operation as a replica sends it.
 func (r *recorder) batch(o op) *ledger.Batch {
 	id, hold := r.purse(o.purse), fmt.Sprintf("%s-%d-hold-%d", r.name, o.purse, o.n)
 	call := fmt.Sprint(r.name, "-call-", o.n)
@@ -378,8 +378,8 @@ func answerSeen(a *ledger.Results) (s seen) {
 	return s
 }
 
-// someOps are operations for one client. It has one call of its own to admit, which it does
-// not admit again once it has said that it did not run.
+// someOps returns operations for one client. It has one call of its own to admit, which it does not
+// admit again after reporting that it did not run.
 func someOps(r *rand.Rand, client, n int) (list []op) {
 	over := false
 	for i := range n {
@@ -406,7 +406,7 @@ func someOps(r *rand.Rand, client, n int) (list []op) {
 	return list
 }
 
-// record has several clients do operations at once, and is what they saw.
+// record lets several clients perform operations concurrently and returns the history.
 func record(t testing.TB, l testLedger, name string, seed uint64) []porcupine.Operation {
 	rec := &recorder{testLedger: l, name: name, start: time.Now()}
 	if err := rec.do(t.Context(), 0, op{verb: doFund, n: 10, amount: 15}); err != nil {
@@ -432,7 +432,7 @@ func record(t testing.TB, l testLedger, name string, seed uint64) []porcupine.Op
 	return rec.all
 }
 
-// histories is how many histories to check: HISTORIES says so, or it is the number given.
+// histories returns the number of histories to check: HISTORIES, or the default.
 func histories(most int) int {
 	if n, err := strconv.Atoi(os.Getenv("HISTORIES")); err == nil {
 		return n
@@ -459,7 +459,7 @@ func describe(all []porcupine.Operation) (text string) {
 	return text
 }
 
-// What many clients see of a purse at once is what they could have seen one after another.
+// Concurrent results are consistent with a sequential order.
 func TestHistories(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { checkHistories(t, openAt(t, "memory"), histories(1000)) })
 	t.Run("sqlite", func(t *testing.T) { checkHistories(t, openAt(t, engines["sqlite"](t)), histories(60)) })
@@ -472,12 +472,12 @@ type inTables struct {
 	tables *tables
 }
 
-// newInTables is a ledger with an engine that keeps everything in tables.
+// newInTables returns a ledger with an engine that stores everything in maps.
 func newInTables(nothing *Store, e engine, in *tables) inTables {
 	return inTables{newStore(&database{engine: e, db: nothing.db, reports: nothing.reports}, "", nil), in}
 }
 
-// OpenSession looks the session up in the end, in a database where nothing is.
+// OpenSession omits the final lookup in the database.
 func (l inTables) OpenSession(ctx context.Context, s ledger.Session) (*ledger.Balance, error) {
 	_, err := l.Store.OpenSession(ctx, s)
 	if err != nil && toolyard.AsError(err).Code == toolyard.NotFound {
@@ -518,7 +518,7 @@ func (l inTables) Balance(_ context.Context, id string) (*ledger.Balance, error)
 	return p, nil
 }
 
-// faulty is an engine that does something wrong around each change.
+// faulty is an engine with a fault around each change.
 type faulty struct {
 	engine
 	around func(r *ledger.Rows, change func() error) error
@@ -530,7 +530,7 @@ func (f faulty) exchange(ctx context.Context, refs ledger.Refs, change func(*led
 	})
 }
 
-// unfolded forgets what a hold has spent when it ends.
+// unfolded loses the spend of a hold when it ends.
 func unfolded(r *ledger.Rows, change func() error) error {
 	spent := map[string]toolyard.Money{}
 	for id, h := range r.Holds {
@@ -545,7 +545,7 @@ func unfolded(r *ledger.Rows, change func() error) error {
 	return err
 }
 
-// unchecked leases money that is not there.
+// unchecked leases money that does not exist.
 func unchecked(r *ledger.Rows, change func() error) error {
 	for _, p := range r.Balances {
 		p.Available += 100
@@ -573,8 +573,7 @@ func (l twice) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, 
 	return a, err
 }
 
-// The check finds what is wrong with ledgers that are broken, each in its own way, and
-// nothing with one that is not.
+// The checker finds the faults of broken ledgers, and none in a correct one.
 func TestHistoriesFindBrokenLedgers(t *testing.T) {
 	nothing := openAt(t, "memory")
 	for name, tt := range map[string]struct {

@@ -96,7 +96,8 @@ func TestAKeyIsRevokedOnce(t *testing.T) {
 	})
 }
 
-// A store that is closed is away: what it said counts for a while, and nobody new gets in.
+// A closed store is unavailable: verified keys stay valid for a while, and unknown keys are
+// rejected.
 func TestKeysWhileTheStoreIsAway(t *testing.T) {
 	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {
@@ -128,7 +129,7 @@ func TestKeysWhileTheStoreIsAway(t *testing.T) {
 	wantCode(t, err, toolyard.Unavailable)
 }
 
-// A secret is nowhere in the file.
+// The file does not contain the secret.
 func TestTheStoreHoldsNoSecret(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		key, token := newTestKey(t, "a", []string{"write"}, 0, keyTime)

@@ -18,8 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// putKeys keeps keys, several of which are made at the same time, and returns them with the
-// newest first.
+// putKeys stores keys, several of them created at the same time, and returns them, newest first.
 func putKeys(t *testing.T, s *Store, n int) (all []identity.Key) {
 	t.Helper()
 	for i := range n {
@@ -44,7 +43,7 @@ func newestKey(a, b identity.Key) int {
 	return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.Prefix, a.Prefix))
 }
 
-// has reports whether one of some texts has a part, whatever the case of ASCII letters.
+// has reports whether one of several texts contains a part, ignoring ASCII case.
 func has(part string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(lowerASCII(text), lowerASCII(part)) })
 }
@@ -136,8 +135,8 @@ func idsOf(purses []*ledger.Balance) (ids []string) {
 	return ids
 }
 
-// Who goes from page to page while keys and accounts are made sees everything that was there
-// at the beginning, and nothing twice.
+// Paging while keys and accounts are created shows everything that existed at the beginning, and
+// nothing twice.
 func TestPagesWhileRowsAreAdded(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		serial := 0
@@ -180,7 +179,7 @@ func TestPagesWhileRowsAreAdded(t *testing.T) {
 	})
 }
 
-// all are the keys and accounts that there are.
+// all returns all keys and accounts.
 func all(t *rapid.T, s *Store) (keys, accounts []string) {
 	list, err := s.Keys(context.Background())
 	purses, also := s.Accounts(context.Background())
@@ -208,7 +207,7 @@ func checkSeen(t *rapid.T, before, seen []string) {
 	}
 }
 
-// Lists of everything are longer than a page.
+// Lists can be longer than a page.
 func TestAllKeysAndAccounts(t *testing.T) {
 	const n = 2*MaxCalls + 1
 	onEngines(t, func(t *testing.T, s *Store) {
@@ -224,7 +223,7 @@ func TestAllKeysAndAccounts(t *testing.T) {
 	})
 }
 
-// fill makes many keys, several at the same time, and many accounts, each with a session.
+// fill creates many keys, several at the same time, and many accounts, each with a session.
 func fill(t testing.TB, s *Store, n int) {
 	t.Helper()
 	series, blob := `generate_series(1, $1) AS i`, `decode(repeat('00', 32), 'hex')`
@@ -272,7 +271,7 @@ func TestPlansOfPages(t *testing.T) {
 	}
 }
 
-// plan is how PostgreSQL reads what a statement asks for.
+// plan returns PostgreSQL's plan for a statement.
 func plan(t *testing.T, s *Store, text string, args []any) string {
 	t.Helper()
 	var lines []string

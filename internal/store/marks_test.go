@@ -38,7 +38,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// However marks are kept, what is read of them can be kept again and is then the same.
+// Whatever is read from stored marks can be stored again unchanged.
 func FuzzMarks(f *testing.F) {
 	f.Add("cap:0,inject:12,admit:40,run:2100,ran:45000")
 	f.Add("cap:9223372036854775,\xff:1,:,,")

@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// heard collects what a replica hears, until the test ends.
+// heard collects the messages that a replica receives, until the test ends.
 func heard(t *testing.T, s *Store, replica string) <-chan []byte {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -36,7 +36,7 @@ func heard(t *testing.T, s *Store, replica string) <-chan []byte {
 	}
 }
 
-// next is the next message that is not a probe.
+// next returns the next message that is not a probe.
 func next(t *testing.T, messages <-chan []byte) string {
 	t.Helper()
 	for {

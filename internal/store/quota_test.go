@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// What an account has spent includes what its sessions have spent, at any time.
+// The spend of an account includes the spend of its sessions at any time.
 func TestAnAccountHasSpentWhatItsSessionsHaveSpent(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -46,7 +46,7 @@ func TestAnAccountHasSpentWhatItsSessionsHaveSpent(t *testing.T) {
 	})
 }
 
-// An account has a bounded number of open sessions, also if they cost nothing.
+// An account has a bounded number of open sessions, even if they are free.
 func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 	s, err := Open(t.Context(), "memory")
 	if err != nil {
@@ -81,8 +81,7 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 	}
 }
 
-// Sessions that ended and spent nothing are deleted after a while; those that spent something
-// are part of the books.
+// Ended sessions without spend are deleted after a while; those with spend are part of the ledger.
 func TestEmptySessionsAreDeleted(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		past, now := time.Now().Add(-2*keepSessions).UTC().Truncate(time.Microsecond), time.Now().UTC().Truncate(time.Microsecond)
@@ -111,7 +110,7 @@ func TestEmptySessionsAreDeleted(t *testing.T) {
 	})
 }
 
-// What is kept for idempotency keys is counted for each scope apart.
+// Stored idempotency keys are counted for each scope separately.
 func TestKeysAreCountedByScope(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		until := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)

@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Keys that were made when no scope meant every right keep their rights, and say so.
+// Keys created when no scope meant all permissions keep their permissions, explicitly.
 func TestKeysWithoutScopesKeepWriting(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -50,8 +50,8 @@ func TestKeysWithoutScopesKeepWriting(t *testing.T) {
 	})
 }
 
-// Links of before belong to the account of their caller. Of a caller of several accounts nobody
-// gets them.
+// Old links are assigned to the account of their caller. If a caller has several accounts, they are
+// assigned to none.
 func TestLinksGetTheAccountOfTheirCaller(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -22,11 +22,11 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// aRecord is what the record should have.
+// aRecord is the expected record.
 type aRecord map[string]*CallRow // by their ids: a call has one time
 
-// put adds calls as the record does: one stays as it is unless only the new one knows what the
-// call cost.
+// put adds calls like the record does: an existing call stays unchanged unless only the new one has
+// a price.
 func (r aRecord) put(calls []*CallRow) {
 	for _, c := range calls {
 		if old := r[c.ID]; old == nil || old.Price == 0 && c.Price > 0 {
@@ -37,7 +37,7 @@ func (r aRecord) put(calls []*CallRow) {
 
 func (r aRecord) list() []*CallRow { return slices.Collect(maps.Values(r)) }
 
-// traffic adds up what Traffic is to find.
+// traffic computes the expected result of Traffic.
 func traffic(all []*CallRow, since, until time.Time) (list []TrafficRow) {
 	minutes := make(map[time.Time]*TrafficRow)
 	for _, c := range all {
@@ -61,8 +61,8 @@ func traffic(all []*CallRow, since, until time.Time) (list []TrafficRow) {
 	return list
 }
 
-// someBatch draws calls of some hours and of the weeks after them, many of them with the same
-// ids. Of a call only the time is always the same.
+// someBatch generates calls within some hours and the following weeks, many of them with the same
+// IDs. Calls with the same ID have the same time.
 func someBatch(t *rapid.T, base time.Time) []*CallRow {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *CallRow {
 		n := rapid.IntRange(0, 60).Draw(t, "n")
@@ -80,7 +80,7 @@ func someBatch(t *rapid.T, base time.Time) []*CallRow {
 	}), 1, 30).Draw(t, "batch")
 }
 
-// someTime draws a bound: none, a whole hour, day or week, or any time, also one between
+// someTime generates a bound: none, a whole hour, day or week, or any time, even between
 // microseconds.
 func someTime(t *rapid.T, name string, base time.Time) time.Time {
 	switch rapid.IntRange(0, 5).Draw(t, name+" kind") {
@@ -98,8 +98,7 @@ func someTime(t *rapid.T, name string, base time.Time) time.Time {
 	return base.Add(time.Duration(rapid.Int64Range(-int64(time.Minute), int64(5*time.Hour)).Draw(t, name)))
 }
 
-// Whatever is written in whatever order, the sums are those of the calls that are on the
-// record.
+// In whatever order calls are written, the totals match the recorded calls.
 func TestSumsAreThoseOfTheRecord(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		base, runs := recordStart.Add(1234567*time.Microsecond), 0
@@ -146,8 +145,8 @@ func chargedFirst(batch []*CallRow) []*CallRow {
 	return batch
 }
 
-// checkCosts compares what the store says that calls cost with what they did. Without a
-// beginning, only the calls of one account are those of this run.
+// checkCosts compares the costs in the store with the expected ones. Without a start time, only the
+// calls of one account belong to this run.
 func checkCosts(t *rapid.T, s *Store, all []*CallRow, acme string, since, until time.Time) {
 	end := until
 	if end.IsZero() {
@@ -168,7 +167,7 @@ func checkCosts(t *rapid.T, s *Store, all []*CallRow, acme string, since, until 
 	}
 }
 
-// sumsAddUp asks the part of the audit that is about sums, which needs no purses.
+// sumsAddUp runs the part of the audit that concerns totals.
 func sumsAddUp(t testing.TB, s *Store) {
 	t.Helper()
 	audited := 0
@@ -192,8 +191,8 @@ func sumsAddUp(t testing.TB, s *Store) {
 	}
 }
 
-// Replicas that write the same accounts and tools, in any order, all succeed at the first
-// attempt, and nothing is lost or counted twice.
+// Replicas that write the same accounts and tools in any order all succeed at the first attempt,
+// and nothing is lost or counted twice.
 func TestSumsOfManyReplicas(t *testing.T) {
 	const replicas, rounds, each = 6, 40, 30
 	address := pgtest.ForTest(t).Database(t)
@@ -238,10 +237,10 @@ func TestSumsOfManyReplicas(t *testing.T) {
 	sumsAddUp(t, stores[0])
 }
 
-// deadlocks is how many there were in a database.
+// deadlocks is the number of deadlocks in a database.
 const deadlocks = `SELECT deadlocks FROM pg_stat_database, pg_stat_clear_snapshot() WHERE datname = current_database()`
 
-// Forgetting calls forgets their sums, and nothing else.
+// Deleting calls deletes their totals and nothing else.
 func TestMaintainForgetsSums(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		now := time.Now().UTC().Truncate(time.Microsecond)
@@ -276,7 +275,7 @@ func TestMaintainForgetsSums(t *testing.T) {
 	})
 }
 
-// The calls of a store that had no sums yet are added up when it gets them.
+// The migration computes the totals of existing calls.
 func TestSumsOfAnOldRecord(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		now := time.Now().UTC().Truncate(time.Microsecond)
@@ -309,7 +308,7 @@ func TestSumsOfAnOldRecord(t *testing.T) {
 	})
 }
 
-// remake undoes the migrations since the sums, and makes them again.
+// remake undoes the migrations since the totals and applies them again.
 func remake(t *testing.T, s *Store) {
 	t.Helper()
 	provider := migrator(t, s)
@@ -321,7 +320,7 @@ func remake(t *testing.T, s *Store) {
 	}
 }
 
-// migrator makes and undoes the migrations of a store.
+// migrator applies and undoes the migrations of a store.
 func migrator(t *testing.T, s *Store) *goose.Provider {
 	t.Helper()
 	db, dialect, folder := s.db, goose.DialectPostgres, "postgres"
@@ -339,7 +338,7 @@ func migrator(t *testing.T, s *Store) *goose.Provider {
 	return provider
 }
 
-// The first week is made again when days of it are forgotten, and only then.
+// The first week is recomputed only when some of its days are deleted.
 func TestTheFirstWeek(t *testing.T) {
 	s := openAt(t, pgtest.ForTest(t).Database(t))
 	p, monday := s.engine.(*postgres), time.Now().UTC().Add(-30*day).Truncate(week)

@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// What an account can have is bounded, with the money of its sessions, so that closing them
-// never overflows.
+// The funds of an account, including its sessions, are bounded, so that closing sessions never
+// overflows.
 func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -42,8 +42,8 @@ func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 	})
 }
 
-// A row that cannot be ended keeps no other from being ended, and is named. Money that does not
-// fit into an account stays where it is.
+// A row that cannot be ended does not prevent others from being ended, and is reported. Money that
+// does not fit into an account stays where it is.
 func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		past := time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)

@@ -76,7 +76,7 @@ func TestTheOldestVersionsAreForgotten(t *testing.T) {
 	})
 }
 
-// Of those who replace one version one succeeds, and only that one is kept.
+// If several writers replace the same version, one succeeds, and only its version is stored.
 func TestVersionsAreKeptOnce(t *testing.T) {
 	onDocumentEngines(t, func(t *testing.T, address string) {
 		s := openAt(t, address)

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// leased is something that a replica has of a limit.
+// leased is a part of a limit that a replica has leased.
 type leased struct {
 	replica string
 	n       int
@@ -22,8 +22,8 @@ type leased struct {
 	until   time.Time // when the replica may not use it any more
 }
 
-// limitMachine drives one limit at random: replicas ask, use, give back, and fall silent, while
-// the clock of the store goes as it likes.
+// limitMachine drives one limit at random: replicas request, use, return and fail, while the clock
+// of the store jumps.
 type limitMachine struct {
 	limit    toolyard.Limit
 	raw      json.RawMessage
@@ -59,8 +59,8 @@ func (m *limitMachine) join() {
 	m.replicas = append(m.replicas, fmt.Sprint("r", m.names))
 }
 
-// clock is the time by which leases are judged: that of the world, or that of the store if
-// its clock jumps ahead, which the store cannot tell from time that passed.
+// clock is the time by which leases are judged: real time, or the store's time if its clock jumps
+// ahead, which the store cannot distinguish from elapsed time.
 func (m *limitMachine) clock() time.Time {
 	if !m.jumps {
 		return m.now
@@ -110,7 +110,7 @@ func (m *limitMachine) ask(t *rapid.T) {
 	}
 }
 
-// pick takes something that a replica has out of a list, and is its place in it.
+// pick removes a random lease of a replica from a list and returns its index.
 func (m *limitMachine) pick(t *rapid.T, list []leased, label string) int {
 	var own []int
 	for i, l := range list {
@@ -124,7 +124,7 @@ func (m *limitMachine) pick(t *rapid.T, list []leased, label string) int {
 	return rapid.SampledFrom(own).Draw(t, label)
 }
 
-// unused gives back permits that were not used.
+// unused returns unused permits.
 func (m *limitMachine) unused(t *rapid.T) {
 	if i := m.pick(t, m.permits, "lease"); i >= 0 {
 		l := &m.permits[i]
@@ -136,7 +136,7 @@ func (m *limitMachine) unused(t *rapid.T) {
 	}
 }
 
-// ended gives back slots of calls that have ended.
+// ended returns the slots of finished calls.
 func (m *limitMachine) ended(t *rapid.T) {
 	if i := m.pick(t, m.slots, "lease"); i >= 0 {
 		l := &m.slots[i]
@@ -147,7 +147,7 @@ func (m *limitMachine) ended(t *rapid.T) {
 	}
 }
 
-// begin begins a call, and gives the turn back or keeps it.
+// begin starts a call, and returns the turn or keeps it.
 func (m *limitMachine) begin(t *rapid.T) {
 	i := m.pick(t, m.turns, "lease")
 	if i < 0 || m.clock().Before(m.next[m.turns[i].replica]) {
@@ -166,7 +166,7 @@ func (m *limitMachine) begin(t *rapid.T) {
 	}
 }
 
-// silence is a replica that is not heard of again. It may still use what it has.
+// silence makes a replica unresponsive. It may still use its leases.
 func (m *limitMachine) silence(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.replicas)-1).Draw(t, "silent")
 	m.replicas = slices.Delete(m.replicas, i, i+1)
@@ -186,7 +186,7 @@ func (m *limitMachine) step(t *rapid.T) {
 	m.offset += by
 }
 
-// invariant is what is true after every step, whoever uses what it has whenever it may.
+// invariant holds after every step, whenever replicas use their leases.
 func (m *limitMachine) invariant(t *rapid.T) {
 	now := m.clock()
 	m.permits = slices.DeleteFunc(m.permits, func(l leased) bool { return now.Sub(l.at) >= time.Minute+PermitTTL })
@@ -213,8 +213,8 @@ func total(list []leased) (n int) {
 	return n
 }
 
-// No sequence of asks and returns, by replicas that may fall silent and with a clock that
-// may go back, gives more of a limit than there is.
+// No sequence of requests and returns, by replicas that may fail and with a clock that may go back,
+// grants more than the limit.
 func TestLimitsAreNeverPassed(t *testing.T) {
 	for range 5 {
 		rapid.Check(t, func(t *rapid.T) {
@@ -227,7 +227,7 @@ func TestLimitsAreNeverPassed(t *testing.T) {
 	}
 }
 
-// waiter is a replica that always wants more.
+// waiter is a replica that always requests more.
 type waiter struct {
 	name   string
 	served time.Time
@@ -235,8 +235,8 @@ type waiter struct {
 	slot   int64 // of their grant
 }
 
-// Replicas that always want more than there is all get some of it, again and again, also
-// when others fall silent with what they have.
+// Replicas that always request more than is available all get a share repeatedly, even if others
+// fail while holding leases.
 func TestNobodyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newLimitMachine(t)
@@ -270,8 +270,8 @@ func TestNobodyStarves(t *testing.T) {
 	})
 }
 
-// longestWait is more than any of n replicas has to wait: as many minutes as it takes to
-// serve them one after the other, and as many turns, each of which may run out.
+// longestWait is an upper bound for the wait of any of n replicas: the minutes needed to serve them
+// one after another, plus their turns, each of which may expire.
 func longestWait(l toolyard.Limit, n int) time.Duration {
 	wait := 2*slotTTL + time.Duration(n)*(l.Cooldown+TurnTTL)
 	if l.PerMinute > 0 {
@@ -280,7 +280,7 @@ func longestWait(l toolyard.Limit, n int) time.Duration {
 	return wait
 }
 
-// ask asks for what the replica wants, after it has given back what it got before.
+// ask returns the previous grant and requests what the replica needs.
 func (w *waiter) ask(p *limitState, l toolyard.Limit, wanted int) {
 	if w.slots > 0 {
 		p.giveBack(w.name, LimitReturn{Key: "k", Limit: l, Concurrency: w.slots, Epoch: w.slot})
@@ -295,7 +295,7 @@ func (w *waiter) ask(p *limitState, l toolyard.Limit, wanted int) {
 	}
 }
 
-// The permits of a minute come back when the last of them can have been used a minute ago,
+// The permits of a minute become available a minute after the last of them could have been used,
 // and not much later.
 func TestAMinuteIsAMinute(t *testing.T) {
 	limit := toolyard.Limit{PerMinute: 2}
@@ -317,7 +317,7 @@ func TestAMinuteIsAMinute(t *testing.T) {
 	}
 }
 
-// A turn that has run out cannot be given back: the replica may have another one by now.
+// An expired turn cannot be returned, because the replica may already have another one.
 func TestAnOldTurnIsNotGivenBack(t *testing.T) {
 	ask := LimitRequest{Key: "k", Limit: toolyard.Limit{Cooldown: time.Millisecond}, Turn: true}
 	p := &limitState{Last: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}

@@ -25,7 +25,7 @@ var (
 	remote = clientconfig.Server{Name: "toolyard", URL: "http://127.0.0.1:3001/mcp"}
 )
 
-// golden compares with a file, or writes it.
+// golden compares with a golden file, or writes it.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {
@@ -43,7 +43,7 @@ func golden(t *testing.T, file string, got []byte) {
 	}
 }
 
-// fixture is a file as the client has it.
+// fixture returns a file of a client.
 func fixture(t testing.TB, c *clientconfig.Client) (name string, data []byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", c.ID, "in.*"))
@@ -57,8 +57,8 @@ func fixture(t testing.TB, c *clientconfig.Client) (name string, data []byte) {
 	return filepath.Base(files[0]), data
 }
 
-// Each client's folder has a file of its own, what is read of it, what it is in
-// toolyard.yaml, and the file with us in it.
+// Each client's folder has a client file, the parsed servers, the sections of toolyard.yaml, and
+// the file with Toolyard added.
 func TestGolden(t *testing.T) {
 	for _, c := range clientconfig.Clients {
 		t.Run(c.ID, func(t *testing.T) {
@@ -134,7 +134,7 @@ func mustRemove(t *testing.T, c *clientconfig.Client, data []byte) []byte {
 	return out
 }
 
-// checkHas makes sure that a file has a server, and reads as it was written.
+// checkHas checks that a file contains a server and can be parsed.
 func checkHas(t testing.TB, c *clientconfig.Client, name string, data []byte, want clientconfig.Server) {
 	t.Helper()
 	servers, _, err := clientconfig.Read(name, data)
@@ -189,8 +189,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// What stands around the place of a change: each must be the same after it was made and
-// taken back.
+// Adding and removing a server leaves every layout unchanged.
 func TestLayouts(t *testing.T) {
 	cursor, _ := clientconfig.Lookup("cursor")
 	for _, in := range []string{
@@ -301,7 +300,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// bomb is a YAML file that aliases make large.
+// bomb returns a YAML file that grows through aliases.
 func bomb() string {
 	var b strings.Builder
 	for i := 'b'; i < 'l'; i++ {
@@ -325,7 +324,7 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
-// Names that are made unequal one by one must not take long.
+// Making many equal names unique must not take long.
 func TestManyNamesAlike(t *testing.T) {
 	var env, b strings.Builder
 	for i := range 256 {

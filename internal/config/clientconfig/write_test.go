@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// odd are texts that readers of YAML or JSON like to take for something else.
+// odd are strings that YAML or JSON parsers often misinterpret.
 var odd = []string{
 	"", " ", "true", "No", "null", "~", "1", "1e3", "0x1f", "1:30", "2026-01-01", ".inf", "-", "- a", "? a", "a: b", "a #b", "#a",
 	"[a]", "{a}", "a,b", "*a", "&a", "!a", "%a", "@a", "`a`", "'a'", "\"a\"", "a\nb", "a\tb", "\x00", "\x1b[0m", "\u2028", "\u202e", "\ufeff", "\u0085",
@@ -36,8 +36,8 @@ func drawFields(t *rapid.T) []field {
 	}
 }
 
-// What is written in YAML says the same to a reader, stands on lines of its own, and has
-// nothing in it that cannot be seen.
+// Written YAML parses to the same value, stays on its own lines, and contains no invisible
+// characters.
 func TestYAMLSaysTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := drawFields(t)
@@ -74,8 +74,8 @@ func drawServer(t *rapid.T) Server {
 	}
 }
 
-// Whatever servers are imported, the outcome is YAML, also in a file that is there already,
-// and an import that is repeated changes nothing.
+// Whatever servers are imported, the result is valid YAML, even when added to an existing file, and
+// a repeated import changes nothing.
 func TestImportIsYAML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr Translator
@@ -106,7 +106,7 @@ func TestImportIsYAML(t *testing.T) {
 	})
 }
 
-// A secret goes nowhere, whichever way it is written down.
+// A secret is never copied, in whatever form it is written.
 func TestNoSecretGetsThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.SampledFrom([]string{"ghp_", "sk-", "xoxb-", "glpat-", "hf_", "AKIA", "npm_"}).Draw(t, "shape") +
@@ -127,7 +127,7 @@ func TestNoSecretGetsThrough(t *testing.T) {
 	})
 }
 
-// A stranger's file must not name a secret of ours, however it spells that.
+// An untrusted file cannot refer to our secrets, however it spells the reference.
 func TestNoSecretIsReached(t *testing.T) {
 	for _, text := range []string{
 		"${secret:github}", "x${secret:github}y", "${X:-$}{secret:github}", "$${X:-{secret:github}}", "${X:-$}${Y:-{}secret:github}", "${env:secret:github}", "${input:}",
@@ -183,7 +183,8 @@ func TestSameServersMeetOnce(t *testing.T) {
 	}
 }
 
-// However often servers are imported into a file, a variable holds the secret of one server.
+// However often servers are imported into a file, each variable holds the secret of one server
+// only.
 func TestImportNeverSharesAVariable(t *testing.T) {
 	arg := Server{Name: "maps", Command: "maps-mcp", Transport: Stdio, Args: []string{"--api-key", "first"}}
 	url := Server{Name: "news", URL: "https://news.example.com/mcp?api_key=second", Transport: HTTP}
@@ -230,7 +231,7 @@ func TestImportNeverSharesAVariable(t *testing.T) {
 	}
 }
 
-// A server of a later file cannot refer to the secret of one of an earlier file.
+// A server in a later file cannot refer to the secret of a server in an earlier file.
 func TestImportRefusesReferencesToAnothersSecret(t *testing.T) {
 	var tr Translator
 	tr.Add([]Server{{Name: "maps", Command: "x", Transport: Stdio, Args: []string{"--api-key", "first"}}})

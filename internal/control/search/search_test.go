@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// catalog is what a yard with a few common servers shows.
+// catalog is the catalog of a yard with a few common servers.
 var catalog = []Doc{
 	{"create_issue", "Create issue", "Open a new issue in a repository.", "github", "code"},
 	{"list_issues", "List issues", "List issues of a repository, newest first.", "github", "code"},

@@ -43,7 +43,7 @@ func add(name, definition string) func(*pin.Entry) {
 	}
 }
 
-// entries are the entries of some servers; those that are not there are left out.
+// entries returns the entries of some servers; missing ones are omitted.
 func entries(b *pin.Book, servers ...string) map[string]pin.Entry {
 	all := make(map[string]pin.Entry)
 	for _, s := range servers {
@@ -186,7 +186,7 @@ func TestABookInMemory(t *testing.T) {
 	}
 }
 
-// What a caller does with an entry, or with what it gave, does not reach the book.
+// Changing an entry after passing or receiving it does not affect the book.
 func TestEntriesAreCopies(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "toolyard.lock"))
 	given := json.RawMessage(`{"a":1}`)
@@ -226,7 +226,7 @@ func TestUpdateRefusesWhatHasNoCanonicalForm(t *testing.T) {
 	}
 }
 
-// A definition that is as deep as JSON from outside may be can be read again.
+// A definition with the maximum nesting depth can be read again.
 func TestTheDeepestDefinition(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	deep := strings.Repeat("[", 65) + strings.Repeat("]", 65)
@@ -321,7 +321,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Two changes of one size within the unit of time of the file system are both seen.
+// Two changes of the same size within the time resolution of the file system are both detected.
 func TestReloadSeesQuickChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	must(t, open(t, path).Update("s", add("t", `{"a":1}`)))
@@ -335,7 +335,7 @@ func TestReloadSeesQuickChanges(t *testing.T) {
 	}
 }
 
-// A change that cannot be written is kept, and written with the next one.
+// A change that cannot be written is kept in memory and written with the next one.
 func TestWhatCannotBeWrittenIsKeptInMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	path := filepath.Join(dir, "toolyard.lock")
@@ -362,7 +362,7 @@ func TestWhatCannotBeWrittenIsKeptInMemory(t *testing.T) {
 	}
 }
 
-// What somebody has written into the file goes before what could not be written.
+// Changes made to the file by others take precedence over changes that could not be written.
 func TestTheFileGoesFirst(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	path := filepath.Join(dir, "toolyard.lock")
@@ -380,7 +380,7 @@ func TestTheFileGoesFirst(t *testing.T) {
 	}
 }
 
-// A definition that was edited by hand is one that nothing is like.
+// A manually edited definition matches nothing.
 func TestAnEditedDefinition(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	for _, edit := range [][2]string{{"é", "e"}, {"sha256:0", "sha256:9"}} {
@@ -401,7 +401,7 @@ func reject(name, hash string) func(*pin.Entry) {
 	}
 }
 
-// What was rejected stands in the file for as long as there is something.
+// Rejections stay in the file as long as there are any.
 func TestRejections(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	must(t, os.WriteFile(path, []byte(small), 0o600))
@@ -449,7 +449,7 @@ func TestUpdateRejectsInvalidHashes(t *testing.T) {
 	}
 }
 
-// What a caller does with rejections that it was given, or gave, does not reach the book.
+// Changing rejections after passing or receiving them does not affect the book.
 func TestRejectionsAreCopies(t *testing.T) {
 	b := open(t, "")
 	given := map[string]string{"t": pin.Hash(json.RawMessage(`{}`))}
@@ -463,7 +463,7 @@ func TestRejectionsAreCopies(t *testing.T) {
 	}
 }
 
-// That nothing was ever approved is not the same as that nothing is.
+// Nothing ever approved is not the same as nothing currently approved.
 func TestNothingApproved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	b := open(t, path)
@@ -520,7 +520,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// many writes a book of 200 servers with 50 tools each.
+// many creates a book of 200 servers with 50 tools each.
 func many(t testing.TB, path string) {
 	t.Helper()
 	type object = map[string]any
@@ -574,7 +574,7 @@ func TestAFileThatWouldBeTooLargeIsNotWritten(t *testing.T) {
 	}
 }
 
-// A definition that is made to become very long by its indentation is not indented.
+// A definition that would become very long through indentation is not indented.
 func TestIndentationIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	deep := strings.Repeat("[", 60) + strings.Repeat("0,", 10_000) + "0" + strings.Repeat("]", 60)
@@ -587,7 +587,7 @@ func TestIndentationIsBounded(t *testing.T) {
 	}
 }
 
-// What Open accepts can be written and read again, and means the same.
+// Whatever Open accepts can be written and read again with the same meaning.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte(strings.Replace(small, `"tools": {}`, `"rejected": {"a": "`+pin.Hash(nil)+`"}`, 1)))

@@ -116,7 +116,7 @@ func value(depth int) *rapid.Generator[any] {
 		rapid.MapOfN(text, value(depth-1), 0, 6).AsAny())
 }
 
-// spell writes a value in one of the many ways that mean the same.
+// spell encodes a value in one of many equivalent ways.
 func spell(t *rapid.T, v any) string {
 	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\n\t"}).Draw(t, "space") }
 	switch v := v.(type) {
@@ -197,7 +197,7 @@ func TestCanonicalIsOneForm(t *testing.T) {
 	})
 }
 
-// decoded is the value of a JSON text, with numbers as exact fractions.
+// decoded returns the value of a JSON text, with numbers as exact fractions.
 func decoded(t *rapid.T, raw string) any {
 	d := json.NewDecoder(strings.NewReader(raw))
 	d.UseNumber()
@@ -225,7 +225,7 @@ func exact(v any) any {
 	return v
 }
 
-// Two values differ exactly if their digests do, and exactly if Diff says so.
+// Two values differ if and only if their digests differ, and if and only if Diff reports it.
 func TestDigestDiffAndMeaningAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := value(3).Draw(t, "value")

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// definition is a tool's definition of an ordinary size.
+// definition returns a tool's definition of ordinary size.
 func definition(i int) string {
 	var properties []string
 	for j := range 12 {
@@ -57,7 +57,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// raw is nil for an empty text.
+// raw returns nil for an empty text.
 func raw(s string) json.RawMessage {
 	if s == "" {
 		return nil
@@ -72,7 +72,7 @@ func orAbsent(v json.RawMessage) string {
 	return string(v)
 }
 
-// Whoever approves must see everything.
+// A reviewer must see every difference.
 func TestDiffTellsAll(t *testing.T) {
 	many := func(x int) json.RawMessage {
 		return json.RawMessage(strings.Repeat("[", 60) + strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%d,", x), 50_000), ",") + strings.Repeat("]", 60))
@@ -83,7 +83,7 @@ func TestDiffTellsAll(t *testing.T) {
 	}
 }
 
-// mutations are all definitions in which one field of the given one is another.
+// mutations returns all definitions in which one field differs.
 func mutations(v any) (all []any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -135,7 +135,7 @@ func mutations(v any) (all []any) {
 	return all
 }
 
-// Every change of one field of any value is another digest exactly if it is another value.
+// Changing one field of any value changes the digest if and only if the value changes.
 func TestAnyMutationIsSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := value(3).Draw(t, "value")
@@ -150,7 +150,7 @@ func TestAnyMutationIsSeen(t *testing.T) {
 	})
 }
 
-// Every change of one field of a definition is another digest, and a difference.
+// Changing one field of a definition changes the digest and causes a difference.
 func TestEveryMutationIsSeen(t *testing.T) {
 	for i := range 3 {
 		original := json.RawMessage(canonical(t, definition(i)))

@@ -53,7 +53,8 @@ func openIn(t testing.TB, d pin.Document) *pin.Book {
 	return b
 }
 
-// A book in a document has the form of one in a file, and says when it holds something else.
+// A book in a document has the same format as one in a file, and reports when the document contains
+// something else.
 func TestABookInADocument(t *testing.T) {
 	d := &shared{}
 	a, b := openIn(t, d), openIn(t, d)
@@ -89,8 +90,7 @@ func TestABookInADocument(t *testing.T) {
 	}
 }
 
-// A book tells of which servers others have changed something, also when it found out
-// by itself.
+// A book reports which servers others have changed, even if it detected the change itself.
 func TestChanged(t *testing.T) {
 	d := &shared{}
 	a, b := openIn(t, d), openIn(t, d)
@@ -115,7 +115,7 @@ func TestChanged(t *testing.T) {
 	changed() // only its form is another
 }
 
-// Who is second reads what the first has written, and changes that.
+// A second writer reads the first one's changes and updates them.
 func TestWhoIsSecondChangesWhatIsThere(t *testing.T) {
 	for _, other := range []string{"s", "another"} {
 		d := &shared{}
@@ -146,7 +146,7 @@ func TestWhoIsSecondChangesWhatIsThere(t *testing.T) {
 	}
 }
 
-// rival is a document that somebody else always changes first.
+// rival is a document that another writer always changes first.
 type rival struct{ tries int }
 
 func (*rival) Read(context.Context) ([]byte, int64, error) { return nil, 0, nil }
@@ -168,7 +168,7 @@ func TestTriesAreBounded(t *testing.T) {
 	}
 }
 
-// What cannot be written because the document is out of reach is written with the next change.
+// A change that cannot be written because the document is unavailable is written with the next one.
 func TestADocumentOutOfReach(t *testing.T) {
 	d := &shared{}
 	b := openIn(t, d)

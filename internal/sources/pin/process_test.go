@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// TestMain is also the program of the processes that these tests start.
+// TestMain also runs as the child processes of these tests.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("PIN_TEST_BOOK"); path != "" {
 		n, _ := strconv.Atoi(os.Getenv("PIN_TEST_COUNT"))
@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// updates adds n tools to a server that all processes share, and to one of its own, and says so
-// after each.
+// updates adds n tools to a shared server and to its own server, and reports each one.
 func updates(path, name string, n int) error {
 	b, err := pin.Open(path)
 	if err != nil {
@@ -76,7 +75,7 @@ func TestProcessesLoseNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// A process that is killed at any moment leaves a whole file, with all that it said it had written.
+// A process that is killed at any moment leaves a complete file with all reported changes.
 func TestACrashLeavesAWholeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	for round := range 15 {
@@ -109,7 +108,7 @@ func TestACrashLeavesAWholeFile(t *testing.T) {
 	}
 }
 
-// What a crash has left of a new file is neither read nor in the way.
+// The leftovers of a crash are neither read nor in the way.
 func TestHalfOfANewFileIsNotInTheWay(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "toolyard.lock")

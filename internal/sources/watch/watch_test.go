@@ -22,13 +22,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen.
+// patience is the maximum time until an expected event.
 const patience = 10 * time.Second
 
-// silence is how long a test waits for what must not happen.
+// silence is how long a test waits to verify that nothing happens.
 const silence = 120 * time.Millisecond
 
-// watched is a folder that is being followed.
+// watched is a watched folder.
 type watched struct {
 	*testing.T
 	dir   string
@@ -38,7 +38,7 @@ type watched struct {
 	also []string
 }
 
-// follow follows a folder until the end of the test, and takes the first call.
+// follow watches a folder until the end of the test and consumes the first call.
 func follow(t *testing.T, f Folder) *watched {
 	t.Helper()
 	w := start(t, f)
@@ -46,7 +46,7 @@ func follow(t *testing.T, f Folder) *watched {
 	return w
 }
 
-// start follows a folder, whose files import others, until the end of the test.
+// start watches a folder with imported files until the end of the test.
 func start(t *testing.T, f Folder, also ...string) *watched {
 	t.Helper()
 	w := &watched{T: t, dir: f.Dir, calls: make(chan []File, 1000), also: also}
@@ -81,7 +81,7 @@ func (w *watched) imports(paths ...string) {
 	w.also = paths
 }
 
-// next is the next call.
+// next returns the next call.
 func (w *watched) next() []File {
 	w.Helper()
 	select {
@@ -93,8 +93,8 @@ func (w *watched) next() []File {
 	}
 }
 
-// sees waits for a call with these files, given as paths and contents in turn, and returns how
-// many calls that took. No other may follow.
+// sees waits for a call with these files, given as alternating paths and contents, and returns the
+// number of calls. No further call may follow.
 func (w *watched) sees(want ...string) (calls int) {
 	w.Helper()
 	for {
@@ -112,7 +112,7 @@ func (w *watched) sees(want ...string) (calls int) {
 	return calls
 }
 
-// seesNothing checks that no call comes.
+// seesNothing checks that there is no call.
 func (w *watched) seesNothing() {
 	w.Helper()
 	select {
@@ -162,14 +162,14 @@ func replace(t testing.TB, path, text string) {
 	must(t, os.Rename(path+".tmp", path))
 }
 
-// relink makes a link lead elsewhere at once.
+// relink atomically changes the target of a link.
 func relink(t testing.TB, target, link string) {
 	t.Helper()
 	must(t, os.Symlink(target, link+".tmp"))
 	must(t, os.Rename(link+".tmp", link))
 }
 
-// TestChange changes a folder that holds a.ts and sub/b.ts, and has a folder beside it.
+// TestChange changes a folder with a.ts and sub/b.ts, and another folder next to it.
 func TestChange(t *testing.T) {
 	tests := map[string]struct {
 		do   func(w *watched, outside string)
@@ -512,7 +512,7 @@ func TestManySaves(t *testing.T) {
 	}
 }
 
-// A file that never rests is told all the same, and not too often.
+// A file that changes constantly is still reported, but not too often.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	w := follow(t, Folder{Dir: t.TempDir(), Quiet: 100 * time.Millisecond, Patience: 300 * time.Millisecond})
@@ -527,7 +527,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// Two changes may come so fast that times and size do not tell them apart.
+// Two changes may be so close that times and size do not distinguish them.
 func TestSameTimesAndSize(t *testing.T) {
 	t.Parallel()
 	w := follow(t, Folder{Dir: t.TempDir(), Quiet: time.Millisecond})
@@ -596,7 +596,7 @@ func TestImportedFiles(t *testing.T) {
 	w.seesNothing()
 }
 
-// A file may change between the moment when changed reads it and that when it is watched.
+// A file may change between being read and being watched.
 func TestImportedFileChangesWhileChangedRuns(t *testing.T) {
 	t.Parallel()
 	dir, lib := t.TempDir(), filepath.Join(t.TempDir(), "lib.ts")
@@ -632,7 +632,7 @@ func TestPoll(t *testing.T) {
 	w.sees("a.ts", "2")
 }
 
-// A flood overflows the queue of the system, or not: the last content is told in any case.
+// Whether or not a flood overflows the system's queue, the last content is reported.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	w := follow(t, Folder{Dir: t.TempDir()})
@@ -669,7 +669,7 @@ func TestUnreadable(t *testing.T) {
 	w.sees("a.ts", "a", "sub/b.ts", "b")
 }
 
-// TestDelay says how long after the last write changed is called.
+// TestDelay measures the time from the last write to the call of changed.
 func TestDelay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes its time")

@@ -63,7 +63,7 @@ func TestWatchesOfGoneFoldersAreRemoved(t *testing.T) {
 	}
 }
 
-// A folder that cannot be watched is said once, and is no reason to look again and again.
+// A folder that cannot be watched is logged once and does not cause repeated scans.
 func TestFolderThatCannotBeWatched(t *testing.T) {
 	var log bytes.Buffer
 	w := newWatches(slog.New(slog.NewTextHandler(&log, nil)))
@@ -82,7 +82,7 @@ func TestFolderThatCannotBeWatched(t *testing.T) {
 	}
 }
 
-// Watching what is watched already is no hint, or looks would never end.
+// Watching a folder again does not trigger a scan; otherwise, scans would never end.
 func TestOnlyANewFolderIsAHint(t *testing.T) {
 	w := newWatches(slog.New(slog.DiscardHandler))
 	defer w.close()

@@ -97,7 +97,7 @@ func TestADiskFillsUp(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft starts itself as another process that ends without a word.
+// TestNothingIsLeft starts itself as another process that exits without cleaning up.
 func TestNothingIsLeft(t *testing.T) {
 	if report := environment("PGTEST_LEAVE"); report != "" {
 		c := StartForTest(t)
@@ -128,7 +128,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// query runs a statement and returns the number that it returns, if it does.
+// query runs a statement and returns its result, if it is a number.
 func query(t *testing.T, url, statement string) (n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

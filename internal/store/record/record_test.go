@@ -43,7 +43,7 @@ func outcome() toolyard.Outcome {
 	}
 }
 
-// books is a store that can be away, and that refuses rows.
+// books is a store that can be unavailable or reject rows.
 type books struct {
 	mu      sync.Mutex
 	away    bool
@@ -108,7 +108,7 @@ func (b *books) written() []string {
 	return b.ids
 }
 
-// run runs a writer; the function that it returns ends it.
+// run runs a writer and returns a function that stops it.
 func run(w *record.Writer) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -171,7 +171,7 @@ func TestRowOfACallWithinACall(t *testing.T) {
 	}
 }
 
-// What failures say is kept, without secrets and within a bound.
+// Error messages are recorded without secrets and within a limit.
 func TestMessages(t *testing.T) {
 	own := &toolyard.Tool{Spec: toolyard.Spec{Name: "own", Terms: toolyard.Terms{Contexts: []string{"wallet"}}}}
 	guarded := record.Arguments{Redact: redact}
@@ -199,7 +199,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// What strangers name themselves is bounded, and can be kept by every store.
+// Names supplied by clients are bounded and valid for every store.
 func TestNamesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := call("c")
@@ -253,7 +253,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Where arguments are cut, no half of a secret is left.
+// Truncated arguments do not contain a part of a secret.
 func TestCutArguments(t *testing.T) {
 	made := call("c")
 	for fill := 8<<10 - 100; fill < 8<<10; fill++ {
@@ -270,7 +270,7 @@ func TestCutArguments(t *testing.T) {
 	}
 }
 
-// However arguments look, what is kept is small, is JSON, and has no secret.
+// Whatever the arguments are, the recorded form is small, is JSON, and contains no secret.
 func FuzzArguments(f *testing.F) {
 	f.Add([]byte(`{"a":"hunter2","b":[1,-2.5e3,true,null,{"c":"\u0068unter2"}]}`))
 	f.Add([]byte(`{"a":"` + strings.Repeat("x", 8<<10-45) + `hunter2hunter2"}`))
@@ -421,7 +421,7 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// hang is a store that does not answer.
+// hang is a store that does not respond.
 type hang struct{}
 
 func (hang) AppendIntents(ctx context.Context, _ []*ledger.Intent) error {

@@ -18,13 +18,13 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/framing"
 )
 
-// event is an event whose data outlives the next one.
+// event is an event whose data remains valid after the next one is read.
 type event struct {
 	Name, ID, Data string
 	Retry          time.Duration
 }
 
-// readEvents reads all events, and what came with the error that was the end.
+// readEvents reads all events until an error.
 func readEvents(e *framing.EventReader) (list []event, last event, err error) {
 	for {
 		next, err := e.Next()
@@ -77,7 +77,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsGoOn looks at what the end leaves for the next request.
+// TestEventsGoOn checks what remains for the next request.
 func TestEventsGoOn(t *testing.T) {
 	_, last, err := readEvents(framing.NewEventReader(strings.NewReader("id: a\ndata:\n\nid: b\nretry: 20\n\nid: c\nretry: 30\n"), 100, 0))
 	if want := (event{ID: "b", Retry: 30 * time.Millisecond}); last != want || !errors.Is(err, io.EOF) {
@@ -137,7 +137,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// allocated is how many bytes a function allocates.
+// allocated returns the number of bytes that a function allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -205,7 +205,7 @@ func TestEventsAllocateLittle(t *testing.T) {
 	}
 }
 
-// eventsByTheBook reads a whole stream as HTML words it, one step after the other.
+// eventsByTheBook parses a whole stream as specified by HTML, step by step.
 func eventsByTheBook(in string) (list []event) {
 	in = strings.TrimPrefix(in, "\uFEFF")
 	lines := strings.Split(strings.ReplaceAll(strings.ReplaceAll(in, "\r\n", "\n"), "\r", "\n"), "\n")
@@ -238,7 +238,8 @@ func eventsByTheBook(in string) (list []event) {
 	return list
 }
 
-// checkEvents compares the reader with the book, for bytes that come in parts of any size.
+// checkEvents compares the reader with the specification, for bytes that arrive in parts of any
+// size.
 func checkEvents(t interface{ Errorf(string, ...any) }, in string, part int) {
 	got, _, err := readEvents(framing.NewEventReader(&parts{[]byte(in), part}, 1<<20, 0))
 	if len(in) < 4<<10 && !errors.Is(err, io.EOF) {
@@ -249,7 +250,7 @@ func checkEvents(t interface{ Errorf(string, ...any) }, in string, part int) {
 	}
 }
 
-// parts gives bytes in parts of at most n.
+// parts returns bytes in parts of at most n.
 type parts struct {
 	data []byte
 	n    int
@@ -311,7 +312,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// readLines reads all lines. A long one is told by its size, head and tail.
+// readLines reads all lines. Long lines are represented by their size, head and tail.
 func readLines(l *framing.LineReader) (list []string, err error) {
 	for {
 		line, err := l.Next()
@@ -336,7 +337,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// TestLargeLines reads lines of all sizes around those of the buffers.
+// TestLargeLines reads lines of all sizes around the buffer sizes.
 func TestLargeLines(t *testing.T) {
 	var in bytes.Buffer
 	var want []string
@@ -403,7 +404,7 @@ func BenchmarkLines(b *testing.B) {
 	}
 }
 
-// A large line is not overwritten by what follows it in the same buffer.
+// A large line is not overwritten by the following data in the same buffer.
 func TestLargeLinesAreGivenAway(t *testing.T) {
 	large := strings.Repeat("x", framing.MaxReused+1)
 	lines := framing.NewLineReader(strings.NewReader(large+"\n"+strings.Repeat(strings.Repeat("y", 50_000)+"\n", 40)), 1<<20)

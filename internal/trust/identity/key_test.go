@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
-// mint makes a key for alice, and its token.
+// mint creates a key for alice and returns it with its token.
 func mint(t testing.TB, scopes ...string) (Key, string) {
 	t.Helper()
 	key, token, err := New("test", "alice", "acme", scopes, 0, noon)
@@ -40,7 +40,7 @@ func TestATokenIsReadBack(t *testing.T) {
 	}
 }
 
-// Every change of one character, and every cut, is told from an unknown key.
+// Every changed character and every truncation is distinguished from an unknown key.
 func TestTyposAreFound(t *testing.T) {
 	_, token := mint(t)
 	for i := range len(token) {
@@ -174,7 +174,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// Each scope but a gate's gives a key more than it had: none takes anything away.
+// Each scope except gate:NAME only adds permissions.
 func TestScopesOnlyAdd(t *testing.T) {
 	read, write := &gates.Gate{Name: "chat", Mode: toolyard.Read}, &gates.Gate{Name: "trade", Mode: toolyard.Write}
 	may := func(scopes []string) (list [4]bool) {

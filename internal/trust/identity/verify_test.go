@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a store of keys that can be away.
+// shelf is a key store that can be unavailable.
 type shelf struct {
 	mu    sync.Mutex
 	keys  map[string]Key
@@ -75,7 +75,7 @@ func (s *shelf) Prefixes(context.Context) ([]string, error) {
 	return prefixes, nil
 }
 
-// add mints a key that the store has from now on.
+// add creates a key in the store.
 func (s *shelf) add(t *testing.T) (token string) {
 	t.Helper()
 	key, token := mint(t)
@@ -89,7 +89,7 @@ func (s *shelf) change(fn func()) {
 	fn()
 }
 
-// open makes a verifier of one key.
+// open returns a verifier and one key.
 func open(t *testing.T) (v *Verifier, s *shelf, key Key, token string) {
 	t.Helper()
 	key, token, err := New("test", "alice", "acme", []string{"gate:chat"}, 0, time.Now())
@@ -100,7 +100,7 @@ func open(t *testing.T) (v *Verifier, s *shelf, key Key, token string) {
 	return NewVerifier(s, time.Now), s, key, token
 }
 
-// codeOf is the code of the answer to a token, empty for a caller.
+// codeOf returns the error code for a token, or empty for a caller.
 func codeOf(v *Verifier, token string) toolyard.Code {
 	_, err := v.Verify(context.Background(), token)
 	if err == nil {
@@ -187,8 +187,8 @@ func TestANewKeyIsSeenInTime(t *testing.T) {
 	})
 }
 
-// While the store is away, keys that were seen are good for five minutes, others are put
-// off, and the store is left alone in between.
+// While the store is down, verified keys stay valid for five minutes, others are refused
+// temporarily, and the store is not queried in between.
 func TestTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -215,7 +215,7 @@ func TestTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// A store that does not answer holds nobody for longer than it may.
+// A hanging store does not delay callers beyond the time limit.
 func TestTheStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -239,7 +239,8 @@ func TestTheStoreHangs(t *testing.T) {
 	})
 }
 
-// Who asks together asks once, and the first to go does not take the answer along.
+// Concurrent verifications of one key share one query, which continues if the first caller
+// disconnects.
 func TestOneQuestionForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -264,7 +265,7 @@ func TestOneQuestionForMany(t *testing.T) {
 	})
 }
 
-// strangers makes tokens with prefixes that nobody has, as fast as an attacker could.
+// strangers creates tokens with unknown prefixes, as fast as an attacker could.
 func strangers(n int) []string {
 	tokens := make([]string, n)
 	for i := range tokens {
@@ -278,8 +279,7 @@ func strangers(n int) []string {
 	return tokens
 }
 
-// A hundred thousand made-up keys: the store is asked for a bounded number of them, memory
-// is bounded, and whoever was known is let in all the while.
+// With a hundred thousand invented keys, queries and memory are bounded, and known keys stay valid.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -314,7 +314,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	})
 }
 
-// The same all at once, against a store that is slow.
+// The same concurrently, with a slow store.
 func TestFloodAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, _ := open(t)
@@ -336,8 +336,8 @@ func TestFloodAtOnce(t *testing.T) {
 	})
 }
 
-// Who floods the verifier with made-up keys locks out no key that exists, whether it was seen
-// before or not. The store lists its keys for that, once in a while.
+// A flood of invented keys does not lock out existing keys, whether seen before or not. For that,
+// the store occasionally lists its keys.
 func TestAFloodLocksNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -365,8 +365,7 @@ func TestAFloodLocksNobodyOut(t *testing.T) {
 	})
 }
 
-// The same all at once, against a store that is slow: made-up keys that wait for their turn do
-// not hold up others.
+// The same concurrently, with a slow store: waiting invented keys do not delay others.
 func TestAFloodAtOnceLocksNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -385,7 +384,7 @@ func TestAFloodAtOnceLocksNobodyOut(t *testing.T) {
 	})
 }
 
-// Few unknown keys are no reason to read all there are.
+// A few unknown keys do not cause a listing of all keys.
 func TestFewUnknownKeysListNothing(t *testing.T) {
 	v, s, _, _ := open(t)
 	for _, stranger := range strangers(1000) {
@@ -409,7 +408,7 @@ func TestKnownKeysAreBounded(t *testing.T) {
 	}
 }
 
-// A clock that is set back does not make anything good for longer.
+// Setting the clock back does not extend the validity of anything.
 func TestTheClockIsSetBack(t *testing.T) {
 	now := noon
 	key, token := mint(t)

@@ -53,7 +53,8 @@ func TestReadQueryRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is read is known, short, text, and read the same way when it is written again.
+// Every accepted parameter is known, short and valid text, and parses to the same value after
+// encoding.
 func FuzzReadQuery(f *testing.F) {
 	for _, seed := range []string{"tool=a&limit=1", "tool=%zz", "tool=a;b", "a=1", "tool", "tool=%00", "=", "&"} {
 		f.Add(seed)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this thread has used of a processor, which other programs do not change.
+// cpuTime returns the CPU time of this thread, which does not depend on other programs.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	const thread = 1

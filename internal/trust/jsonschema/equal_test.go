@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Values with one hash are still told apart.
+// Values with the same hash are still distinguished.
 func TestHashCollisionsHideNothing(t *testing.T) {
 	defer func(seeded uint64) { hashNumber = seeded }(hashNumber)
 	hashNumber = hashNull + 5*0x0100000001000001 // of a process that a stranger knows all of

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// raceEnabled is set where the race detector makes everything slow.
+// raceEnabled is set if the race detector slows everything down.
 var raceEnabled bool
 
-// hostile draws one schema and one value that are meant to cost as much as possible.
+// hostile generates a schema and a value that are as expensive as possible.
 type hostile struct{ *rand.Rand }
 
-// size is mostly small, and sometimes as large as a call may be.
+// size is mostly small, and sometimes the maximum size of a call.
 func (h hostile) size(most int) int {
 	if h.IntN(12) > 0 {
 		most = max(2, most/16)
@@ -43,7 +43,7 @@ func nest(n int, before, core, after string) string {
 	return strings.Repeat(before, n) + core + strings.Repeat(after, n)
 }
 
-// recursiveUnion is a tree of filters whose branches all fit until the very end.
+// recursiveUnion is a tree of filters whose branches all match until the end.
 func (h hostile) recursiveUnion() (string, string) {
 	op, keyword := h.pick("const", "title"), h.pick("anyOf", "oneOf", "allOf")
 	branches := make([]string, 2+h.IntN(4))
@@ -166,9 +166,8 @@ func (h hostile) pair() (string, string) {
 	return families[h.IntN(len(families))]()
 }
 
-// No validation costs more than 50 ms of CPU or 16 MiB, whatever the schema and the value. A
-// machine that is busy measures more than the truth, so that only what costs too much
-// again and again fails.
+// No validation costs more than 50 ms of CPU or 16 MiB, whatever the schema and the value. A busy
+// machine inflates measurements, so only repeated excesses fail the test.
 func TestHostilePairsCostLittle(t *testing.T) {
 	const mostTime, mostMemory = 50 * time.Millisecond, 16 << 20
 	pairs := 10_000
@@ -235,7 +234,7 @@ func (m measured) least(o measured) measured {
 	return m
 }
 
-// measure completes a value, which validates it too.
+// measure completes a value, which also validates it.
 func measure(t *testing.T, s *Schema, value string) (m measured) {
 	t.Helper()
 	raw := []byte(value)
@@ -293,7 +292,7 @@ func TestEndedContextStopsValidation(t *testing.T) {
 	}
 }
 
-// Honest data is not refused, however large.
+// Legitimate data is not rejected, however large.
 func TestLargeHonestValuesFit(t *testing.T) {
 	stayOnThread(t)
 	s, err := Compile([]byte(`{"type":"object","required":["rows"],"properties":{"rows":{"type":"array","items":{"$ref":"#/$defs/row"}}},"$defs":{"row":{
@@ -315,7 +314,7 @@ func TestLargeHonestValuesFit(t *testing.T) {
 	}
 }
 
-// A schema that is too large is refused before it costs anything.
+// A schema that is too large is rejected before it costs anything.
 func TestSchemasAreBounded(t *testing.T) {
 	stayOnThread(t)
 	doubling := `{"$defs":{"a0":{}`

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// judgeEngine is what the library matches patterns with. Its limit is never reached here.
+// judgeEngine is the pattern engine of the library. Its limit is never reached here.
 func judgeEngine(source string) (judge.Regexp, error) {
 	re, err := regexp2.Compile(source, regexp2.ECMAScript)
 	if err != nil {
@@ -44,8 +44,7 @@ func judgeCompile(raw string) (*judge.Schema, error) {
 	return c.Compile("tool:///schema")
 }
 
-// maker draws schemas and values that have something to do with each other: few names, few
-// texts, few numbers.
+// maker generates related schemas and values, with few names, strings and numbers.
 type maker struct {
 	*rapid.T
 	draft int
@@ -169,7 +168,7 @@ func (m maker) nested(key string, depth int) string {
 	return m.schema(depth)
 }
 
-// document is a schema with definitions, which may refer to each other through a part.
+// document is a schema with definitions that may refer to each other.
 func (m maker) document() string {
 	return fmt.Sprintf(`{"$defs":{"x":{"type":["object","array","string","number"],"properties":{"a":{"$ref":"#/$defs/y"}},"items":{"$ref":"#/$defs/x"}},`+
 		`"y":{"anyOf":[{"type":"string"},{"items":{"$ref":"#/$defs/x"}},{"properties":{"b":%s}}]}},"allOf":[%s],"anyOf":[%s,%s]}`,
@@ -180,7 +179,7 @@ func (m maker) schemaWithoutRef() string {
 	return m.pick(`{"type":"string"}`, `{"minimum":1}`, `{"$ref":"#/$defs/x"}`)
 }
 
-// Our verdicts are those of a well-known library, on schemas and values that were generated.
+// Verdicts on generated schemas and values match those of a well-known library.
 func TestVerdictsAreThoseOfTheJudge(t *testing.T) {
 	valid, invalid, refused := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -219,7 +218,7 @@ func TestVerdictsAreThoseOfTheJudge(t *testing.T) {
 	}
 }
 
-// Old drafts mean what they meant to the library that read them before.
+// Old drafts have the same meaning as in the library that was used before.
 func TestOldDraftsAreThoseOfTheJudge(t *testing.T) {
 	documents := []string{
 		`{"$schema":"%s","id":"http://x/a","properties":{"a":{"minimum":1,"exclusiveMinimum":true}},"definitions":{"p":{"type":"integer"}},"additionalProperties":{"$ref":"#/definitions/p"}}`,

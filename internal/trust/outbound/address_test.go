@@ -19,19 +19,19 @@ import (
 	"time"
 )
 
-// spelling is a way to write an address that must not be reached.
+// spelling is a notation of a forbidden address.
 type spelling struct {
 	host string // as it stands in a URL
 	ip   netip.Addr
 }
 
-// victims are addresses that nobody may be led to.
+// victims are forbidden addresses.
 var victims = []string{
 	"127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.7", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
 	"100.100.100.200", "192.0.0.192", "198.18.0.1", "255.255.255.255",
 }
 
-// spellings4 are ways to write an IPv4 address, and to hide it in something else.
+// spellings4 returns notations of an IPv4 address, including embedded ones.
 func spellings4(ip netip.Addr) []string {
 	b := ip.As4()
 	n := binary.BigEndian.Uint32(b[:])
@@ -75,12 +75,12 @@ func arabic(r rune) rune {
 	return r
 }
 
-// inverted is how Teredo hides an address.
+// inverted is the address encoding of Teredo.
 func inverted(b [4]byte) string {
 	return fmt.Sprintf("%02x%02x:%02x%02x", ^b[0], ^b[1], ^b[2], ^b[3])
 }
 
-// spellings are all ways to write all addresses that must not be reached.
+// spellings returns all notations of all forbidden addresses.
 func spellings() (list []spelling) {
 	for _, victim := range victims {
 		ip := netip.MustParseAddr(victim)
@@ -105,7 +105,7 @@ func spellings() (list []spelling) {
 	return list
 }
 
-// canary counts who comes, on one port of both loopback addresses.
+// canary counts connections on one port of both loopback addresses.
 func canary(t *testing.T) (port string, hits *atomic.Int32) {
 	t.Helper()
 	hits = &atomic.Int32{}
@@ -135,7 +135,7 @@ func canary(t *testing.T) (port string, hits *atomic.Int32) {
 	return port, hits
 }
 
-// leadingTo is a resolver that gets the same answer for every name.
+// leadingTo returns a resolver that resolves every name to the same addresses.
 func leadingTo(answer func() []netip.Addr) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -148,7 +148,7 @@ func leadingTo(answer func() []netip.Addr) *net.Resolver {
 	}}
 }
 
-// answerDNS answers one question over a stream.
+// answerDNS responds to one query over a stream.
 func answerDNS(conn io.ReadWriter, addrs []netip.Addr) error {
 	var size uint16
 	if err := binary.Read(conn, binary.BigEndian, &size); err != nil {
@@ -199,7 +199,7 @@ func TestSpellingsAreMany(t *testing.T) {
 	t.Logf("%d spellings", len(different))
 }
 
-// TestSpellingsHaveTeeth makes sure that a client without a guard gets to the canary.
+// TestSpellingsHaveTeeth checks that an unguarded client reaches the canary.
 func TestSpellingsHaveTeeth(t *testing.T) {
 	port, hits := canary(t)
 	dialer := &net.Dialer{Resolver: leadingTo(always("127.0.0.1")), Timeout: time.Second}
@@ -224,8 +224,7 @@ func TestSpellingsHaveTeeth(t *testing.T) {
 	t.Logf("a plain client came %d times", hits.Load())
 }
 
-// TestSpellingsAsBase takes each spelling for the URL that an operator wrote. Names lead to the
-// canary.
+// TestSpellingsAsBase uses each notation as the configured URL. Names resolve to the canary.
 func TestSpellingsAsBase(t *testing.T) {
 	port, hits := canary(t)
 	for _, s := range spellings() {
@@ -252,7 +251,7 @@ func TestSpellingsAsBase(t *testing.T) {
 	}
 }
 
-// TestSpellingsAsRedirect lets a server redirect to each spelling, also on its own port.
+// TestSpellingsAsRedirect lets a server redirect to each notation, also on its own port.
 func TestSpellingsAsRedirect(t *testing.T) {
 	port, hits := canary(t)
 	var mu sync.Mutex
@@ -293,7 +292,7 @@ func TestSpellingsAsRedirect(t *testing.T) {
 	}
 }
 
-// TestSpellingsAsAnswer lets a good name lead to each address, alone and beside others.
+// TestSpellingsAsAnswer lets a valid name resolve to each address, alone and together with others.
 func TestSpellingsAsAnswer(t *testing.T) {
 	port, hits := canary(t)
 	base := mustParse(t, "http://mcp.example.com:"+port)
@@ -331,7 +330,7 @@ func TestSpellingsAsAnswer(t *testing.T) {
 	t.Logf("%d addresses", len(done))
 }
 
-// TestRebinding changes the answer once the first connection was made.
+// TestRebinding changes the DNS response after the first connection.
 func TestRebinding(t *testing.T) {
 	port, hits := canary(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:"+port)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A name that was granted resolves to public addresses only; those of this machine and its
-// network must be granted as such.
+// A granted name must resolve to public addresses; private and loopback addresses must be granted
+// explicitly.
 func TestGrantedNamesLeadToPublicAddresses(t *testing.T) {
 	private := Network{Private: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("169.254.169.254/32")}}
 	for _, tt := range []struct {
@@ -47,7 +47,7 @@ func TestGrantedNamesLeadToPublicAddresses(t *testing.T) {
 	}
 }
 
-// The check is made for the connection, not only for the URL.
+// The connection is checked, not only the URL.
 func TestClientChecksTheConnection(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

@@ -32,7 +32,7 @@ func mustParse(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// connect starts a server and makes a client for it.
+// connect starts a server and returns a client for it.
 func connect(t *testing.T, handler http.HandlerFunc) (*ServerClient, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -45,7 +45,7 @@ func connect(t *testing.T, handler http.HandlerFunc) (*ServerClient, *httptest.S
 	return h, server
 }
 
-// ask sends a request and reads the answer to its end.
+// ask sends a request and reads the whole response.
 func ask(h *ServerClient, method, at, body string, l Limits) (*http.Response, string, error) {
 	req, err := http.NewRequest(method, at, strings.NewReader(body))
 	if err != nil {
@@ -363,7 +363,7 @@ func TestHTTPBodyLimit(t *testing.T) {
 	}
 }
 
-// TestBodyIdle looks at the clock of a body.
+// TestBodyIdle tests the idle timeout of a body.
 func TestBodyIdle(t *testing.T) {
 	for _, tt := range []struct {
 		pause time.Duration
@@ -385,7 +385,7 @@ func TestBodyIdle(t *testing.T) {
 	}
 }
 
-// slow brings a byte after each pause.
+// slow returns a byte after each pause.
 type slow struct {
 	ctx   context.Context
 	pause time.Duration
@@ -406,7 +406,7 @@ func (s *slow) Read(p []byte) (int, error) {
 
 func (*slow) Close() error { return nil }
 
-// TestHTTPIdle lets servers stop in the midst of an answer, in both versions of HTTP.
+// TestHTTPIdle lets servers stall during a response, in both versions of HTTP.
 func TestHTTPIdle(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: x\n\n")
@@ -423,7 +423,7 @@ func TestHTTPIdle(t *testing.T) {
 	}
 }
 
-// connectTLS is connect for a server that speaks HTTP/2 too and that the client trusts.
+// connectTLS is like connect for an HTTP/2 server that the client trusts.
 func connectTLS(t *testing.T, handler http.HandlerFunc, config *tls.Config) (*ServerClient, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -473,7 +473,7 @@ func TestHTTPHeader(t *testing.T) {
 	}
 }
 
-// TestHTTPHostileBytes answers with what is not HTTP.
+// TestHTTPHostileBytes responds with invalid HTTP.
 func TestHTTPHostileBytes(t *testing.T) {
 	for name, answer := range map[string]string{
 		"nothing":        "",

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/secret"
 )
 
-// knowing is a vault that has resolved some secrets.
+// knowing returns a vault that has resolved some secrets.
 func knowing(t interface{ Fatal(...any) }, secrets ...string) *secret.Vault {
 	env := make(map[string]string)
 	v := secret.NewVault(secret.Options{Getenv: func(name string) (string, bool) { s, ok := env[name]; return s, ok }})
@@ -51,7 +51,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// A secret is not seen in any of the forms in which it is likely to stand in a text.
+// A secret is redacted in every likely encoding.
 func TestRedactFindsAllSpellings(t *testing.T) {
 	letter := rapid.OneOf(rapid.SampledFrom([]rune("abcXYZ019+/=-_~!?&<>%\"'\\ \n\t é€😀\x00\u2028")), rapid.Rune())
 	rapid.Check(t, func(t *rapid.T) {

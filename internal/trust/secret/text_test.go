@@ -26,7 +26,7 @@ func TestRevealIsTheOneWay(t *testing.T) {
 	}
 }
 
-// holder holds a secret in all ways that a struct can.
+// holder contains a secret in every way that a struct can.
 type holder struct {
 	Open    secret.Text
 	Pointer *secret.Text
@@ -47,12 +47,12 @@ func hold(s string) holder {
 // embedding has the methods of a secret.
 type embedding struct{ secret.Text }
 
-// failure is an error that holds a secret.
+// failure is an error that contains a secret.
 type failure struct{ secret.Text }
 
 func (f failure) Error() string { return fmt.Sprintf("failed with %v", f.Text) }
 
-// canaries are 20 secrets, with everything in them that an encoder may treat in its own way.
+// canaries are 20 secrets with characters that encoders treat specially.
 func canaries() (list []string) {
 	for i, odd := range []string{"", "\n", "\"", `\`, "é", "<&>", "%", "\x00", " ", "😀"} {
 		list = append(list, fmt.Sprintf("canary-%02d%s-tail", i, odd), fmt.Sprintf("CANARY%02d%sTAIL", i, odd))
@@ -60,7 +60,7 @@ func canaries() (list []string) {
 	return list
 }
 
-// leaks reports whether any part of a canary, in any common encoding, stands in an output.
+// leaks reports whether any part of a canary, in any common encoding, occurs in an output.
 func leaks(output string) bool {
 	output = strings.ToLower(output)
 	for _, part := range []string{"canary", "tail", fmt.Sprintf("%x", "canary"), fmt.Sprintf("%x", "CANARY"), fmt.Sprintf("%d", []byte("anary"))[1:10], "y2fuyxj5", "q0foqvjz"} {
@@ -100,7 +100,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	}
 }
 
-// shown is all that can be seen of a value, by the way it is shown.
+// shown returns all representations of a value.
 func shown(v any) map[string]string {
 	out := make(map[string]string)
 	for verb := rune('A'); verb <= 'z'; verb++ {
@@ -159,7 +159,7 @@ func TestEncodersShowRedacted(t *testing.T) {
 	}
 }
 
-// What fmt finds in an unexported field, where it calls no methods, is an address.
+// For an unexported field, where fmt calls no methods, it prints an address.
 func TestUnexportedFieldsShowAnAddress(t *testing.T) {
 	v := struct{ hidden secret.Text }{secret.New("canary")}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {

@@ -24,7 +24,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// place is a folder with secrets, and the vault that reads them.
+// place is a folder with secrets and the vault that reads them.
 type place struct {
 	testing.TB
 	dir      string
@@ -227,7 +227,7 @@ func TestRotationNeedsNoRestart(t *testing.T) {
 	}
 }
 
-// An age file is decrypted once: it can be read when the key is gone, until the file is another.
+// An age file is decrypted once: it can be read after the key is deleted, until the file changes.
 func TestAgeFilesAreDecryptedOnce(t *testing.T) {
 	p := newPlace(t, nil)
 	p.encrypt("a.age", "one=first-canary\ntwo=second-canary\n", false, p.key.Recipient())
@@ -330,8 +330,8 @@ func TestConcurrentUse(t *testing.T) {
 	g.Wait()
 }
 
-// Whatever is written as a reference or template, nothing is read but what was asked for, and no
-// error repeats a secret.
+// Whatever the reference or template, only the requested secrets are read, and no error contains a
+// secret.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"env:TOKEN", "name", "file:x", "age:x#y", "a ${secret:name} b", "${secret:env:TOKEN}", "${secret:", "${secret:}}", "env:"} {
 		f.Add(s)

@@ -62,8 +62,8 @@ func TestCheckJSONRefuses(t *testing.T) {
 	}
 }
 
-// Any value that encoding/json writes is accepted, and its members are found as
-// encoding/json finds them.
+// Every value that encoding/json produces is accepted, and its members are found like encoding/json
+// finds them.
 func TestCheckJSONAcceptsWhatIsWritten(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {

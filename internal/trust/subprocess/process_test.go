@@ -107,7 +107,7 @@ func TestProcessThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// A flood of complaints is bounded and does not stop the process.
+// A flood on standard error is bounded and does not stop the process.
 func TestProcessComplains(t *testing.T) {
 	p := startTest(t, sh("head -c 10000000 /dev/zero | tr '\\0' x >&2; echo; echo done"))
 	out, _ := io.ReadAll(p.Out)
@@ -117,7 +117,7 @@ func TestProcessComplains(t *testing.T) {
 	}
 }
 
-// A process that leaves its group, and outlives its parent, ends all the same.
+// A process that leaves its group and outlives its parent is killed.
 func TestProcessThatHides(t *testing.T) {
 	p := startTest(t, sh("setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2"))
 	line, _ := bufio.NewReader(p.Out).ReadString('\n')
@@ -131,7 +131,7 @@ func TestProcessThatHides(t *testing.T) {
 	}
 }
 
-// When we are killed, nothing stays: not what we started, nor what that started.
+// When this process is killed, its children and their children are killed too.
 func TestProcessEndsWithUs(t *testing.T) {
 	for name, script := range map[string]string{
 		"child":      "echo $$; exec sleep 1000",
@@ -177,7 +177,7 @@ func endsWithUs(t *testing.T, script string) {
 	}
 }
 
-// Yards that are nested come to an end.
+// Nesting of yards is limited.
 func TestProcessDepth(t *testing.T) {
 	t.Setenv(depthName, "4")
 	if _, err := Start(sh("true")); err == nil || !strings.Contains(err.Error(), "are nested") {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// hiddenRunes are characters that no text may hold, wherever they stand.
+// hiddenRunes are characters that are not allowed anywhere in a text.
 func hiddenRunes() (list []rune) {
 	add := func(from, to rune) {
 		for r := from; r <= to; r++ {
@@ -42,7 +42,7 @@ func hiddenRunes() (list []rune) {
 	return append(list, 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, 0x2800, 0x3164, 0xFEFF, 0xFFA0, 0xF0000, 0x10FFFD, 0x1D159)
 }
 
-// hiddenTexts are texts that hide something by where characters stand.
+// hiddenTexts are texts that hide something through the position of characters.
 func hiddenTexts() (list []string) {
 	for _, r := range []rune{0x200B, 0x200C, 0x200D, 0xFE0E, 0xFE0F, 0x180B, 0x180F} {
 		c := string(r)
@@ -120,7 +120,7 @@ func TestCheckTextSays(t *testing.T) {
 	}
 }
 
-// ordinary are texts as people write them.
+// ordinary are ordinary texts.
 var ordinary = []string{
 	"", " ", "Reads a file.\n\tAnd writes one.\r\n", "naïve café — “quotes” … ½ × 3 ≠ π", "1\u00A0000\u202F€", "a\u2003b\u3000c", "\uFFFD", "O\u2019Neil \u2013 \u2026",
 	// Persian, Arabic, Urdu, Kurdish, with and without joiners
@@ -163,7 +163,7 @@ func TestCheckTextPasses(t *testing.T) {
 	t.Logf("%d texts", len(ordinary))
 }
 
-// TestCheckTextLetters looks at every character that is seen.
+// TestCheckTextLetters checks every visible character.
 func TestCheckTextLetters(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		seen := unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S, unicode.Zs) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && r != 0x2800 && r != 0x1D159
@@ -173,7 +173,8 @@ func TestCheckTextLetters(t *testing.T) {
 	}
 }
 
-// forbidden are the classes of which accepted text has nothing, but for what its neighbours need.
+// forbidden are the classes that accepted text does not contain, except where neighboring
+// characters require them.
 var forbidden = []*unicode.RangeTable{unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point}
 
 func FuzzCheckText(f *testing.F) {
@@ -245,7 +246,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// Whatever strangers send, nothing is shown that commands a terminal, and a name is short.
+// Whatever the input, the output does not control a terminal, and a name is short.
 func FuzzPrintable(f *testing.F) {
 	for _, text := range append(hiddenTexts(), ordinary...) {
 		f.Add(text)
