@@ -80,8 +80,8 @@ func (e *enforcement) tokens() mcpserver.Tokens {
 func (e *enforcement) run(ctx context.Context, log *slog.Logger) {
 	var wg sync.WaitGroup
 	wg.Go(func() { e.admission.Run(ctx) })
+	wg.Go(func() { e.maintain(ctx, log) })
 	if e.store != nil {
-		wg.Go(func() { e.maintain(ctx, log) })
 		wg.Go(func() { e.record.Run(ctx) })
 	}
 	wg.Wait()
@@ -134,8 +134,10 @@ func (m *memoryStore) KeyUsage(ctx context.Context, scope string) (ledger.KeyUsa
 // maintain deletes expired rows and updates aggregates, about once an hour.
 func (e *enforcement) maintain(ctx context.Context, log *slog.Logger) {
 	for {
-		if err := e.store.Maintain(ctx, e.retention); err != nil && ctx.Err() == nil {
-			log.Warn("store maintenance failed; retrying in about an hour", "error", err)
+		if s := e.limitStore(); s != nil {
+			if err := s.Maintain(ctx, e.retention); err != nil && ctx.Err() == nil {
+				log.Warn("store maintenance failed; retrying in about an hour", "error", err)
+			}
 		}
 		select {
 		case <-time.After(backoff.Jitter(time.Hour)):
@@ -152,12 +154,17 @@ func (e *enforcement) recorders() []toolyard.Recorder {
 	return []toolyard.Recorder{e.record}
 }
 
+// limitStore returns the store that has the state of limits; nil before the first use.
+func (e *enforcement) limitStore() *store.Store {
+	if e.store != nil {
+		return e.store
+	}
+	return e.memory.opened.Load()
+}
+
 // limits returns the state of limits in the store, by key.
 func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
-	s := e.store
-	if s == nil {
-		s = e.memory.opened.Load()
-	}
+	s := e.limitStore()
 	if s == nil || len(keys) == 0 {
 		return nil, nil
 	}

@@ -6,9 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
+
+// keepLimits is how long the state of an unused limit is kept. It is longer than any lease.
+const keepLimits = 24 * time.Hour
+
+// limitChunk is the number of limits that one transaction deletes.
+const limitChunk = 1000
 
 // keysPerQuery is the maximum number of limits that one query reads.
 const keysPerQuery = 500

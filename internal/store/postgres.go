@@ -453,12 +453,41 @@ func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
 	if keep <= 0 || keep > keepMinutes {
 		keep = keepMinutes
 	}
-	return pgError(errors.Join(err, p.gather(ctx), p.deleteRuns(ctx),
+	return pgError(errors.Join(err, p.gather(ctx), p.deleteRuns(ctx), p.deleteLimits(ctx),
 		p.deleteOlder(ctx, `DELETE FROM minutes WHERE minute < now() - $1::interval`, keep),
 		p.deleteOlder(ctx, `DELETE FROM messages WHERE at < now() - $1::interval`, keepMessages),
 		p.deleteOlder(ctx, `DELETE FROM purses WHERE `+emptySession+` AND expires < now() - $1::interval`, keepSessions),
 		p.deleteOlder(ctx, `DELETE FROM consumed WHERE until < now() - $1::interval`, keepConsumed),
 		p.deleteOlder(ctx, `DELETE FROM changes WHERE at < now() - $1::interval`, keepChanges)))
+}
+
+// pgIdleLimit selects limits that were not used for a while and restrict nothing.
+const pgIdleLimit = `(state::jsonb ->> 'last')::timestamptz < now() - $1::interval AND state::jsonb -> 'turn' IS NULL
+	AND coalesce((state::jsonb ->> 'next')::timestamptz, '-infinity') < now()`
+
+// deleteLimits deletes the state of limits that are not in use: those for each caller can be many. The
+// lock keeps calls from using a row between its creation and its own lock.
+func (p *postgres) deleteLimits(ctx context.Context) error {
+	for {
+		rows, err := p.pool.Query(ctx, `SELECT key FROM paces WHERE `+pgIdleLimit+` LIMIT $2`, keepLimits, limitChunk)
+		if err != nil {
+			return err
+		}
+		keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		err = p.exclusively(ctx, func(tx pgx.Tx, _ time.Time) error {
+			if _, err := tx.Exec(ctx, `LOCK TABLE paces IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, `DELETE FROM paces WHERE key = ANY($2::text[]) AND `+pgIdleLimit, keepLimits, keys)
+			return err
+		})
+		if err != nil || len(keys) < limitChunk {
+			return err
+		}
+	}
 }
 
 // deleteOlder deletes rows older than keep.

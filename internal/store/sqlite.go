@@ -353,6 +353,8 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 		l.trim(ctx, `DELETE FROM minutes WHERE (minute, shard) IN (SELECT minute, shard FROM minutes WHERE minute < $1 LIMIT $2)`, now.Add(-minutes)),
 		l.trim(ctx, `DELETE FROM purses WHERE id IN (SELECT id FROM purses WHERE `+emptySession+` AND expires < $1 LIMIT $2)`, now.Add(-keepSessions)),
 		l.trim(ctx, `DELETE FROM consumed WHERE id IN (SELECT id FROM consumed WHERE until < $1 LIMIT $2)`, now.Add(-keepConsumed)),
+		l.trim(ctx, `DELETE FROM paces WHERE key IN (SELECT key FROM paces WHERE julianday(json_extract(state, '$.last')) < julianday($1 / 1e6, 'unixepoch')
+			AND json_extract(state, '$.turn') IS NULL AND coalesce(julianday(json_extract(state, '$.next')), 0) < julianday('now') LIMIT $2)`, now.Add(-keepLimits)),
 		l.trim(ctx, `DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE at < $1 LIMIT $2)`, now.Add(-keepChanges)),
 	)
 	if err == nil && keep > 0 {
