@@ -101,11 +101,20 @@ func (d document) Write(ctx context.Context, body []byte, version int64) (next i
 
 // followStore applies what other replicas and commands write to the store, until ctx ends.
 func (y *Yard) followStore(ctx context.Context) {
-	if !y.pinsInStore {
+	if y.enforcement.store == nil {
 		return
 	}
-	y.forgetEndedSessions(ctx)
+	if y.pinsInStore {
+		y.forgetEndedSessions(ctx)
+	}
 	_ = y.enforcement.store.Follow(ctx, y.replica, func(name string) { // returns only when ctx ends
+		if name == store.KeysDocument {
+			y.enforcement.verifier.Refresh()
+			return
+		}
+		if !y.pinsInStore {
+			return // no other process writes the rest
+		}
 		switch version := y.awaitDocument(ctx, name); {
 		case ctx.Err() != nil:
 		case name == pinsDocument:

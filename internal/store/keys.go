@@ -163,10 +163,32 @@ func (s *keyStore) RevokeKey(ctx context.Context, prefix string, at time.Time) e
 	if err != nil {
 		return fmt.Errorf("store: key %s: %w", prefix, s.engine.explain(err))
 	}
-	if n, err := done.RowsAffected(); err != nil || n == 1 {
+	n, err := done.RowsAffected()
+	switch {
+	case err != nil:
 		return err
+	case n == 0:
+		return noKey(prefix)
 	}
-	return noKey(prefix)
+	s.announceKeys(ctx)
+	return nil
+}
+
+// KeysDocument is the document whose version changes when a key is revoked.
+const KeysDocument = "keys"
+
+// announceKeys notifies replicas of a revoked key. If it fails, they notice when they read the key
+// again.
+func (s *keyStore) announceKeys(ctx context.Context) {
+	for range 5 { // others may announce at the same time
+		_, version, err := s.engine.document(ctx, KeysDocument)
+		if err != nil {
+			return
+		}
+		if done, err := s.engine.setDocument(ctx, KeysDocument, []byte{}, version, nil); done || err != nil {
+			return
+		}
+	}
 }
 
 // readKey decodes the columns of a key.

@@ -79,6 +79,10 @@ func TestAKeyIsRevokedOnce(t *testing.T) {
 		}
 		now := keyTime
 		v := identity.NewVerifier(s, func() time.Time { return now })
+		unnotified := identity.NewVerifier(s, func() time.Time { return now })
+		if _, err := unnotified.Verify(t.Context(), token); err != nil {
+			t.Error(err)
+		}
 		if caller, err := v.Verify(t.Context(), token); err != nil || caller.ID != "alice" || caller.Account != "acme" {
 			t.Errorf("%v %v", caller, err)
 		}
@@ -90,8 +94,17 @@ func TestAKeyIsRevokedOnce(t *testing.T) {
 		if got, err := s.Key(t.Context(), key.Prefix); err != nil || !got.Revoked.Equal(keyTime.Add(time.Hour)) {
 			t.Errorf("%v %v", got.Revoked, err)
 		}
-		now = now.Add(30 * time.Second)
+		if _, version, err := s.Document(t.Context(), KeysDocument); err != nil || version != 2 {
+			t.Errorf("%d announcements: %v", version, err)
+		}
+		if _, err := v.Verify(t.Context(), token); err != nil {
+			t.Errorf("the key was not cached: %v", err)
+		}
+		v.Refresh()
 		_, err := v.Verify(t.Context(), token)
+		wantCode(t, err, toolyard.Unauthenticated)
+		now = now.Add(30 * time.Second)
+		_, err = unnotified.Verify(t.Context(), token)
 		wantCode(t, err, toolyard.Unauthenticated)
 	})
 }

@@ -43,6 +43,7 @@ type Verifier struct {
 	listed          map[string]bool      // the prefixes in the last list
 	listedAt        time.Time            // start of the last listing; zero if never
 	storeFailedAt   time.Time            // zero after a successful lookup
+	refreshedAt     time.Time            // last call of Refresh
 }
 
 // cachedKey is a key as it was at a time.
@@ -90,6 +91,25 @@ func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, e
 		return toolyard.Caller{}, refusal("The API key is %s. Request a new one.", state)
 	}
 	return f.key.caller(), nil
+}
+
+// Refresh makes the next use of each cached key read it from the store again, because one was revoked.
+func (v *Verifier) Refresh() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.refreshedAt = v.now()
+	for prefix, a := range v.known {
+		v.known[prefix] = cachedKey{a.key, v.cachedAt(a.at)}
+	}
+}
+
+// cachedAt returns the time from which the age of a cached key counts. A key that was read before the
+// last refresh is used only while the store is unavailable.
+func (v *Verifier) cachedAt(read time.Time) time.Time {
+	if oldest := v.refreshedAt.Add(-knownTTL); !read.After(v.refreshedAt) && read.After(oldest) {
+		return oldest
+	}
+	return read
 }
 
 func isNotFound(err error) bool { return toolyard.AsError(err).Code == toolyard.NotFound }
@@ -238,7 +258,7 @@ func (v *Verifier) cache(prefix string, key Key, err error, start time.Time) res
 	if _, ok := v.known[prefix]; !ok {
 		v.evict()
 	}
-	v.known[prefix] = cachedKey{key, start}
+	v.known[prefix] = cachedKey{key, v.cachedAt(start)}
 	return result{key: key}
 }
 
