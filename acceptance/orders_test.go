@@ -84,6 +84,10 @@ func (b *orderBook) propose(t *testing.T, url, id string) {
 	}
 }
 
+// maxPending is the number of orders without a final answer from which on the client proposes no new
+// ones.
+const maxPending = 24
+
 // Orders are placed exactly once, although the server is killed again and again between the intent
 // and the answer, and the venue loses answers. After each kill, another server continues.
 func TestOrdersSurviveKills(t *testing.T) {
@@ -103,6 +107,9 @@ func TestOrdersSurviveKills(t *testing.T) {
 			venue.LoseAnswers(1)
 		}
 		for range 3 {
+			if len(book.pending()) >= maxPending {
+				break
+			}
 			book.mu.Lock()
 			book.open = append(book.open, market.ClientID("kills", fmt.Sprint(proposed)))
 			book.mu.Unlock()

@@ -27,11 +27,13 @@ type importCommand struct {
 func newImportCommand(a *app) *cobra.Command {
 	c := &importCommand{app: a}
 	cmd := &cobra.Command{
-		Use:   "import [FILE|CLIENT]...",
+		Use:   "import [FILE|CLIENT|catalog:NAME]...",
 		Short: "Import the MCP servers configured in other clients, without their secrets",
 		Example: `  toolyard import                       # search all clients and print what would be added
   toolyard import cursor claude-code --write
-  toolyard import ./mcp.json`,
+  toolyard import ./mcp.json
+  toolyard import catalog:              # list the curated servers
+  toolyard import catalog:coingecko-mcp --write`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			env, err := a.clientEnv()
 			if err != nil {
@@ -63,8 +65,19 @@ func (c *importCommand) run(env clientEnv, args []string) error {
 	if err := t.Existing(before); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := c.readAll(t, env, args); err != nil {
-		return err
+	names, args := curated(args)
+	if slices.Contains(names, "") {
+		return c.listCatalog()
+	}
+	for _, name := range names {
+		if err := t.AddCatalog(name); err != nil {
+			return err
+		}
+	}
+	if len(args) > 0 || len(names) == 0 {
+		if err := c.readAll(t, env, args); err != nil {
+			return err
+		}
 	}
 	for _, note := range t.Notes() {
 		c.warnf("%s", note)
@@ -78,6 +91,37 @@ func (c *importCommand) run(env clientEnv, args []string) error {
 	}
 	_, err = c.out.Write(t.Sections().YAML())
 	return err
+}
+
+// curated separates the names of curated servers from other arguments.
+func curated(args []string) (names, rest []string) {
+	for _, arg := range args {
+		if name, ok := strings.CutPrefix(arg, "catalog:"); ok {
+			names = append(names, name)
+		} else {
+			rest = append(rest, arg)
+		}
+	}
+	return names, rest
+}
+
+// listCatalog prints the curated servers.
+func (c *importCommand) listCatalog() error {
+	list, err := clientconfig.Catalog()
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if _, err := fmt.Fprintf(c.out, "%s\n    %s.\n", e.ID, e.Provides); err != nil {
+			return err
+		}
+		if text := cmp.Or(e.Missing, e.Note); text != "" {
+			if _, err := fmt.Fprintf(c.out, "    %s\n", text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // readAll reads the servers of all files that the arguments select.

@@ -137,7 +137,7 @@ func (a *Account) Find(ctx context.Context, clientID string) (market.Placed, boo
 		out.Detail = s.Status
 	}
 	if out.Status == market.Filled || s.Order.Size.LessThan(s.Order.OrigSize.Decimal) {
-		if err := a.addFills(ctx, &out, s.Order.ID, time.UnixMilli(int64(s.Order.Time))); err != nil {
+		if err := a.addFills(ctx, &out, s.Order.ID, time.UnixMilli(int64(s.Order.Time)), out.At.Add(fillDelay)); err != nil {
 			return market.Placed{}, false, err
 		}
 	}
@@ -159,9 +159,12 @@ func statusOf(wire string) market.Status {
 	return market.Pending // a state that was added later; the fills decide
 }
 
-// addFills adds the fills of an order: size, average price and fees.
-func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, since time.Time) error {
-	fills, err := a.client.fillsBetween(ctx, a.address, since, a.client.now().Add(time.Minute))
+// fillDelay is by how much a fill may be later than the state of its order.
+const fillDelay = 5 * time.Second
+
+// addFills adds the fills of an order in a period: size, average price and fees.
+func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, from, to time.Time) error {
+	fills, err := a.client.fillsBetween(ctx, a.address, from, to)
 	if err != nil {
 		return err
 	}

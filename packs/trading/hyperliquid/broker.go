@@ -112,7 +112,7 @@ func (b *Broker) Place(ctx context.Context, o market.Order, s market.Stamp) (mar
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), feeWithin)
 		defer cancel()
 		full := out
-		if b.addFills(ctx, &full, order, b.client.now().Add(-time.Minute)) == nil && full.Filled.Equal(out.Filled) {
+		if b.addFills(ctx, &full, order, out.At.Add(-market.StampLifetime), out.At.Add(fillDelay)) == nil && full.Filled.Equal(out.Filled) {
 			out.FeeUSD = full.FeeUSD
 		}
 	}
