@@ -110,6 +110,7 @@ test("throws elsewhere", () => inner());
 test("rejects", async () => {
   await expect(Promise.resolve(1)).resolves.toBe(2);
 });
+test("forgets to await", () => { expect(Promise.resolve(1)).resolves.toBe(2); });
 test("loops", () => { for (;;); });
 test("waits", () => new Promise(() => setTimeout(() => {}, 60_000)));
 test("allocates", () => { const all = []; for (;;) all.push(new Uint8Array(1 << 20).fill(1)); }, 3000);
@@ -127,7 +128,7 @@ test("skips itself", (t) => t.skip("not here"));
 		"ignored.txt": "x",
 	})
 	want := []string{
-		"a.test.ts: fails: failed", "a.test.ts: throws elsewhere: failed", "a.test.ts: rejects: failed", "a.test.ts: loops: failed", "a.test.ts: waits: failed",
+		"a.test.ts: fails: failed", "a.test.ts: throws elsewhere: failed", "a.test.ts: rejects: failed", "a.test.ts: forgets to await: failed", "a.test.ts: loops: failed", "a.test.ts: waits: failed",
 		"a.test.ts: allocates: failed", "a.test.ts: logs: passed", "a.test.ts: is skipped: skipped", "a.test.ts: is missing: todo", "a.test.ts: skips itself: skipped",
 		"b.test.ts: one: passed", "b.test.ts: two: skipped",
 		"c.test.ts:1:10: Unexpected \"=\"", "d.test.ts:1:11: Error: not loaded", "e.spec.ts: the file has no tests",
@@ -137,7 +138,7 @@ test("skips itself", (t) => t.skip("not here"));
 		t.Fatal(diff)
 	}
 	failures := map[string]string{
-		"fails": "a.test.ts:5:", "throws elsewhere": "lib.ts:2:", "rejects": "a.test.ts:9:",
+		"fails": "a.test.ts:5:", "throws elsewhere": "lib.ts:2:", "rejects": "a.test.ts:9:", "forgets to await": "a.test.ts:11:",
 		"loops": "the test did not end within 300ms", "waits": "the test did not end within 300ms", "allocates": "memory", "node > works": "n.test.ts:4:",
 	}
 	for _, f := range got {

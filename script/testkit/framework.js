@@ -181,6 +181,7 @@ export async function runTest(index) {
     for (const s of suites) for (const fn of s.before) await fn(context);
     for (const s of suites) for (const fn of s.beforeEach) await fn(context);
     await t.fn(context);
+    for (const promise of forgotten) await promise;
     checkCount();
   });
   for (const fn of context.later.reverse()) await attempt(fn, context);
@@ -433,13 +434,35 @@ function expectation(actual, note, stack, not) {
 function promised(actual, want, note, stack, not) {
   const e = {};
   for (const name of Object.keys(checks)) {
-    e[name] = async (...args) => {
+    e[name] = (...args) => observed(async () => {
       const { value, error } = await settled(actual, want, stack);
       const thrown = want === "rejects" && (name === "toThrow" || name === "toThrowError");
       assertion(want === "resolves" ? value : thrown ? new Rejection(error) : error, name, args, not, note, stack);
-    };
+    });
   }
   return e;
+}
+
+/** forgotten are assertions about promises that the test has not awaited. Their failures count too. */
+const forgotten = new Set();
+
+function observed(check) {
+  const promise = check();
+  promise.catch(() => {});
+  forgotten.add(promise);
+  return {
+    then(...handlers) {
+      forgotten.delete(promise);
+      return promise.then(...handlers);
+    },
+    catch(handler) {
+      return this.then(undefined, handler);
+    },
+    finally(handler) {
+      forgotten.delete(promise);
+      return promise.finally(handler);
+    },
+  };
 }
 
 /** expect(value).toBe(…), .not, .resolves and .rejects. */
