@@ -44,7 +44,7 @@ type PackSetup struct {
 
 	// HTTP enforces the address rules of the yard and bounds on requests and responses. It
 	// passes on a WebSocket upgrade: the body of a response with status 101 is the connection.
-	HTTP *http.Client
+	HTTP *http.Client //nolint:forbidigo // made by internal/trust/outbound
 
 	Journal Journal // in the store, or in memory if the yard has none; its streams are private to the pack
 	Now     func() time.Time

@@ -461,7 +461,7 @@ func TestOperatorsRunActionsOfPacks(t *testing.T) {
 	if status, text := do("viewer", "GET", "/packs", ""); status != 200 || !strings.Contains(text, `"name":"freeze"`) || !strings.Contains(text, `"state":"up"`) {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := do("operator", "GET", "/changes?action=pack.action", ""); status != 200 || !strings.Contains(text, `"subject":"ledger/freeze"`) {
+	if status, text := do("operator", "GET", "/changes?action=pack.action", ""); status != 200 || !strings.Contains(text, `"subject":"ledger/freeze"`) || !strings.Contains(text, `"subject":"ledger/crash","detail":{},"status":500`) {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, gate := range y.Gates() { // no model can see or call an action

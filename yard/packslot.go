@@ -33,7 +33,7 @@ type openPack struct {
 	actions  []*toolyard.Tool // for operators, by name
 	settings json.RawMessage  // with secrets
 	private  []config.Network // that its HTTP client may reach
-	http     *http.Client
+	http     *http.Client     //nolint:forbidigo // made by internal/trust/outbound
 	log      *slog.Logger
 
 	offered  chan struct{} // closed when it has published its tools

@@ -54,6 +54,7 @@ func (s *Store) AppendJournal(ctx context.Context, stream string, after uint64, 
 			s.typed(f, "text", e.Kind), s.typed(f, "text", e.Key), s.typed(f, "text", nullable(e.Body)),
 		}, ", ") + ")"
 	}
+	//nolint:gosec // the text consists of constants and placeholders
 	text := `WITH entries (stream, ` + journalColumns + `) AS (VALUES ` + strings.Join(rows, ", ") + `)
 		INSERT INTO journal (stream, ` + journalColumns + `) SELECT stream, ` + journalColumns + ` FROM entries
 		WHERE (SELECT coalesce(max(seq), 0) FROM journal WHERE stream = ` + name + `) = ` + end
@@ -132,7 +133,7 @@ func (s *Store) Journal(ctx context.Context, stream string, q JournalQuery) (lis
 }
 
 // sequence returns a bound that the database can represent.
-func sequence(n uint64) int64 { return int64(min(n, math.MaxInt64)) } //nolint:gosec // bounded
+func sequence(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func scanJournal(row scanner) (e JournalEntry, err error) {
 	var body sql.NullString

@@ -21,7 +21,7 @@ import (
 type Options struct {
 	Settings string           // JSON; empty for {}. References to secrets are not replaced
 	Dir      string           // empty for a folder of the test
-	HTTP     *http.Client     // nil for http.DefaultClient
+	HTTP     *http.Client     //nolint:forbidigo // of the test; nil for http.DefaultClient
 	Journal  yard.Journal     // nil for a new journal in memory
 	Now      func() time.Time // nil for time.Now
 }
@@ -65,7 +65,7 @@ func TryOpen(t testing.TB, pack yard.Pack, o Options) (*Pack, error) {
 		setup.Dir = t.TempDir()
 	}
 	if setup.HTTP == nil {
-		setup.HTTP = http.DefaultClient
+		setup.HTTP = http.DefaultClient //nolint:forbidigo // reaches fakes only
 	}
 	if setup.Journal == nil {
 		setup.Journal = yard.MemoryJournal()

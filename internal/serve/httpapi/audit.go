@@ -91,6 +91,8 @@ func (a *auditor) record(r *request, route *route, detail json.RawMessage, serve
 	switch {
 	case err != nil:
 		status = statusOf(problemOf(err))
+	case answer.audited != 0:
+		status = answer.audited
 	case answer.body == nil:
 		status = http.StatusNoContent
 	default:

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"net/http"
 
 	"github.com/toolyard/toolyard"
 )
@@ -59,7 +60,11 @@ func (h *packHandler) run(r *request) (*reply, error) {
 	if result, err = resultOf(result, err); err != nil {
 		return nil, err
 	}
-	return &reply{body: actionResult{result}}, nil
+	answer := &reply{body: actionResult{result}}
+	if result.IsError {
+		answer.audited = http.StatusInternalServerError
+	}
+	return answer, nil
 }
 
 func (h *packHandler) routes() []route {

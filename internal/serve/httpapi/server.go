@@ -88,6 +88,7 @@ type reply struct {
 	body     any
 	subject  string // of the audited change, if the path does not contain it
 	settled  bool   // the ledger recorded and limits the change, so it does not count against ownChanges
+	audited  int    // status in the audit log, if it differs
 }
 
 // respond returns a reply with a body, or the error.

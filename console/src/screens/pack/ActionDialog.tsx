@@ -12,6 +12,7 @@ import { Arguments, type Prepared } from "../tool/Arguments";
 import { check, type Fault } from "../tool/check";
 import { formSchema, NotFormable } from "../tool/formSchema";
 import { isFailure, textOf } from "./result";
+import "../tool/TryIt.css";
 
 type ActionDialogProps = { pack: string; action: PackAction; onClose: () => void };
 
