@@ -198,7 +198,7 @@ func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 	defer cancel()
 	slow := time.AfterFunc(2*time.Second, func() { fmt.Fprintf(a.err, "Waiting up to %v for servers to start …\n", serverTimeout) })
 	defer slow.Stop()
-	y.Settle(ctx, ids...)
+	y.AwaitServers(ctx, ids...)
 }
 
 // view returns the view of the gate that --gate selects.

@@ -44,11 +44,11 @@ func (v *Server) Retry() { v.supervisor.requestRetry() }
 // Up reports whether the server can be called now.
 func (v *Server) Up() bool { return v.supervisor.up() }
 
-// Settle waits until the first attempt to reach the server has ended and its outcome is
+// AwaitFirstAttempt waits until the first attempt to reach the server has ended and its outcome is
 // published: the server is up, or Problems reports why not.
-func (v *Server) Settle(ctx context.Context) {
+func (v *Server) AwaitFirstAttempt(ctx context.Context) {
 	select {
-	case <-v.supervisor.settled:
+	case <-v.supervisor.tried:
 	case <-ctx.Done():
 	}
 }

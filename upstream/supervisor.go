@@ -31,7 +31,7 @@ type supervisor struct {
 	relist     chan struct{} // signaled when the pins have changed
 	suspect    chan struct{} // signaled when calls fail in a row
 	retry      chan struct{} // signaled when the server should be tried now
-	settled    chan struct{} // closed after the first attempt
+	tried    chan struct{} // closed after the first attempt
 	lastLogged string        // the last error that was logged
 	process    atomic.Pointer[subprocess.Process]
 }
@@ -41,7 +41,7 @@ func newSupervisor(o *Options, r *reporter, d *definitions, a *approvals) *super
 	return &supervisor{
 		reporter: r, definitions: d, approvals: a, clientInfo: info, version: &protocolVersion{opts: o},
 		state: &state{next: make(chan struct{})}, condition: condition{state: StateStarting, since: time.Now()},
-		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), retry: make(chan struct{}, 1), settled: make(chan struct{}),
+		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), retry: make(chan struct{}, 1), tried: make(chan struct{}),
 	}
 }
 
@@ -74,13 +74,13 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 		publish()
 	})
 	defer slow.Stop()
-	settle := sync.OnceFunc(func() { close(sup.settled) })
-	defer settle()
+	markTried := sync.OnceFunc(func() { close(sup.tried) })
+	defer markTried()
 	sup.setState(&state{})
 	defer sup.setState(&state{err: errClosed, down: true})
 	pause := firstPause
 	for ctx.Err() == nil {
-		s, err := sup.runSession(ctx, slow.Stop, func() { publish(); settle() })
+		s, err := sup.runSession(ctx, slow.Stop, func() { publish(); markTried() })
 		if ctx.Err() != nil {
 			break
 		}
@@ -95,7 +95,7 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 		slow.Stop()
 		sup.fail(err, s != nil && pause <= maxRestartWait)
 		publish()
-		settle()
+		markTried()
 		sup.pause(ctx, backoff.Jitter(pause))
 		pause = min(2*pause, lastPause)
 	}

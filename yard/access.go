@@ -58,8 +58,8 @@ func (a *access) isOperator(r *http.Request) bool {
 	return err == nil && present && subtle.ConstantTimeCompare([]byte(token), []byte(a.operator)) == 1
 }
 
-// admit identifies the caller of a request to a gate, and refuses one that may not use it.
-func (a *access) admit(r *http.Request, g *gates.Gate) (toolyard.Caller, error) {
+// authorizeRequest identifies the caller of a request to a gate, and refuses one that may not use it.
+func (a *access) authorizeRequest(r *http.Request, g *gates.Gate) (toolyard.Caller, error) {
 	caller, err := a.identify(r)
 	if err == nil {
 		err = a.authorize(caller, g)

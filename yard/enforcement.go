@@ -42,7 +42,7 @@ func newEnforcement(opts *Options, replica string, c *config.Source, s *store.St
 		})
 	}
 	e.admission = admission.New(shared, admission.Options{
-		Replica: replica, Local: c.OnStoreDown == "local", Log: log,
+		Replica: replica, LocalFallback: c.OnStoreDown == "local", Log: log,
 		OnStore: func(up bool) {
 			metrics.Store(up)
 			e.storeDown.Store(!up)

@@ -33,7 +33,7 @@ type publisher struct {
 	snapshot atomic.Pointer[httpapi.Snapshot]   // of what the gates show, for the API
 	rejected atomic.Pointer[[]toolyard.Problem] // problems of a configuration that was not applied; nil for none
 	ready    chan struct{}                      // closed when all sources are loaded and published
-	settled  atomic.Bool                        // every server was tried once since the start
+	started  atomic.Bool                        // every server was tried once since the start
 
 	mu        sync.Mutex         // held while publishing
 	published publication        // under mu
@@ -52,7 +52,7 @@ func (p *publisher) publish() {
 	defer p.mu.Unlock()
 	g := p.catalog.Now()
 	if now := (publication{p.current.Load(), g.Offered}); now != p.published {
-		p.server.Publish(now.assembly.Gates, now.assembly.Terms.Apply(p.offerOf(g)), p.isReady() && p.settled.Load())
+		p.server.Publish(now.assembly.Gates, now.assembly.Terms.Apply(p.offerOf(g)), p.isReady() && p.started.Load())
 		p.published = now
 	}
 	problems := p.problems()
@@ -221,12 +221,12 @@ func (p *publisher) logProblems(now []toolyard.Problem) {
 	p.logged = now
 }
 
-// settle waits until the named servers, or all of them, were tried once, and publishes the
+// awaitServers waits until the named servers, or all of them, were tried once, and publishes the
 // result.
-func (p *publisher) settle(ctx context.Context, ids ...string) {
+func (p *publisher) awaitServers(ctx context.Context, ids ...string) {
 	for id, s := range p.current.Load().upstreams {
 		if len(ids) == 0 || slices.Contains(ids, id) {
-			s.Settle(ctx)
+			s.AwaitFirstAttempt(ctx)
 		}
 	}
 	p.catalog.Flush()

@@ -127,20 +127,20 @@ func (y *Yard) followStore(ctx context.Context) {
 	}, y.server.Receive)
 }
 
-// fleet connects the MCP server with those of the other replicas.
-type fleet struct{ *store.Store }
+// bus connects the MCP server with those of the other replicas.
+type bus struct{ *store.Store }
 
-// EndSession implements [mcpserver.Fleet].
-func (f fleet) EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error {
-	return f.Store.EndSession(ctx, id, owner.Account+" "+owner.ID, expires)
+// EndSession implements [mcpserver.ReplicaBus].
+func (b bus) EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error {
+	return b.Store.EndSession(ctx, id, owner.Account+" "+owner.ID, expires)
 }
 
-// fleet returns the other replicas, or nil if the store allows only one.
-func (e *enforcement) fleet() mcpserver.Fleet {
+// bus returns the connection to the other replicas, or nil if the store allows only one.
+func (e *enforcement) bus() mcpserver.ReplicaBus {
 	if e.store == nil || e.store.Kind() != "postgres" {
 		return nil
 	}
-	return fleet{e.store}
+	return bus{e.store}
 }
 
 // maxEndedSessions bounds the ended MCP sessions that a replica reads when it starts.

@@ -72,7 +72,7 @@ func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handle
 func (y *Yard) protectCatalog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := y.control.View(r.URL.Query().Get("gate")); ok {
-			if _, err := y.access.admit(r, v.Gate); err != nil {
+			if _, err := y.access.authorizeRequest(r, v.Gate); err != nil {
 				mcpserver.Refuse(w, r, err)
 				return
 			}

@@ -60,7 +60,7 @@ func termsYard(t *testing.T) (y *yard.Yard, reload func(local, server string)) {
 	}
 	write("", "")
 	y = start(t, yard.Options{ConfigFile: file, Tools: methods()})
-	y.Settle(t.Context())
+	y.AwaitServers(t.Context())
 	return y, func(local, server string) {
 		t.Helper()
 		write(local, server)
@@ -265,7 +265,7 @@ func TestAToolWithAnInvalidLimitIsWithheld(t *testing.T) {
 	}
 	write("")
 	y := start(t, yard.Options{ConfigFile: file})
-	y.Settle(t.Context())
+	y.AwaitServers(t.Context())
 	if got := names(t, y, ""); !slices.Equal(got, []string{"mcp_up__good"}) {
 		t.Errorf("offered: %v", got)
 	}

@@ -163,10 +163,10 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store) {
 	}})
 	y.server = mcpserver.New(mcpserver.Options{
 		Name: source.Name, Version: y.opts.Process.Version, Clients: y.opts.Clients, Log: y.log, Now: y.opts.Process.Now,
-		MaxBody: int64(source.Limits.Body), Admit: y.access.admit, Toolbox: &toolbox{y.publisher}, Down: y.Down, Yard: y.replica,
+		MaxBody: int64(source.Limits.Body), Authorize: y.access.authorizeRequest, Toolbox: &toolbox{y.publisher}, Down: y.Down, Yard: y.replica,
 		MaxStreams: source.Limits.Streams,
 		Replicas: mcpserver.ReplicaOptions{
-			ID: y.replica, Fleet: y.enforcement.fleet(), StateKey: func() []byte { key := sealKey(); return key[:] }, Tokens: y.enforcement.tokens(),
+			ID: y.replica, Bus: y.enforcement.bus(), StateKey: func() []byte { key := sealKey(); return key[:] }, Tokens: y.enforcement.tokens(),
 		},
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.current.Load().path(ctx, c)
@@ -248,7 +248,7 @@ func (y *Yard) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { y.catalog.Run(ctx) })
 	wg.Go(func() { y.follow(ctx) })
-	wg.Go(func() { y.settleStart(ctx) })
+	wg.Go(func() { y.awaitStart(ctx) })
 	wg.Go(func() { y.followStore(ctx) })
 	wg.Go(func() { y.live.Run(ctx) })
 	wg.Go(func() { y.enforcement.run(ctx, y.log) })
@@ -263,23 +263,23 @@ func (y *Yard) Run(ctx context.Context) {
 // startTimeout bounds the wait for the first attempt of all servers.
 const startTimeout = 2 * time.Minute
 
-// settleStart waits until every server was tried once. From then on, names and URIs belong to
+// awaitStart waits until every server was tried once. From then on, names and URIs belong to
 // the server that had them first. Before that the order is chance: which server connects first,
 // and whether approved tools are offered before their server is connected.
-func (y *Yard) settleStart(ctx context.Context) {
+func (y *Yard) awaitStart(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	select {
 	case <-y.ready: // before that there may be nothing to publish
-		y.settle(waiting)
+		y.awaitServers(waiting)
 	case <-waiting.Done():
 	}
-	y.settled.Store(true)
+	y.started.Store(true)
 }
 
-// Settle waits until the named servers, or all of them, were tried once, and publishes their
+// AwaitServers waits until the named servers, or all of them, were tried once, and publishes their
 // tools. It returns early when ctx ends.
-func (y *Yard) Settle(ctx context.Context, servers ...string) { y.settle(ctx, servers...) }
+func (y *Yard) AwaitServers(ctx context.Context, servers ...string) { y.awaitServers(ctx, servers...) }
 
 // Ready returns a channel that is closed when all sources are loaded and their tools served.
 func (y *Yard) Ready() <-chan struct{} { return y.ready }

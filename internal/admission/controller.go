@@ -29,11 +29,11 @@ type Store interface {
 
 // Options are the options of a Controller.
 type Options struct {
-	Replica string                                                 // unique among the replicas that share the store
-	Local   bool                                                   // enforce limits locally for a while if the store is unavailable
-	Row     func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil to record nothing
-	OnStore func(up bool)                                          // called when the store becomes unavailable and available again
-	Log     *slog.Logger
+	Replica       string                                                 // unique among the replicas that share the store
+	LocalFallback bool                                                   // enforce limits locally for a while if the store is unavailable
+	Row           func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil to record nothing
+	OnStore       func(up bool)                                          // called when the store becomes unavailable and available again
+	Log           *slog.Logger
 }
 
 // Controller admits the calls of one replica.

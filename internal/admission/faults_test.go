@@ -433,7 +433,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 1, 0, func(o *Options) { o.Local = tt.local })
+				w := newWorld(t, 1, 0, func(o *Options) { o.LocalFallback = tt.local })
 				w.fund("acme", 10)
 				w.flaky.set(0, true)
 				time.Sleep(time.Second)
@@ -458,7 +458,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 func TestAloneWithinItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := LimitRef{Key: "tool", Limit: toolyard.Limit{PerMinute: 9}}
-		w := newWorld(t, 3, 0, func(o *Options) { o.Local = true })
+		w := newWorld(t, 3, 0, func(o *Options) { o.LocalFallback = true })
 		for i, d := range w.desks { // so that each knows of the others
 			if _, err := d.Admit(t.Context(), plain(fmt.Sprint(i), func(a *Request) { a.Limits = []LimitRef{tool} })); err != nil {
 				t.Fatal(err)

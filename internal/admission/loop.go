@@ -452,7 +452,7 @@ func (o *loop) unavailable(b *batch, err error) {
 			o.undo(w, nil)
 		}
 	}
-	if o.opts.Local && now.Sub(o.outage.since) < localTime && errors.Is(err, ledger.ErrUnavailable) {
+	if o.opts.LocalFallback && now.Sub(o.outage.since) < localTime && errors.Is(err, ledger.ErrUnavailable) {
 		o.leaseLocally(b, now)
 	}
 	o.refuseOverdue(now)

@@ -2,19 +2,19 @@
 // puts them in order. A step is a [toolyard.Policy]. It sees one parsed call whose tool is
 // resolved, never raw bytes.
 //
-//	record → recover → cap → inject → validate → policies → admit → bound → intend → run
+//	record → recover → limit-args → inject → validate → policies → admit → limit-result → intend → run
 //
 // The steps are:
 //
 //   - record reports every call to the recorders, including refused ones.
 //   - recover turns a panic into the failure of one call.
-//   - cap limits the size of the arguments.
+//   - limit-args limits the size of the arguments.
 //   - inject fills in the arguments that receive context.
 //   - validate applies defaults and checks the arguments.
 //   - policies are those of the program that embeds the yard.
 //   - admit reserves limits, money and the idempotency key, all or none, and settles the call
 //     when it has ended.
-//   - bound limits the size of the result. Text over the limit is truncated; a result that
+//   - limit-result limits the size of the result. Text over the limit is truncated; a result that
 //     cannot be truncated fails and is not charged.
 //   - intend records a write before it runs.
 //   - run calls the tool within its deadline.

@@ -32,12 +32,12 @@ func (c *Config) steps() []step {
 	return []step{
 		{"record", Record(c.Now, c.Recorders...)},
 		{"recover", Recover()},
-		{"cap", Cap(c.MaxArgs, 0)},
+		{"limit-args", Cap(c.MaxArgs, 0)},
 		{"inject", Inject(c.Log, c.Providers)},
 		{"validate", Validate(c.Timeout)},
 		{"policies", Custom(c.Policies, Validate(c.Timeout))},
 		{"admit", Admit(c.Now, c.Admitter, c.AdmissionRequest)},
-		{"bound", Cap(0, c.MaxResult)}, // inside admit: a result that cannot be truncated fails and is not charged
+		{"limit-result", Cap(0, c.MaxResult)}, // inside admit: a result that cannot be truncated fails and is not charged
 		{"intend", Intend(c.Recorders...)},
 		{stepRun, Deadline(c.Timeout)},
 	}

@@ -70,7 +70,7 @@ func locked(t *testing.T, ring *keyring) (s *mcpserver.Server, reached *atomic.I
 	verifier := identity.NewVerifier(ring, time.Now)
 	s = mcpserver.New(mcpserver.Options{
 		Call: callpath.Run,
-		Admit: func(r *http.Request, gate *gates.Gate) (toolyard.Caller, error) {
+		Authorize: func(r *http.Request, gate *gates.Gate) (toolyard.Caller, error) {
 			caller, err := verifier.Identify(r)
 			if err != nil {
 				return caller, err
@@ -285,7 +285,7 @@ func TestUnavailableKeyStoreIsNotAnInvalidKey(t *testing.T) {
 func TestChallengeOmitsInvalidScopes(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
 		Call: callpath.Run,
-		Admit: func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
+		Authorize: func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
 			return toolyard.Caller{}, &toolyard.Error{Code: toolyard.PermissionDenied, Message: "No.", Missing: []string{`a", error="none`, "b\r\nX: y", "", `c\`, "gate:é", "good"}}
 		},
 	})

@@ -54,13 +54,13 @@ func (c *connection) send(message []byte) bool {
 	return true
 }
 
-func (c *connection) respond(id json.RawMessage, result []byte, wire *jsonrpc.Error) {
-	c.send(appendResponse(make([]byte, 0, len(result)+256), id, result, wire))
+func (c *connection) respond(id json.RawMessage, result []byte, rpcErr *jsonrpc.Error) {
+	c.send(appendResponse(make([]byte, 0, len(result)+256), id, result, rpcErr))
 }
 
 // receive handles a message of the client. Requests run in the background.
 func (c *connection) receive(m *message) {
-	x := &exchange{
+	x := &requestContext{
 		access:  access{gate: c.gate, view: c.gate.view.Load(), caller: c.caller, origin: c.origin},
 		message: m, params: readParams(m.params), peer: c.session.id, send: c.send, gone: c.ctx, silent: c.silent,
 	}
@@ -80,12 +80,12 @@ func (c *connection) receive(m *message) {
 
 // initialize negotiates the MCP session, once.
 func (c *connection) initialize(m *message) {
-	agreed, result, wire := c.gate.server.initialize(m.params)
-	if wire == nil && c.initialized {
-		wire = invalid("the session is already initialized")
+	agreed, result, rpcErr := c.gate.server.initialize(m.params)
+	if rpcErr == nil && c.initialized {
+		rpcErr = invalid("the session is already initialized")
 	}
-	if wire != nil {
-		c.respond(m.id, nil, wire)
+	if rpcErr != nil {
+		c.respond(m.id, nil, rpcErr)
 		return
 	}
 	c.session.version, c.session.features, c.initialized = agreed.version, agreed.features, true
@@ -102,9 +102,9 @@ func (c *connection) initialize(m *message) {
 }
 
 // start runs a request in the background.
-func (c *connection) start(x *exchange) {
-	if wire := c.check(x); wire != nil {
-		c.respond(x.message.id, nil, wire)
+func (c *connection) start(x *requestContext) {
+	if rpcErr := c.check(x); rpcErr != nil {
+		c.respond(x.message.id, nil, rpcErr)
 		return
 	}
 	select {
@@ -121,17 +121,17 @@ func (c *connection) start(x *exchange) {
 	c.background.Go(func() {
 		defer c.responding.Done()
 		defer func() { <-c.slots }()
-		result, wire := x.answer(c.ctx)
-		c.respond(x.message.id, result, wire)
+		result, rpcErr := x.answer(c.ctx)
+		c.respond(x.message.id, result, rpcErr)
 	})
 }
 
 // check prepares a request, or returns the error.
-func (c *connection) check(x *exchange) *jsonrpc.Error {
+func (c *connection) check(x *requestContext) *jsonrpc.Error {
 	switch {
 	case x.session == nil:
-		if wire := x.params.meta.check(); wire != nil {
-			return wire
+		if rpcErr := x.params.meta.check(); rpcErr != nil {
+			return rpcErr
 		}
 	case !c.initialized && x.message.method != "ping":
 		return invalid("initialize must precede %.100q", x.message.method)
@@ -140,11 +140,11 @@ func (c *connection) check(x *exchange) *jsonrpc.Error {
 }
 
 // subscribe sends notifications until the client cancels its subscription.
-func (c *connection) subscribe(x *exchange) {
+func (c *connection) subscribe(x *requestContext) {
 	defer func() { <-c.slots }()
-	subscribed, wire := x.subscription()
-	if wire != nil {
-		c.respond(x.message.id, nil, wire)
+	subscribed, rpcErr := x.subscription()
+	if rpcErr != nil {
+		c.respond(x.message.id, nil, rpcErr)
 		return
 	}
 	release, err := x.reserveSubscriptions(len(subscribed.resources))

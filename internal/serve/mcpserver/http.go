@@ -56,7 +56,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 		unknownGateError(w, gateName)
 		return nil
 	}
-	a, err := g.admit(r)
+	a, err := g.authorize(r)
 	if err != nil {
 		Refuse(w, r, err)
 		return nil
@@ -70,10 +70,10 @@ func unknownGateError(w http.ResponseWriter, name string) {
 	http.Error(w, fmt.Sprintf("unknown gate %q; gates are at /mcp/{gate}", name), http.StatusNotFound)
 }
 
-// admit authorizes a request with the current rules of the gate.
-func (g *gate) admit(r *http.Request) (*access, error) {
+// authorize authorizes a request with the current rules of the gate.
+func (g *gate) authorize(r *http.Request) (*access, error) {
 	v := g.view.Load()
-	caller, err := g.server.opts.Admit(r, v.Gate)
+	caller, err := g.server.opts.Authorize(r, v.Gate)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
 		a.view = v
 		return a
 	}
-	renewed, err := a.gate.admit(r)
+	renewed, err := a.gate.authorize(r)
 	if err != nil {
 		Refuse(w, r, err)
 		return nil
@@ -201,19 +201,19 @@ func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message,
 		}
 		_, err = body.ReadFrom(from)
 	}
-	var wire *jsonrpc.Error
+	var rpcErr *jsonrpc.Error
 	if err != nil {
-		wire = readError(err, limit)
+		rpcErr = readError(err, limit)
 	} else {
 		// The server's deadline for reading the body would also end long responses. It stays in
 		// force until the body has arrived.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		m, wire = parse(body.Bytes())
+		m, rpcErr = parse(body.Bytes())
 	}
-	if wire != nil {
-		writeError(w, m.id, wire)
+	if rpcErr != nil {
+		writeError(w, m.id, rpcErr)
 	}
-	return m, release, wire == nil
+	return m, release, rpcErr == nil
 }
 
 // reserveBody charges the quota for a large body.

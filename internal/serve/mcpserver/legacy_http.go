@@ -25,7 +25,7 @@ func (a *access) postLegacy(w http.ResponseWriter, r *http.Request, m *message, 
 		return
 	}
 	reply := newReply(w, r)
-	x := &exchange{
+	x := &requestContext{
 		access: *a, message: m, params: p, session: agreed, trace: traceOf(r), peer: agreed.id, send: reply.notify, gone: r.Context(),
 	}
 	if m.id == nil || m.method == "" {
@@ -36,17 +36,17 @@ func (a *access) postLegacy(w http.ResponseWriter, r *http.Request, m *message, 
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	wire := x.prepare()
+	rpcErr := x.prepare()
 	var result []byte
-	if wire == nil {
-		result, wire = x.answer(x.callContext(r.Context()))
+	if rpcErr == nil {
+		result, rpcErr = x.answer(x.callContext(r.Context()))
 	}
-	reply.finish(http.StatusOK, appendResponse(make([]byte, 0, len(result)+256), m.id, result, wire))
+	reply.finish(http.StatusOK, appendResponse(make([]byte, 0, len(result)+256), m.id, result, rpcErr))
 }
 
 // callContext returns the context of a request. In the legacy era, disconnecting does not cancel a
 // request: calls of write tools continue. Calls of read-only tools end, as their results would be lost.
-func (x *exchange) callContext(ctx context.Context) context.Context {
+func (x *requestContext) callContext(ctx context.Context) context.Context {
 	if x.message.method != "tools/call" {
 		return ctx
 	}
@@ -67,9 +67,9 @@ func checkJSONType(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func (a *access) postInitialize(w http.ResponseWriter, m *message) {
-	agreed, result, wire := a.gate.server.initialize(m.params)
-	if wire != nil {
-		writeError(w, m.id, wire)
+	agreed, result, rpcErr := a.gate.server.initialize(m.params)
+	if rpcErr != nil {
+		writeError(w, m.id, rpcErr)
 		return
 	}
 	w.Header().Set(sessionHeader, a.gate.server.sealSession(a, agreed))
@@ -159,12 +159,12 @@ func (a *access) deleteLegacy(w http.ResponseWriter, r *http.Request) {
 // that others cannot fill the store; an anonymous session that outlives a restart does no harm.
 func (a *access) endSession(ctx context.Context, agreed *session) error {
 	s := a.gate.server
-	if err := a.notifyFleet(ctx, agreed, &fleetMessage{Kind: endSession}); err != nil {
+	if err := a.notifyReplicas(ctx, agreed, &replicaMessage{Kind: endSession}); err != nil {
 		return err
 	}
 	s.Forget(agreed.id)
-	if s.opts.Replicas.Fleet == nil || !a.caller.Authenticated() {
+	if s.opts.Replicas.Bus == nil || !a.caller.Authenticated() {
 		return nil
 	}
-	return s.opts.Replicas.Fleet.EndSession(ctx, agreed.id, a.caller, s.opts.Now().Add(sessionLifetime))
+	return s.opts.Replicas.Bus.EndSession(ctx, agreed.id, a.caller, s.opts.Now().Add(sessionLifetime))
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// memoryFleet connects servers in one process.
-type memoryFleet struct {
+// memoryBus connects servers in one process.
+type memoryBus struct {
 	mu       sync.Mutex
 	replicas []*mcpserver.Server
 	stored   []string // sessions stored as ended
 	sent     atomic.Int64
 }
 
-func (f *memoryFleet) Send(_ context.Context, _ string, message []byte) error {
+func (f *memoryBus) Send(_ context.Context, _ string, message []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sent.Add(1)
@@ -40,22 +40,22 @@ func (f *memoryFleet) Send(_ context.Context, _ string, message []byte) error {
 	return nil
 }
 
-func (f *memoryFleet) EndSession(_ context.Context, id string, _ toolyard.Caller, _ time.Time) error {
+func (f *memoryBus) EndSession(_ context.Context, id string, _ toolyard.Caller, _ time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stored = append(f.stored, id)
 	return nil
 }
 
-// startFleet starts replicas that share a key, and returns their addresses.
-func startFleet(t *testing.T, n int, offer catalog.Offer) (*memoryFleet, []string) {
+// startReplicas starts replicas that share a key, and returns their addresses.
+func startReplicas(t *testing.T, n int, offer catalog.Offer) (*memoryBus, []string) {
 	t.Helper()
-	f := &memoryFleet{}
+	f := &memoryBus{}
 	var urls []string
 	for i := range n {
 		s := mcpserver.New(mcpserver.Options{
-			Call: callpath.Run, Replicas: mcpserver.ReplicaOptions{Fleet: f, ID: fmt.Sprint("r", i), StateKey: func() []byte { return []byte("one key for all") }},
-			Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
+			Call: callpath.Run, Replicas: mcpserver.ReplicaOptions{Bus: f, ID: fmt.Sprint("r", i), StateKey: func() []byte { return []byte("one key for all") }},
+			Authorize: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 				if who := r.Header.Get("Who"); who != "" {
 					return toolyard.Caller{ID: who, Account: who}, nil
 				}
@@ -130,7 +130,7 @@ func waiting(started chan<- string) *toolyard.Tool {
 
 func TestSessionIsServedByAnyReplica(t *testing.T) {
 	started := make(chan string, 2)
-	_, urls := startFleet(t, 3, catalog.Offer{Tools: []*toolyard.Tool{waiting(started), raw(toolyard.Spec{Name: "ask"}, asker)}})
+	_, urls := startReplicas(t, 3, catalog.Offer{Tools: []*toolyard.Tool{waiting(started), raw(toolyard.Spec{Name: "ask"}, asker)}})
 	c := connect(t, urls[0], "ann")
 	for i, url := range urls {
 		if status, text := c.send(http.MethodPost, url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); status != 200 || !strings.Contains(text, `"name":"wait"`) {
@@ -191,7 +191,7 @@ func event(t *testing.T, lines *bufio.Scanner) (m wireMessage) {
 }
 
 func TestDeletedSessionEndsAtAllReplicas(t *testing.T) {
-	f, urls := startFleet(t, 2, catalog.Offer{})
+	f, urls := startReplicas(t, 2, catalog.Offer{})
 	for stored, who := range []string{"", "ann"} { // the end of an anonymous session is not stored
 		c := connect(t, urls[0], who)
 		if status, text := c.send(http.MethodDelete, urls[1], ""); status != http.StatusNoContent {
@@ -209,7 +209,7 @@ func TestDeletedSessionEndsAtAllReplicas(t *testing.T) {
 }
 
 func TestOneCallerCannotFloodTheFleet(t *testing.T) {
-	f, urls := startFleet(t, 2, catalog.Offer{})
+	f, urls := startReplicas(t, 2, catalog.Offer{})
 	c := connect(t, urls[0], "ann")
 	refused := 0
 	for range 300 {
@@ -229,7 +229,7 @@ func TestOneCallerCannotFloodTheFleet(t *testing.T) {
 }
 
 func TestClientWithoutSessionIsServed(t *testing.T) {
-	_, urls := startFleet(t, 1, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
+	_, urls := startReplicas(t, 1, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
 	c := &legacyClient{t: t}
 	if status, text := c.send(http.MethodPost, urls[0], `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); status != 200 || !strings.Contains(text, `"ask"`) {
 		t.Errorf("%d %s", status, text)
@@ -240,7 +240,7 @@ func TestClientWithoutSessionIsServed(t *testing.T) {
 }
 
 func TestStreamNotifiesOfChangesAtAnyReplica(t *testing.T) {
-	f, urls := startFleet(t, 2, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
+	f, urls := startReplicas(t, 2, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
 	c := connect(t, urls[0], "ann")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -257,12 +257,12 @@ func TestStreamNotifiesOfChangesAtAnyReplica(t *testing.T) {
 	t.Error("no change was told")
 }
 
-func TestSlowBodyIsAdmittedAgain(t *testing.T) {
+func TestSlowBodyIsAuthorizedAgain(t *testing.T) {
 	for _, era := range []string{"2026-07-28", "2025-11-25"} {
 		tool, reached := counter()
 		s := mcpserver.New(mcpserver.Options{
 			Call: callpath.Run,
-			Admit: func(_ *http.Request, g *gates.Gate) (toolyard.Caller, error) {
+			Authorize: func(_ *http.Request, g *gates.Gate) (toolyard.Caller, error) {
 				if g.RequireAuth {
 					return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "This gate needs a key.")
 				}
@@ -314,7 +314,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	var revoked atomic.Bool
 	s := mcpserver.New(mcpserver.Options{
 		Call: callpath.Run, MaxStreams: 8, Keepalive: 20 * time.Millisecond,
-		Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
+		Authorize: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 			if who := r.Header.Get("Who"); who != "" {
 				if revoked.Load() {
 					return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "It was revoked.")
@@ -453,7 +453,7 @@ func TestUnfinishedBodiesAreLimited(t *testing.T) {
 }
 
 func TestAnonymousCallersCannotExhaustTheFleetRate(t *testing.T) {
-	f, urls := startFleet(t, 2, catalog.Offer{})
+	f, urls := startReplicas(t, 2, catalog.Offer{})
 	long := &legacyClient{t: t, session: connect(t, urls[0], "").session}
 	if status, _ := long.send(http.MethodPost, urls[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"`+strings.Repeat("x", 10_000)+`"}}`); status != http.StatusAccepted || f.sent.Load() > 0 {
 		t.Errorf("%d, %d were sent", status, f.sent.Load())
@@ -469,7 +469,7 @@ func TestAnonymousCallersCannotExhaustTheFleetRate(t *testing.T) {
 
 // Cancellations and log levels on stdio are not sent to other replicas, in either era.
 func TestConnectionsSendNoFleetMessages(t *testing.T) {
-	f, _ := startFleet(t, 2, catalog.Offer{})
+	f, _ := startReplicas(t, 2, catalog.Offer{})
 	c := open(t, f.replicas[0], `{}`)
 	defer c.close()
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`)

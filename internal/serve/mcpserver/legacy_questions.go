@@ -20,7 +20,7 @@ const answerTime = 10 * time.Minute
 
 // ask sends the requests of an unfinished result to a legacy client, one after the other, and returns
 // the answers by key.
-func (x *exchange) ask(ctx context.Context, input *inputRequired) (json.RawMessage, error) {
+func (x *requestContext) ask(ctx context.Context, input *inputRequired) (json.RawMessage, error) {
 	release, err := x.reserveWait()
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (x *exchange) ask(ctx context.Context, input *inputRequired) (json.RawMessa
 
 // reserveWait charges the quotas for calls that wait for their client. Stdio has a single client and no
 // quota.
-func (x *exchange) reserveWait() (release func(), err error) {
+func (x *requestContext) reserveWait() (release func(), err error) {
 	if x.origin == "" {
 		return func() {}, nil
 	}
@@ -75,7 +75,7 @@ func unanswered(ctx context.Context, r *inputRequest, err error) error {
 }
 
 // askOne sends one request to the client and returns its answer.
-func (x *exchange) askOne(ctx context.Context, r *inputRequest) (json.RawMessage, error) {
+func (x *requestContext) askOne(ctx context.Context, r *inputRequest) (json.RawMessage, error) {
 	s := x.gate.server
 	id, answered := s.legacy.questions.open(x.peer, s.questionID(x.peer))
 	defer s.legacy.questions.close(id)
@@ -180,7 +180,7 @@ func (q *questions) fail(peer string, fault json.RawMessage) {
 // replica, sealed for the session, because the answer may arrive at any replica.
 func (s *Server) questionID(peer string) func(uint64) string {
 	return func(number uint64) string {
-		if s.opts.Replicas.Fleet == nil {
+		if s.opts.Replicas.Bus == nil {
 			return strconv.FormatUint(number, 10)
 		}
 		sealed := s.legacy.questionSealer().Seal(s.opts.Replicas.ID+" "+strconv.FormatUint(number, 10), []byte(peer), s.opts.Now().Add(answerTime+time.Second))
@@ -189,12 +189,12 @@ func (s *Server) questionID(peer string) func(uint64) string {
 }
 
 // receiveAnswer delivers an answer to a question, possibly of another replica.
-func (x *exchange) receiveAnswer(ctx context.Context) error {
+func (x *requestContext) receiveAnswer(ctx context.Context) error {
 	s := x.gate.server
 	if len(x.message.result)+len(x.message.fault) > maxAnswers {
 		x.message.result, x.message.fault = nil, json.RawMessage(fmt.Sprintf(`{"message":"the answer is larger than %d KiB"}`, maxAnswers>>10))
 	}
-	if s.legacy.questions.answer(x.peer, string(x.message.id), clientReply{x.message.result, x.message.fault}) || s.opts.Replicas.Fleet == nil {
+	if s.legacy.questions.answer(x.peer, string(x.message.id), clientReply{x.message.result, x.message.fault}) || s.opts.Replicas.Bus == nil {
 		return nil
 	}
 	sealed, _ := strictjson.String(x.message.id)
@@ -202,5 +202,5 @@ func (x *exchange) receiveAnswer(ctx context.Context) error {
 	if !ok {
 		return nil // unknown or expired question
 	}
-	return x.notifyFleet(ctx, &fleetMessage{Kind: answerQuestion, To: replicaOf(replica), ID: x.message.id, Result: x.message.result, Fault: x.message.fault})
+	return x.notifyReplicas(ctx, &replicaMessage{Kind: answerQuestion, To: replicaOf(replica), ID: x.message.id, Result: x.message.result, Fault: x.message.fault})
 }

@@ -249,7 +249,7 @@ func TestOfficialClientAnswersQuestions(t *testing.T) {
 func TestOnlyTheSameCallerContinuesACall(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
 		Call: callpath.Run,
-		Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
+		Authorize: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 			return toolyard.Caller{ID: r.Header.Get("Who")}, nil
 		},
 	})

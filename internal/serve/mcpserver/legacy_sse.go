@@ -63,7 +63,7 @@ func (a *access) openSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.serve(func() bool {
-		_, err := a.gate.admit(r)
+		_, err := a.gate.authorize(r)
 		return err == nil && write([]byte(": keepalive\n\n")) == nil
 	})
 }

@@ -161,7 +161,7 @@ func (s *subscriptions) forget(id string) {
 }
 
 // subscribe serves resources/subscribe and resources/unsubscribe.
-func (x *exchange) subscribe(ctx context.Context) ([]byte, *jsonrpc.Error) {
+func (x *requestContext) subscribe(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	uri, kind := x.params.uri, subscribeResource
 	if x.message.method == "resources/unsubscribe" {
 		kind = unsubscribeResource
@@ -172,7 +172,7 @@ func (x *exchange) subscribe(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	return []byte("{}"), nil
 }
 
-func (x *exchange) changeSubscription(ctx context.Context, kind, uri string) *jsonrpc.Error {
+func (x *requestContext) changeSubscription(ctx context.Context, kind, uri string) *jsonrpc.Error {
 	s := x.gate.server
 	if x.session.id == "" {
 		return invalid("%s requires an MCP session: initialize first", x.message.method)
@@ -180,27 +180,27 @@ func (x *exchange) changeSubscription(ctx context.Context, kind, uri string) *js
 	if kind == unsubscribeResource {
 		s.legacy.subscriptions.remove(x.session.id, uri)
 	} else {
-		if wire := x.checkWatchable(uri); wire != nil {
-			return wire
+		if rpcErr := x.checkWatchable(uri); rpcErr != nil {
+			return rpcErr
 		}
 		if err := s.legacy.subscriptions.add(x.session.id, subscriberOf(x.origin), uri, s.opts.Now()); err != nil {
 			return protocolError(x.view.Gate.Errors, toolyard.AsError(err))
 		}
 	}
-	if err := x.notifyFleet(ctx, &fleetMessage{Kind: kind, URI: uri, Subscriber: subscriberOf(x.origin)}); err != nil {
+	if err := x.notifyReplicas(ctx, &replicaMessage{Kind: kind, URI: uri, Subscriber: subscriberOf(x.origin)}); err != nil {
 		return protocolError(x.view.Gate.Errors, toolyard.AsError(err))
 	}
 	return nil
 }
 
 // checkWatchable refuses resources that are not visible, or whose source does not report changes.
-func (x *exchange) checkWatchable(uri string) *jsonrpc.Error {
+func (x *requestContext) checkWatchable(uri string) *jsonrpc.Error {
 	if x.view.watchable(uri) != nil {
 		return nil
 	}
-	wire := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("The resource %.256q does not report changes.", uri)}
+	rpcErr := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("The resource %.256q does not report changes.", uri)}
 	if _, ok := x.view.ReadResource(uri); !ok {
-		wire.Code, wire.Message, wire.Data = errResourceNotFound, fmt.Sprintf("Unknown resource %.256q.", uri), readArgs(uri)
+		rpcErr.Code, rpcErr.Message, rpcErr.Data = errResourceNotFound, fmt.Sprintf("Unknown resource %.256q.", uri), readArgs(uri)
 	}
-	return wire
+	return rpcErr
 }

@@ -123,7 +123,7 @@ func (a *access) watch(w http.ResponseWriter, r *http.Request) *watch {
 	l.notify = func(k kind) bool { return writeEvent(w, changeMessage(k, "")) == nil }
 	l.update = func(uri string) bool { return writeEvent(w, updateMessage(uri, "")) == nil }
 	l.keepalive = func() bool {
-		_, err := a.gate.admit(r)
+		_, err := a.gate.authorize(r)
 		return err == nil && writeNow(w, []byte(": keepalive\n\n")) == nil
 	}
 	return l
@@ -142,7 +142,7 @@ type subscription struct {
 	filter    string   // accepted kinds and resources, as members of an object
 }
 
-func (x *exchange) subscription() (*subscription, *jsonrpc.Error) {
+func (x *requestContext) subscription() (*subscription, *jsonrpc.Error) {
 	filter := strictjson.Member(x.message.params, "notifications")
 	if len(filter) == 0 || filter[0] != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "notifications is missing"}
@@ -154,9 +154,9 @@ func (x *exchange) subscription() (*subscription, *jsonrpc.Error) {
 			accepted = append(accepted, `"`+c.filter+`":true`)
 		}
 	}
-	var wire *jsonrpc.Error
-	if s.resources, wire = x.subscribedResources(strictjson.Member(filter, "resourceSubscriptions")); wire != nil {
-		return nil, wire
+	var rpcErr *jsonrpc.Error
+	if s.resources, rpcErr = x.subscribedResources(strictjson.Member(filter, "resourceSubscriptions")); rpcErr != nil {
+		return nil, rpcErr
 	}
 	if len(s.resources) > 0 {
 		list, _ := jsonobject.Marshal(s.resources) // always has a JSON form
@@ -167,7 +167,7 @@ func (x *exchange) subscription() (*subscription, *jsonrpc.Error) {
 }
 
 // subscribedResources returns the resources of a filter that are visible and report changes.
-func (x *exchange) subscribedResources(raw json.RawMessage) (accepted []string, _ *jsonrpc.Error) {
+func (x *requestContext) subscribedResources(raw json.RawMessage) (accepted []string, _ *jsonrpc.Error) {
 	var uris []string
 	if raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > maxSubscriptions {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", maxSubscriptions)}
@@ -204,10 +204,10 @@ func (s *subscription) run(ctx context.Context, l *watch, send func([]byte) bool
 }
 
 // listen serves the stream of a subscription.
-func (x *exchange) listen(w http.ResponseWriter, r *http.Request) {
-	subscribed, wire := x.subscription()
-	if wire != nil {
-		writeError(w, x.message.id, wire)
+func (x *requestContext) listen(w http.ResponseWriter, r *http.Request) {
+	subscribed, rpcErr := x.subscription()
+	if rpcErr != nil {
+		writeError(w, x.message.id, rpcErr)
 		return
 	}
 	release, err := x.gate.server.streams.acquire(x.origin, 1)

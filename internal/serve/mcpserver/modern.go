@@ -25,39 +25,39 @@ func (a *access) postModern(w http.ResponseWriter, r *http.Request, m *message, 
 		return
 	}
 	reply := newReply(w, r)
-	x := &exchange{access: *a, message: m, params: p, trace: traceOf(r), gone: r.Context(), send: reply.notify}
-	if wire := x.checkModern(r.Header); wire != nil {
-		writeError(w, m.id, wire)
+	x := &requestContext{access: *a, message: m, params: p, trace: traceOf(r), gone: r.Context(), send: reply.notify}
+	if rpcErr := x.checkModern(r.Header); rpcErr != nil {
+		writeError(w, m.id, rpcErr)
 		return
 	}
 	if m.method == "subscriptions/listen" {
 		x.listen(w, r)
 		return
 	}
-	result, wire := x.answer(r.Context())
-	reply.finish(modernStatus(x, wire), appendResponse(make([]byte, 0, len(result)+256), m.id, result, wire))
+	result, rpcErr := x.answer(r.Context())
+	reply.finish(modernStatus(x, rpcErr), appendResponse(make([]byte, 0, len(result)+256), m.id, result, rpcErr))
 }
 
 // checkModern checks the metadata and the headers of a request and prepares it.
-func (x *exchange) checkModern(h http.Header) *jsonrpc.Error {
-	wire := x.params.meta.check()
-	if wire == nil || wire.Code == mcp.CodeUnsupportedProtocolVersion {
+func (x *requestContext) checkModern(h http.Header) *jsonrpc.Error {
+	rpcErr := x.params.meta.check()
+	if rpcErr == nil || rpcErr.Code == mcp.CodeUnsupportedProtocolVersion {
 		if mismatch := checkHeaders(h, x.message.method, &x.params); mismatch != nil {
-			wire = mismatch
+			rpcErr = mismatch
 		}
 	}
-	if wire == nil {
-		wire = x.prepare()
+	if rpcErr == nil {
+		rpcErr = x.prepare()
 	}
-	if wire == nil && x.message.method == "tools/call" {
-		wire = checkParamHeaders(h, x.view, x.request)
+	if rpcErr == nil && x.message.method == "tools/call" {
+		rpcErr = checkParamHeaders(h, x.view, x.request)
 	}
-	return wire
+	return rpcErr
 }
 
 // modernStatus returns the HTTP status of a response.
-func modernStatus(x *exchange, wire *jsonrpc.Error) int {
-	if wire != nil && (x.request == nil || wire.Code == mcp.CodeMissingRequiredClientCapabilities) {
+func modernStatus(x *requestContext, rpcErr *jsonrpc.Error) int {
+	if rpcErr != nil && (x.request == nil || rpcErr.Code == mcp.CodeMissingRequiredClientCapabilities) {
 		return http.StatusBadRequest
 	}
 	return http.StatusOK

@@ -383,14 +383,14 @@ func (r *request) refusal(e *toolyard.Error) *jsonrpc.Error {
 	if r.method == "tools/call" || e.Code != toolyard.NotFound && e.Code != toolyard.Invalid {
 		return protocolError(r.view.Gate.Errors, e)
 	}
-	wire := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: e.Error(), Data: e.Data()}
+	rpcErr := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: e.Error(), Data: e.Data()}
 	if r.method == "resources/read" && e.Code == toolyard.NotFound {
-		wire.Data = readArgs(r.name)
+		rpcErr.Data = readArgs(r.name)
 		if r.era == legacyEra {
-			wire.Code = errResourceNotFound
+			rpcErr.Code = errResourceNotFound
 		}
 	}
-	return wire
+	return rpcErr
 }
 
 // envelope returns the envelope of a result. The call is nil if nothing ran.

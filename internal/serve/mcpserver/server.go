@@ -5,14 +5,14 @@
 //
 // A modern tools/call over HTTP takes this path, top-down:
 //
-//	http.go      authenticate the caller, read and parse the message
-//	modern.go    parse the params, check the headers
-//	exchange.go  dispatch the method
-//	request.go   resolve the tool, run the call path
-//	encode.go    encode the result
-//	reply.go     write the response
+//	http.go             authenticate the caller, read and parse the message
+//	modern.go           parse the params, check the headers
+//	request_context.go  dispatch the method
+//	request.go          resolve the tool, run the call path
+//	encode.go           encode the result
+//	reply.go            write the response
 //
-// Other requests share exchange.go and everything below it; the transports and sessions of the
+// Other requests share request_context.go and everything below it; the transports and sessions of the
 // legacy era are in the legacy_*.go files. Lists are encoded once per view, in list.go.
 package mcpserver
 
@@ -54,16 +54,16 @@ type Options struct {
 	Keepalive     time.Duration     // between comments on an idle stream; 25 s if zero
 	Replicas      ReplicaOptions
 
-	// Admit authenticates the sender of an HTTP request and authorizes it for a gate. The codes
+	// Authorize authenticates the sender of an HTTP request and authorizes it for a gate. The codes
 	// PermissionDenied (with the missing scopes) and Unavailable have their meaning; any other
 	// error means that authentication failed. Nil admits every request as anonymous.
-	Admit func(*http.Request, *gates.Gate) (toolyard.Caller, error)
+	Authorize func(*http.Request, *gates.Gate) (toolyard.Caller, error)
 }
 
 // ReplicaOptions configures what the replicas of a yard share.
 type ReplicaOptions struct {
 	ID       string        // of this replica, without white space
-	Fleet    Fleet         // the other replicas; nil for none
+	Bus      ReplicaBus    // the other replicas; nil for none
 	StateKey func() []byte // key of sealed tokens, requested on first use; nil for a random one
 	Tokens   Tokens        // used tokens; nil if there is one replica
 }
@@ -96,7 +96,7 @@ type legacyState struct {
 	subscriptions  subscriptions
 	ended          recent[string, struct{}]   // MCP session IDs
 	logLevels      recent[string, slog.Level] // by MCP session ID
-	fleetRate      messageRate
+	busRate        messageRate
 }
 
 // New creates a server without gates.
@@ -110,8 +110,8 @@ func New(opts Options) *Server {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Admit == nil {
-		opts.Admit = func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
+	if opts.Authorize == nil {
+		opts.Authorize = func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
 			return toolyard.Caller{ID: ident.Anonymous}, nil
 		}
 	}

@@ -96,9 +96,9 @@ func (c *connection) serveLines(ctx context.Context, lines <-chan line) error {
 }
 
 func (c *connection) receiveLine(text []byte) {
-	m, wire := parse(text)
-	if wire != nil {
-		c.respond(m.id, nil, wire)
+	m, rpcErr := parse(text)
+	if rpcErr != nil {
+		c.respond(m.id, nil, rpcErr)
 		return
 	}
 	c.receive(&m)

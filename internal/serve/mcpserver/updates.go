@@ -13,7 +13,7 @@ import (
 // Limits of resource subscriptions.
 const (
 	maxSubscriptions    = 500         // resources of a stream or MCP session
-	maxSubscribedURI    = 512         // bytes, so that a fleet message can contain it
+	maxSubscribedURI    = 512         // bytes, so that a message between replicas can contain it
 	maxAllSubscriptions = 100_000     // of the server; one caller gets at most a quarter
 	updateInterval      = time.Second // between two updates of one resource on one stream
 )
@@ -49,7 +49,7 @@ func newUpdates(g *gate) *updates {
 }
 
 // reserveSubscriptions charges the quota for the resources of a stream.
-func (x *exchange) reserveSubscriptions(n int) (release func(), err error) {
+func (x *requestContext) reserveSubscriptions(n int) (release func(), err error) {
 	if n == 0 {
 		return func() {}, nil
 	}

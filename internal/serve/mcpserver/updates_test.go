@@ -248,7 +248,7 @@ func TestSubscriptionsAreLimited(t *testing.T) {
 // stream opens are not lost.
 func TestLegacySubscriptionsAreSharedByReplicas(t *testing.T) {
 	var watchers toolyard.ResourceWatchers
-	_, urls := startFleet(t, 2, house(&watchers))
+	_, urls := startReplicas(t, 2, house(&watchers))
 	c := connect(t, urls[0], "ann")
 	request := func(replica int, method, uri string) {
 		t.Helper()

@@ -53,9 +53,9 @@ type Event struct {
 
 // Options configure a Catalog. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // nil to discard
-	OnEvent func(Event)   // called with the lock held: it must not call the catalog
-	Settle  time.Duration // changes within this time form one generation; zero for 10 ms
+	Log      *slog.Logger  // nil to discard
+	OnEvent  func(Event)   // called with the lock held: it must not call the catalog
+	Debounce time.Duration // changes within this time form one generation; zero for 10 ms
 }
 
 // Catalog runs sources and merges their offers.
@@ -88,7 +88,7 @@ type identity struct{ source, server, name, origin string }
 // New returns a catalog. Its generation is empty until Run.
 func New(sources map[string]toolyard.Source, opts Options) *Catalog {
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
-	opts.Settle = cmp.Or(opts.Settle, 10*time.Millisecond)
+	opts.Debounce = cmp.Or(opts.Debounce, 10*time.Millisecond)
 	c := &Catalog{
 		opts:   opts,
 		ready:  make(chan struct{}),
@@ -237,7 +237,7 @@ func (c *Catalog) update(o *offer, change func()) {
 // c.mu.
 func (c *Catalog) schedule() {
 	if c.pending == nil && c.running != nil && c.running.Err() == nil {
-		c.pending = time.AfterFunc(c.opts.Settle, c.publish)
+		c.pending = time.AfterFunc(c.opts.Debounce, c.publish)
 	}
 }
 

@@ -19,11 +19,11 @@ type About = { name: string; meaning: string; kind: StepKind };
 const known: Record<string, About> = {
   record: { name: "Record", meaning: "Records the outcome.", kind: "work" },
   recover: { name: "Recover", meaning: "Contains crashes.", kind: "work" },
-  cap: { name: "Cap", meaning: "Limits the size of arguments.", kind: "work" },
+  "limit-args": { name: "Limit arguments", meaning: "Limits the size of arguments.", kind: "work" },
   inject: { name: "Inject", meaning: "Loads context for the caller.", kind: "wait" },
   validate: { name: "Validate", meaning: "Validates the arguments.", kind: "work" },
   admit: { name: "Admit", meaning: "Waits for limits and reserves the price.", kind: "wait" },
-  bound: { name: "Bound", meaning: "Limits the size of the result.", kind: "work" },
+  "limit-result": { name: "Limit result", meaning: "Limits the size of the result.", kind: "work" },
   intend: { name: "Intend", meaning: "Records the intent of a write.", kind: "work" },
   run: { name: "Run", meaning: "Runs the tool.", kind: "run" },
   ran: { name: "Settle", meaning: "Charges and records the call.", kind: "work" },

@@ -11,9 +11,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Fleet connects the replicas of a yard, so that a legacy client can send each message to another
+// ReplicaBus connects the replicas of a yard, so that a legacy client can send each message to another
 // replica.
-type Fleet interface {
+type ReplicaBus interface {
 	// Send sends a message to a replica, or to all if to is empty. They pass it to Server.Receive.
 	// Delivery is not guaranteed. Messages to all are smaller than 1 KiB, others smaller than 70 KiB.
 	Send(ctx context.Context, to string, message []byte) error
@@ -32,8 +32,8 @@ const (
 	unsubscribeResource = "unsubscribe"
 )
 
-// fleetMessage is a message between replicas about an MCP session.
-type fleetMessage struct {
+// replicaMessage is a message between replicas about an MCP session.
+type replicaMessage struct {
 	Kind    string          `json:"kind"`
 	From    string          `json:"from"`
 	To      string          `json:"to,omitempty"` // receiving replica; empty for all
@@ -47,22 +47,22 @@ type fleetMessage struct {
 	Subscriber string `json:"subscriber,omitempty"`
 }
 
-// notifyFleet sends a message about the MCP session of an exchange to the other replicas. Sessions of
+// notifyReplicas sends a message about the MCP session of a request to the other replicas. Sessions of
 // connections are not shared.
-func (x *exchange) notifyFleet(ctx context.Context, m *fleetMessage) error {
+func (x *requestContext) notifyReplicas(ctx context.Context, m *replicaMessage) error {
 	if x.session == nil || !x.session.shared {
 		return nil
 	}
-	return x.access.notifyFleet(ctx, x.session, m)
+	return x.access.notifyReplicas(ctx, x.session, m)
 }
 
-// notifyFleet sends a message about an MCP session to the other replicas, within rate limits.
-func (a *access) notifyFleet(ctx context.Context, about *session, m *fleetMessage) error {
+// notifyReplicas sends a message about an MCP session to the other replicas, within rate limits.
+func (a *access) notifyReplicas(ctx context.Context, about *session, m *replicaMessage) error {
 	s := a.gate.server
-	if s.opts.Replicas.Fleet == nil {
+	if s.opts.Replicas.Bus == nil {
 		return nil
 	}
-	if !s.legacy.fleetRate.allow(a.origin, s.opts.Now()) {
+	if !s.legacy.busRate.allow(a.origin, s.opts.Now()) {
 		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended sessions. Slow down.", RetryAfter: time.Second}
 	}
 	m.From, m.Session = s.opts.Replicas.ID, about.id
@@ -72,12 +72,12 @@ func (a *access) notifyFleet(ctx context.Context, about *session, m *fleetMessag
 	if err := encoder.Encode(m); err != nil {
 		return err
 	}
-	return s.opts.Replicas.Fleet.Send(ctx, m.To, message.Bytes())
+	return s.opts.Replicas.Bus.Send(ctx, m.To, message.Bytes())
 }
 
 // Receive handles a message of another replica.
 func (s *Server) Receive(message []byte) {
-	var m fleetMessage
+	var m replicaMessage
 	if json.Unmarshal(message, &m) != nil || m.From == s.opts.Replicas.ID || m.To != "" && m.To != s.opts.Replicas.ID {
 		return
 	}

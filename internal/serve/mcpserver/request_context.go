@@ -16,9 +16,9 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// exchange is one message of a client, of either era and over any transport, and the way back to
+// requestContext is one message of a client, of either era and over any transport, and the way back to
 // the client.
-type exchange struct {
+type requestContext struct {
 	access
 	message *message
 	params  params
@@ -32,7 +32,7 @@ type exchange struct {
 	silent context.Context           // ends when the client stops sending; nil if that cannot be observed
 }
 
-func (x *exchange) era() era {
+func (x *requestContext) era() era {
 	if x.session != nil {
 		return legacyEra
 	}
@@ -43,7 +43,7 @@ func (x *exchange) era() era {
 var ownMethods = [2][]string{legacyEra: {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}, modernEra: {"server/discover", "subscriptions/listen"}}
 
 // prepare checks the method, and builds the request for methods that run the call path.
-func (x *exchange) prepare() *jsonrpc.Error {
+func (x *requestContext) prepare() *jsonrpc.Error {
 	method := x.message.method
 	if slices.Contains(callMethods, method) {
 		return x.prepareRequest()
@@ -54,7 +54,7 @@ func (x *exchange) prepare() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("unknown method %.100q", method)}
 }
 
-func (x *exchange) prepareRequest() *jsonrpc.Error {
+func (x *requestContext) prepareRequest() *jsonrpc.Error {
 	meta := &x.params.meta
 	r := &request{
 		CallRequest: serve.CallRequest{
@@ -86,7 +86,7 @@ func (x *exchange) prepareRequest() *jsonrpc.Error {
 }
 
 // logLevel returns the minimum level of log messages for the client, and false if it wants none.
-func (x *exchange) logLevel() (slog.Level, bool) {
+func (x *requestContext) logLevel() (slog.Level, bool) {
 	if x.session == nil {
 		return levelOf(x.params.meta.logLevel)
 	}
@@ -94,11 +94,11 @@ func (x *exchange) logLevel() (slog.Level, bool) {
 }
 
 // answer answers a prepared request. A panic fails only this request.
-func (x *exchange) answer(ctx context.Context) (result []byte, wire *jsonrpc.Error) {
+func (x *requestContext) answer(ctx context.Context) (result []byte, rpcErr *jsonrpc.Error) {
 	defer func() {
 		if p := recover(); p != nil {
 			x.gate.server.opts.Log.Error("request panicked", "method", x.message.method, "panic", p, "stack", string(debug.Stack()))
-			result, wire = nil, errInternal
+			result, rpcErr = nil, errInternal
 		}
 	}()
 	if x.request != nil {
@@ -127,7 +127,7 @@ func (x *exchange) answer(ctx context.Context) (result []byte, wire *jsonrpc.Err
 type requestKey struct{ peer, id string }
 
 // trackRequest returns a context that ends when the client cancels the request.
-func (x *exchange) trackRequest(ctx context.Context) (context.Context, func()) {
+func (x *requestContext) trackRequest(ctx context.Context) (context.Context, func()) {
 	if x.peer == "" {
 		return ctx, func() {}
 	}
@@ -141,7 +141,7 @@ func (x *exchange) trackRequest(ctx context.Context) (context.Context, func()) {
 }
 
 // setLevel sets the log level of a session at all replicas.
-func (x *exchange) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) {
+func (x *requestContext) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	name, _ := strictjson.String(strictjson.Member(x.message.params, "level"))
 	level, ok := levelOf(name)
 	if !ok {
@@ -149,7 +149,7 @@ func (x *exchange) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	}
 	if x.session.id != "" {
 		x.gate.server.legacy.logLevels.set(x.session.id, level, x.gate.server.opts.Now())
-		if err := x.notifyFleet(ctx, &fleetMessage{Kind: setLevel, Level: name}); err != nil {
+		if err := x.notifyReplicas(ctx, &replicaMessage{Kind: setLevel, Level: name}); err != nil {
 			return nil, protocolError(x.view.Gate.Errors, toolyard.AsError(err))
 		}
 	}
@@ -157,7 +157,7 @@ func (x *exchange) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) {
 }
 
 // receive handles a message without a response: a notification, or the answer to a question.
-func (x *exchange) receive(ctx context.Context) error {
+func (x *requestContext) receive(ctx context.Context) error {
 	switch {
 	case x.peer == "":
 	case x.message.method == "":
@@ -174,11 +174,11 @@ func (x *exchange) receive(ctx context.Context) error {
 const maxForeignID = 256
 
 // cancel cancels a request of the session, at whichever replica it runs.
-func (x *exchange) cancel(ctx context.Context, id json.RawMessage) error {
+func (x *requestContext) cancel(ctx context.Context, id json.RawMessage) error {
 	if x.gate.server.cancelRequest(x.peer, string(id)) || !validID(id) || len(id) > maxForeignID {
 		return nil
 	}
-	return x.notifyFleet(ctx, &fleetMessage{Kind: cancelRequest, ID: id})
+	return x.notifyReplicas(ctx, &replicaMessage{Kind: cancelRequest, ID: id})
 }
 
 // cancelRequest cancels a request that runs at this replica.
