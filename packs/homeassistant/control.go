@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	maxTargets  = 20              // entities of one call
-	confirmWait = 5 * time.Second // for states to change
+	maxTargets  = 20               // entities of one call
+	answerWait  = 15 * time.Second // for the answer of Home Assistant; slow devices take seconds
+	confirmWait = 5 * time.Second  // for states to change
 	settleWait  = 300 * time.Millisecond
 )
 
@@ -161,6 +162,14 @@ func (v *view) checkPlain(e *hass.Entity) error {
 	return nil
 }
 
+// call calls a service. It returns before the deadline of the call, so that the outcome can be
+// reported.
+func (ctl *controls) call(ctx context.Context, domain, service string, data, target map[string]any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	return ctl.client.CallService(ctx, domain, service, data, target)
+}
+
 // perform calls the services for an action on entities and waits for their states.
 func (ctl *controls) perform(ctx context.Context, before *view, targets []*hass.Entity, action string, v *value) (controlResult, error) {
 	var order []string
@@ -188,7 +197,7 @@ func (ctl *controls) perform(ctx context.Context, before *view, targets []*hass.
 	start := time.Now()
 	for i, key := range order {
 		r := batches[key]
-		if err := ctl.client.CallService(ctx, r.domain, r.service, r.data, map[string]any{"entity_id": ids[key]}); err != nil {
+		if err := ctl.call(ctx, r.domain, r.service, r.data, map[string]any{"entity_id": ids[key]}); err != nil {
 			return ctl.afterError(ctx, before, goals, err, i > 0)
 		}
 	}

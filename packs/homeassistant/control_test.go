@@ -365,6 +365,67 @@ func TestReachFailsClosed(t *testing.T) {
 	}
 }
 
+// Steps that can do more than they show require confirmation.
+func TestDoubtfulSteps(t *testing.T) {
+	step := func(members string) string { return `{"sequence":[` + members + `]}` }
+	p := openPack(t, fakehome.Options{}, `,"confirm":["script.secret"],"deny":["script.forbidden"]`)
+	for i, tt := range []struct{ config, question string }{
+		{step(`{"choose":[{"conditions":[],"sequence":[{"service":"light.turn_off","entity_id":"light.hall"}]}],"default":[{"delay":1}]}`), ""},
+		{step(`{"repeat":{"count":2,"sequence":[{"parallel":[{"action":"switch.toggle","data":{"entity_id":"switch.coffee, switch.boiler"}}]}]}}`), ""},
+		{step(`{"condition":"state","entity_id":"lock.front_door","state":"locked"},{"stop":"done"},{"wait_template":"{{ true }}"},{"variables":{"a":1}}`), ""},
+		{step(`{"action":"cover.close_cover","target":{"label_id":["critical"],"floor_id":"ground"}}`), ""},
+		{step(`{"choose":[],"default":[{"service":"lock.open","data":{"entity_id":"lock.safe"}}]}`), "Safe"},
+		{step(`{"action":"homeassistant.toggle","target":{"label_id":"critical"}}`), "Front door"},
+		{step(`{"action":"homeassistant.turn_on","target":{"floor_id":"ground"}}`), "Front door"},
+		{step(`{"action":"cover.open_cover","target":{"device_id":["d_garage"]}}`), "Garage door"},
+		{step(`{"action":"homeassistant.restart"}`), "it calls homeassistant.restart"},
+		{step(`{"action":"lock.unlock","target":{"device_id":"gone"}}`), "it calls lock.unlock on unknown devices"},
+		{step(`{"action":"lock.unlock","target":{"entity_id":"all"}}`), "all does not exist"},
+		{step(`{"action":"{{ what }}"}`), "it calls {{ what }}"},
+		{step(`{"action":"light.turn_on","target":"{{ where }}"}`), "a template chooses its target"},
+		{step(`{"action":"light.turn_on","target":{"entity_id":{"x":1}}}`), "unknown form"},
+		{step(`{"action":"scene.apply","data":{"entities":{"lock.front_door":"unlocked"}}}`), "it calls scene.apply"},
+		{step(`{"action":"script.missing"}`), "script.missing, which is not known"},
+		{step(`{"action":"mqtt.publish","data":{"topic":"door"}}`), "it calls mqtt.publish"},
+		{step(`{"event":"unlock_everything"}`), "unknown form"},
+		{step(`42`), "unknown form"},
+		{`{"alias":"nothing"}`, "has no steps"},
+	} {
+		var config map[string]any
+		if err := json.Unmarshal([]byte(tt.config), &config); err != nil {
+			t.Fatal(tt.config, err)
+		}
+		id := fmt.Sprintf("script.doubt_%d", i)
+		p.home.SetScript(id, config)
+		for {
+			if _, err := p.try("get_device", fmt.Sprintf(`{"id":%q}`, id)); err == nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		before := len(p.home.Calls())
+		_, questions, err := p.ask("run_script", fmt.Sprintf(`{"id":%q}`, id), always(decline))
+		asked := strings.Join(questions, "")
+		if err != nil || (asked == "") != (tt.question == "") || !strings.Contains(asked, tt.question) {
+			t.Errorf("%s: %q %v", tt.config, asked, err)
+		}
+		if tt.question != "" && len(p.home.Calls()) != before {
+			t.Errorf("%s ran", tt.config)
+		}
+	}
+	p.home.SetScript("script.secret", map[string]any{"sequence": []any{}})
+	p.home.SetScript("script.forbidden", map[string]any{"sequence": []any{}})
+	p.home.SetScript("script.outer", map[string]any{"sequence": []any{map[string]any{"action": "script.secret"}}})
+	p.home.SetScript("script.outermost", map[string]any{"sequence": []any{map[string]any{"action": "script.forbidden"}}})
+	for !strings.Contains(p.call("list_scenes_and_scripts", `{"query":"outermost"}`), "script.outermost") {
+		time.Sleep(time.Millisecond)
+	}
+	if _, questions, err := p.ask("run_script", `{"id":"script.outer"}`, always(decline)); err != nil || len(questions) != 1 || !strings.Contains(questions[0], "script.secret") {
+		t.Error(questions, err)
+	}
+	p.fails("run_script", `{"id":"script.outermost"}`, toolyard.PermissionDenied, "denied")
+}
+
 // A chain of scripts that is too long, and steps that are nested too deeply, require confirmation.
 func TestReachIsBounded(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, "")

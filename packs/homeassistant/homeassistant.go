@@ -101,12 +101,16 @@ func (s *source) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	}
 }
 
-// problems reports why there is no connection.
+// problems reports why there is no connection, or names in the settings that the home does not
+// have.
 func (s *source) problems() []toolyard.Problem {
 	err := s.home.client.Err()
+	if err == nil {
+		return s.unknownNames()
+	}
 	p := toolyard.Problem{Subject: Name, Message: "Home Assistant is not connected"}
 	switch {
-	case err == nil, errors.Is(err, hass.ErrNotSent): // connected, or not tried yet
+	case errors.Is(err, hass.ErrNotSent): // not tried yet
 		return nil
 	case errors.Is(err, hass.ErrToken):
 		p.Message = "Home Assistant refuses the access token; it is not tried again"
@@ -116,6 +120,28 @@ func (s *source) problems() []toolyard.Problem {
 		p.Fix = "Check packs.homeassistant.url. It is retried."
 	}
 	return []toolyard.Problem{p}
+}
+
+// unknownNames warns of areas and labels in expose that do not exist: they select nothing.
+func (s *source) unknownNames() (problems []toolyard.Problem) {
+	snapshot, _, err := s.home.client.Snapshot()
+	if err != nil {
+		return nil
+	}
+	v := &view{snapshot, s.home, 0}
+	expose := s.home.scopes[0]
+	for key, names := range map[string][]string{"areas": expose.Areas, "labels": expose.Labels} {
+		for _, name := range names {
+			filter := &listArgs{Area: name}
+			if key == "labels" {
+				filter = &listArgs{Label: name}
+			}
+			if err := v.checkFilters(filter); err != nil {
+				problems = append(problems, toolyard.Problem{Subject: Name, Message: "expose." + key + ": " + err.Error(), Fix: "Correct the name in packs.homeassistant.expose.", Warning: true})
+			}
+		}
+	}
+	return problems
 }
 
 // Lend implements [yard.Lender]. Only gates in mode write get the client that controls the home.

@@ -38,7 +38,7 @@ var sendNotification = toolyard.Define(writeSpec("send_notification", "Sends a n
 		if in.Title != "" {
 			data["title"] = in.Title
 		}
-		if err := ctl.client.CallService(ctx, "notify", service, data, target); err != nil {
+		if err := ctl.call(ctx, "notify", service, data, target); err != nil {
 			return notifyResult{}, writeFailure(err)
 		}
 		return notifyResult{Sent: true}, nil

@@ -48,6 +48,9 @@ func (r *reach) visit(ctx context.Context, e *hass.Entity) error {
 		return nil
 	}
 	r.visited[e.ID] = nil
+	if p := r.view.home.policy; p.isSensitive(e) || matchesAny(p.deny, e.ID) {
+		r.entities[e] = true
+	}
 	related, err := r.client.RelatedEntities(ctx, e.ID)
 	if err != nil {
 		return r.doubtUnlessDown(err, "the entities of %s cannot be listed", e.ID)
@@ -181,7 +184,17 @@ func (r *reach) service(ctx context.Context, name string, step map[string]any) e
 		if service != "turn_on" && service != "reload" { // apply and create contain states
 			r.doubt("it calls %s", name)
 		}
+	case "homeassistant":
+		if !slices.Contains([]string{"turn_on", "turn_off", "toggle", "update_entity"}, service) { // others restart and configure
+			r.doubt("it calls %s", name)
+		}
 	}
+	before := len(r.entities)
+	defer func() {
+		if slices.Contains(sensitiveDomains, domain) && len(r.entities) == before && len(r.sensitive()) == 0 {
+			r.doubt("it calls %s on unknown devices", name)
+		}
+	}()
 	for _, part := range []any{step, step["target"], step["data"], step["service_data"], step["data_template"]} {
 		switch part := part.(type) {
 		case map[string]any:

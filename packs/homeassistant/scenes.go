@@ -69,7 +69,7 @@ func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string
 		return declined(agreed), err
 	}
 	start := time.Now()
-	if err := ctl.client.CallService(ctx, domain, service, data, map[string]any{"entity_id": []string{e.ID}}); err != nil {
+	if err := ctl.call(ctx, domain, service, data, map[string]any{"entity_id": []string{e.ID}}); err != nil {
 		return confirmedResult{}, writeFailure(err)
 	}
 	return confirmedResult{"done", ctl.settle(ctx, v, affected, start)}, nil
@@ -78,9 +78,6 @@ func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string
 // confirm asks a person if that is required.
 func (r *reach) confirm(ctx context.Context, c *toolyard.Call, e *hass.Entity) (string, error) {
 	sensitive := r.sensitive()
-	if r.view.home.policy.isSensitive(e) {
-		sensitive = append(sensitive, e)
-	}
 	if len(sensitive) == 0 && len(r.unknown) == 0 {
 		return agreedTo, nil
 	}

@@ -121,15 +121,14 @@ func newPolicy(s *settings) (*policy, error) {
 	return &policy{confirm: s.Confirm, deny: s.Deny, services: s.Services, codes: s.Codes}, nil
 }
 
+var (
+	sensitiveDomains = []string{"lock", "alarm_control_panel", "valve", "siren"}
+	sensitiveCovers  = []string{"garage", "gate", "door"} // by device class
+)
+
 // isSensitive reports whether an entity requires confirmation, apart from its members.
 func (p *policy) isSensitive(e *hass.Entity) bool {
-	switch e.Domain {
-	case "lock", "alarm_control_panel", "valve", "siren":
-		return true
-	case "cover":
-		if slices.Contains([]string{"garage", "gate", "door"}, e.State.DeviceClass) {
-			return true
-		}
-	}
-	return matchesAny(p.confirm, e.ID)
+	return slices.Contains(sensitiveDomains, e.Domain) ||
+		e.Domain == "cover" && slices.Contains(sensitiveCovers, e.State.DeviceClass) ||
+		matchesAny(p.confirm, e.ID)
 }

@@ -54,7 +54,7 @@ var callService = toolyard.Define(writeSpec("call_service", "Calls a service of 
 			target = map[string]any{"entity_id": ids}
 		}
 		start := time.Now()
-		if err := ctl.client.CallService(ctx, domain, service, data, target); err != nil {
+		if err := ctl.call(ctx, domain, service, data, target); err != nil {
 			return confirmedResult{}, writeFailure(err)
 		}
 		return confirmedResult{"done", ctl.settle(ctx, v, affected, start)}, nil

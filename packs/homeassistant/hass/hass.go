@@ -44,6 +44,8 @@ type Client struct {
 	snapshot atomic.Pointer[Snapshot]
 	session  atomic.Pointer[session] // nil while disconnected
 	heard    atomic.Int64            // time of the last message, in Unix nanoseconds
+	loaded   chan struct{}           // closed with the first snapshot
+	refused  chan struct{}           // closed when the token is refused
 
 	mu     sync.Mutex
 	status error // why there is no connection
@@ -97,7 +99,10 @@ func New(config Config) (*Client, error) {
 		config.Status = func(error) {}
 	}
 	config.Log = cmp.Or(config.Log, slog.New(slog.DiscardHandler))
-	return &Client{config: config, base: base.JoinPath("/"), times: defaultTimes, status: ErrNotSent}, nil
+	return &Client{
+		config: config, base: base.JoinPath("/"), times: defaultTimes, status: ErrNotSent,
+		loaded: make(chan struct{}), refused: make(chan struct{}),
+	}, nil
 }
 
 // Snapshot returns the latest snapshot and its age: zero while the connection works. It returns
@@ -117,20 +122,15 @@ func (c *Client) Snapshot() (*Snapshot, time.Duration, error) {
 	return snapshot, age, nil
 }
 
-// Ready waits until there is a snapshot, or the token is refused, or ctx ends.
+// Ready waits until there is a snapshot. It returns an error if the token is refused or ctx ends.
 func (c *Client) Ready(ctx context.Context) error {
-	for {
-		if c.snapshot.Load() != nil {
-			return nil
-		}
-		if err := c.Err(); errors.Is(err, ErrToken) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
+	select {
+	case <-c.loaded:
+		return nil
+	case <-c.refused:
+		return ErrToken
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

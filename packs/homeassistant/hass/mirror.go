@@ -13,6 +13,10 @@ import (
 // Run connects to the home and mirrors it until ctx ends. It reconnects after pauses that grow,
 // and never after Home Assistant refused the token.
 func (c *Client) Run(ctx context.Context) error {
+	if errors.Is(c.Err(), ErrToken) { // in an earlier run
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	pause := c.times.minPause
 	for ctx.Err() == nil {
 		loaded, err := c.connect(ctx)
@@ -22,6 +26,7 @@ func (c *Client) Run(ctx context.Context) error {
 		c.setErr(err)
 		if errors.Is(err, ErrToken) {
 			c.config.Log.Error("home assistant refused the access token", "url", c.base.Redacted())
+			close(c.refused)
 			<-ctx.Done()
 			break
 		}
@@ -201,7 +206,9 @@ func (m *mirror) publish(changed []string) {
 		c.setErr(nil)
 		c.config.Log.Info("home assistant is connected", "url", c.base.Redacted(), "entities", len(next.entities))
 	}
-	if old != nil {
+	if old == nil {
+		close(c.loaded)
+	} else {
 		close(old.replaced)
 	}
 	c.config.Changed(changed)

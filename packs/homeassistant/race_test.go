@@ -1,0 +1,5 @@
+//go:build race
+
+package homeassistant_test
+
+func init() { raceDetector = true }
