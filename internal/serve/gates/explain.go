@@ -33,6 +33,12 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 	if name := g.render(g.Naming, t); v.byName[name] != t && g.Visible(t) {
 		steps[3] = Step{Rule: "name", Text: "another tool is also named " + name, Stops: true, Fix: "Run toolyard check to see both."}
 	}
+	if limits := describe(t.Limit); limits != "" {
+		steps = append(steps, Step{Rule: "rate", Text: limits})
+	}
+	if g.CallerClock {
+		steps = append(steps, Step{Rule: "clock", Text: "callers of the gate may set the as-of time"})
+	}
 	return steps
 }
 

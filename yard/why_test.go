@@ -1,0 +1,32 @@
+package yard_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/toolyard/toolyard/yard"
+)
+
+// The explanation of a tool names its limits, who has them, and who sets the as-of time.
+func TestWhyNamesLimitsAndTheClock(t *testing.T) {
+	s := newTestAPI(t, "terms: {greet: {rate: {perMinute: 5, per: account}}}\ngates: {past: {mode: read, clock: caller, callers: keys}, now: {mode: read, callers: keys}}\n", yard.Options{})
+	for gate, want := range map[string][]string{
+		"past": {"rate: at most 5 calls per minute, for each account", "clock: callers of the gate may set the as-of time"},
+		"now":  {"rate: at most 5 calls per minute, for each account"},
+	} {
+		steps, err := s.yard.Why(gate, "greet")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, step := range steps {
+			if step.Rule == "rate" || step.Rule == "clock" {
+				got = append(got, fmt.Sprintf("%s: %s", step.Rule, step.Text))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q", gate, got)
+		}
+	}
+}
