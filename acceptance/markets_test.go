@@ -93,7 +93,7 @@ func TestTradingCatalogCategories(t *testing.T) {
 func TestInvalidBarRequestsNeverReachTheVenue(t *testing.T) {
 	t.Parallel()
 	venue := newVenue(t)
-	p := serve(t, "toolyard", marketsConfig(venue, ""))
+	p := serve(t, "toolyard", fmt.Sprintf("packs: {trading: {hyperliquid: {url: %q, testnet: true}}}\n", venue.URL))
 	for name, c := range eras(t, p) {
 		for args, path := range map[string]string{
 			`{"symbol":"BTC","interval":"5m","lookback":0}`:    "lookback",

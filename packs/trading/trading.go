@@ -129,9 +129,14 @@ func (src *Source) openAccount(name string, s *accountSettings, base engine.Mand
 }
 
 // Run publishes the tools. They work without a connection: a tool that needs one connects when it
-// is called.
+// is called. Then it verifies the live accounts and publishes problems with them.
 func (src *Source) Run(ctx context.Context, publish func(toolyard.Offer)) error {
-	publish(toolyard.Offer{Tools: observed(Tools())})
+	offer := toolyard.Offer{Tools: observed(Tools())}
+	publish(offer)
+	src.watchAccounts(ctx, func(problems []toolyard.Problem) {
+		offer.Problems = problems
+		publish(offer)
+	})
 	<-ctx.Done()
 	return nil
 }

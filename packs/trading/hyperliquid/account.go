@@ -235,9 +235,9 @@ func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Pa
 	return nil, toolyard.Errorf(toolyard.NoData, "The period has more than %d funding payments; choose a shorter one.", maxPages*fundingPage)
 }
 
-// CheckRole returns an error if the address is not an account of its own. Its text says what to
-// configure instead.
-func (a *Account) CheckRole(ctx context.Context) error {
+// Verify returns an error if the address is not an account of its own. Its text says what to configure
+// instead.
+func (a *Account) Verify(ctx context.Context) error {
 	role, err := a.client.userRole(ctx, a.address)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ var (
 // unless live is set.
 func NewBroker(a *Account, agentKey string, live bool) (*Broker, error) {
 	if !a.client.testnet && !live {
-		return nil, errors.New("orders with real money need live: true")
+		return nil, errors.New("set hyperliquid.testnet: true, or live: true to trade with real money")
 	}
 	s, err := newSigner(agentKey, a.client.testnet)
 	if err != nil {
@@ -67,7 +67,7 @@ func (b *Broker) Verify(ctx context.Context) error {
 	if !b.verified.IsZero() && now.Sub(b.verified) < verifyEvery {
 		return nil
 	}
-	if err := b.CheckRole(ctx); err != nil {
+	if err := b.Account.Verify(ctx); err != nil {
 		return err
 	}
 	role, err := b.client.userRole(ctx, b.signer.address)
