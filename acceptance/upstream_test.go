@@ -627,7 +627,7 @@ func TestRestartPausesGrow(t *testing.T) {
 	soon(t, "the server was started again and again", func() bool {
 		data, _ := os.ReadFile(starts)
 		times = nil
-		for _, line := range strings.Fields(string(data)) {
+		for line := range strings.FieldsSeq(string(data)) {
 			ns, err := strconv.ParseInt(line, 10, 64)
 			if err != nil {
 				return false // half a line

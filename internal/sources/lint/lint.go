@@ -159,13 +159,16 @@ func (l *linter) parameter(path, name string, p *property, required bool) {
 	}
 }
 
+// lowQuota is the number of calls per minute up to which a burst can exceed the quota of a service.
+const lowQuota = 60
+
 func (l *linter) limits(names map[string]bool) {
 	for _, batch := range l.tool.Limit.BatchTools {
 		if !names[batch] {
 			l.add("", "_meta.rateLimit.recommendedBatchTools names %s, which does not exist", batch)
 		}
 	}
-	if l.tool.Limit.PerMinute > 0 && l.tool.Limit.Concurrency == 0 {
+	if limit := l.tool.Limit; 0 < limit.PerMinute && limit.PerMinute <= lowQuota && limit.Concurrency == 0 && limit.Cooldown == 0 {
 		l.add("Set maxConcurrency too: a burst of concurrent calls can exceed the quota of a service within a second.", "_meta.rateLimit limits calls per minute, but not concurrent ones")
 	}
 }
