@@ -473,3 +473,35 @@ func TestOperatorsRunActionsOfPacks(t *testing.T) {
 		}
 	}
 }
+
+// An edit of a gate through the API keeps the settings of packs and the clock of the file.
+func TestEditedGatesKeepTheirPacks(t *testing.T) {
+	text := "editable: [gates]\n" + strings.Replace(ledgerFile, "chat: {mode: read,", "chat: {mode: read, clock: caller,", 1)
+	opts := packOptions(t, text, &opened{})
+	opts.Identify = func(*http.Request) (toolyard.Caller, error) {
+		return toolyard.Caller{ID: "olga", Roles: []string{"operator"}}, nil
+	}
+	y := start(t, opts)
+	for body, want := range map[string]int{
+		`{"mode":"write","callers":"keys","version":0}`: http.StatusOK,
+		`{"mode":"raed","callers":"keys","version":1}`:  http.StatusBadRequest,
+	} {
+		r := httptest.NewRequest(http.MethodPut, "http://127.0.0.1/api/v1/gates/chat", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		y.Handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if got := callPack(y, "chat"); got != "main has 7" {
+		t.Error(got)
+	}
+	past := time.Now().Add(-time.Hour)
+	if _, err := y.CallAsOf(t.Context(), past, "chat", toolyard.Caller{ID: "ann"}, "balance", nil); err != nil {
+		t.Error(err)
+	}
+	if v, ok := y.View("chat"); !ok || v.Mode != toolyard.Write {
+		t.Error("the edit is not in effect")
+	}
+}
