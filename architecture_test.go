@@ -166,7 +166,7 @@ func TestImportsPointInwards(t *testing.T) {
 				continue // the standard library
 			}
 			if !slices.Contains(cageOf(imported), name) {
-				t.Errorf("%s may not import %s: it has its cage (see cages)", p.ImportPath, imported)
+				t.Errorf("%s may not import %s (see cages)", p.ImportPath, imported)
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func TestModulesReplaceNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(data), "replace ") {
-			t.Errorf("%s replaces a module: then go install would not work", file)
+			t.Errorf("%s replaces a module, which breaks go install", file)
 		}
 	}
 }
@@ -220,7 +220,7 @@ var secrets = regexp.MustCompile(`AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|sk-
 func TestNoSecretIsCommitted(t *testing.T) {
 	walk(t, func(path string, data []byte) {
 		if path != "architecture_test.go" && secrets.Match(data) {
-			t.Errorf("%s holds something that looks like a key: %.12s…", path, secrets.Find(data))
+			t.Errorf("%s contains something that looks like a key: %.12s…", path, secrets.Find(data))
 		}
 	})
 }

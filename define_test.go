@@ -105,7 +105,7 @@ func TestDefinePanicsOnAMistake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if p := fmt.Sprint(recover()); !strings.Contains(p, name) {
-					t.Errorf("panic %q does not say %q", p, name)
+					t.Errorf("panic %q does not contain %q", p, name)
 				}
 			}()
 			define()

@@ -145,7 +145,7 @@ func TestNoNameIsAmbiguous(t *testing.T) {
 		hidden := len(tools) - len(view.Tools)
 		for _, b := range view.Tools {
 			if got, ok := view.Lookup(b.Name); !ok || got != b.Tool {
-				t.Fatalf("%s leads to %v", b.Name, got)
+				t.Fatalf("%s resolves to %v", b.Name, got)
 			}
 		}
 		if (hidden > 0) != (len(view.Problems) > 0) {
@@ -286,7 +286,7 @@ func TestClientsAreLentByMode(t *testing.T) {
 		t.Error("no news")
 	}
 	if _, ok := toolyard.Client[string](&toolyard.Call{}); ok {
-		t.Error("a client from nowhere")
+		t.Error("a client that was not lent")
 	}
 }
 
@@ -324,7 +324,7 @@ func TestACollisionIsNotAnAlias(t *testing.T) {
 		named(toolyard.Spec{Name: "pay", Server: "git"}),
 	}}, nil)
 	if got, ok := view.Lookup("mcp_git_pay"); ok {
-		t.Errorf("it leads to %s of %s", got.Name, got.Server)
+		t.Errorf("it resolves to %s of %s", got.Name, got.Server)
 	}
 	if _, ok := view.Lookup("mcp_git__pay"); !ok {
 		t.Error("the third tool is lost")
@@ -389,13 +389,13 @@ func TestReadResource(t *testing.T) {
 	} {
 		r, ok := view.ReadResource(uri)
 		if got := map[bool]string{true: uriOf(r)}[ok]; got != want {
-			t.Errorf("%s leads to %q", uri, got)
+			t.Errorf("%s resolves to %q", uri, got)
 		}
 	}
 	writing := *offer.Resources[0]
 	writing.Reader = named(toolyard.Spec{Name: "w"})
 	if v := (&gates.Gate{Mode: toolyard.Read}).Bind(catalog.Offer{Resources: []*toolyard.Resource{&writing}}, nil); len(v.Resources) != 0 {
-		t.Error("what writes is shown where nothing may")
+		t.Error("a write tool is shown at a read gate")
 	}
 }
 

@@ -147,7 +147,7 @@ func TestWith(t *testing.T) {
 	spec.Input = json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)
 	tool := named(spec)
 	if toolterms.Apply(tool, toolterms.Terms{Default: toolyard.Price{Set: true}, Limit: toolyard.Limit{PerMinute: 30}}) != tool {
-		t.Error("terms that change nothing make another tool")
+		t.Error("terms without effect create a new tool")
 	}
 	no := false
 	under := toolterms.Apply(tool, toolterms.Terms{Limit: toolyard.Limit{PerMinute: 40, Concurrency: 2}, Price: toolyard.Price{OptOut: true}, Surface: toolyard.Answer, HiddenFromAnswers: &no, Latency: "fast"})
@@ -158,7 +158,7 @@ func TestWith(t *testing.T) {
 		t.Error(diff)
 	}
 	if under.Digest() == tool.Digest() || under.Declared() != tool || toolterms.Apply(under, toolterms.Terms{Latency: "slow"}).Declared() != tool || tool.Declared() != tool {
-		t.Error("the copy is not told from the tool")
+		t.Error("the copy is not distinguished from the tool")
 	}
 	if _, err := under.Validate(t.Context(), json.RawMessage(`{"a":1}`)); err == nil {
 		t.Error("the schema is lost")

@@ -90,10 +90,10 @@ func TestGeneratedClient(t *testing.T) {
 		t.Error(fault)
 	}
 	if diff := cmp.Diff(documented(t), got.Called); diff != "" {
-		t.Errorf("operations of the document and those that were called: %s", diff)
+		t.Errorf("documented and called operations differ: %s", diff)
 	}
 	if diff := cmp.Diff([]int{400, 401, 402, 403, 404, 409, 413, 429, 503}, got.Refused); diff != "" {
-		t.Errorf("refusals that were seen: %s", diff)
+		t.Errorf("errors: %s", diff)
 	}
 }
 

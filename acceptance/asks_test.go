@@ -64,7 +64,7 @@ func (p person) ask(tool, args, more, message string) (key, state string) {
 	p.t.Helper()
 	got := p.call(tool, args, more)
 	if got.status != http.StatusOK || got.Result != nil || got.InputRequired == nil || len(got.InputRequired.Questions) != 1 || got.InputRequired.State == "" {
-		p.t.Fatalf("%s asks nothing: %+v", tool, got)
+		p.t.Fatalf("%s asked no question: %+v", tool, got)
 	}
 	for key, q := range got.InputRequired.Questions {
 		if q.Message != message || !json.Valid(q.Schema) || q.URL != "" {
@@ -110,7 +110,7 @@ func TestQuestionsOverHTTP(t *testing.T) {
 	}
 	ann.ends(ann.call("test_elicitation", args, filled(key, state, form)), `User response: {"action":"accept","content":`+form+`}`)
 	if again := ann.call("test_elicitation", args, filled(key, state, form)); again.status != http.StatusBadRequest {
-		t.Errorf("the state is good for a second time: %+v", again)
+		t.Errorf("the state was accepted twice: %+v", again)
 	}
 
 	const rounds = "test_input_required_result_multi_round"

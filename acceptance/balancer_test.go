@@ -171,10 +171,10 @@ func (s *spread) travel(name, balanced, server string, client func(t *testing.T,
 		defer s.apply("write")
 		got := client(t, p)
 		if !slices.Contains(got.Tools, "echo") || !slices.Contains(got.Tools, "mcp_"+server+"__ask") || got.Text != "hi" {
-			t.Errorf("it lists %d tools, and echo says %q", len(got.Tools), got.Text)
+			t.Errorf("it lists %d tools, and echo returned %q", len(got.Tools), got.Text)
 		}
 		if got.Progress != 3 {
-			t.Errorf("it was told of progress %d times", got.Progress)
+			t.Errorf("progress was reported %d times", got.Progress)
 		}
 		if got.Canceled == "slept" {
 			t.Error("the call was not canceled")
@@ -182,10 +182,10 @@ func (s *spread) travel(name, balanced, server string, client func(t *testing.T,
 		soon(t, "the canceled tool has noticed", func() bool { _, err := os.Stat(p.Marker); return err == nil })
 		if !slices.Equal(got.Asked, []string{"Who?", "Who are you?"}) || len(got.Answers) != 2 ||
 			!strings.Contains(got.Answers[0], `"username":"Ann"`) || got.Answers[1] != "Hello, Ann!" {
-			t.Errorf("it was asked %q, and the tools say %q", got.Asked, got.Answers)
+			t.Errorf("it was asked %q, and the tools returned %q", got.Asked, got.Answers)
 		}
 		if !slices.Equal(got.Changes, []string{"tool", "gate"}) {
-			t.Errorf("it heard of changes of %q", got.Changes)
+			t.Errorf("it was notified of changes to %q", got.Changes)
 		}
 		s.ended(t, got.Session)
 	})
@@ -447,7 +447,7 @@ func (s *spread) hears(c *legacyHTTP, at, mode string) {
 			s.t.Errorf("%s: %s", mode, m.Method)
 		}
 	case <-time.After(5 * time.Second):
-		s.t.Errorf("%s: the stream did not tell of the edited gate", mode)
+		s.t.Errorf("%s: the stream did not report the edited gate", mode)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestChaosMoney(t *testing.T) {
 	each(1000, func(i int) { l.one(i) })
 	blast := time.Since(start)
 	if n := l.count(); n > 500 {
-		t.Errorf("%d calls were paid with money for 500", n)
+		t.Errorf("%d calls were paid; there was money for 500", n)
 	}
 	// Leases that a replica does not use return to the store when they expire.
 	for deadline := time.Now().Add(time.Minute); l.count() < 500 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -96,7 +96,7 @@ func chaosSessions(t *testing.T, b *buyer, n int) {
 	}
 	each(n, func(i int) { checkSession(t, b, sessions[i].ID, "0.002", "0.0005") })
 	if l.count() != 2*n {
-		t.Errorf("%d calls were acknowledged, and there is money for %d", l.count(), 2*n)
+		t.Errorf("%d calls were acknowledged; there is money for %d", l.count(), 2*n)
 	}
 	t.Logf("%d sessions: %d calls in %s; %s", n, 3*n, blast.Round(time.Millisecond), l.figures())
 }
@@ -202,9 +202,9 @@ func (p *spenders) within(t *testing.T, b books) {
 	t.Helper()
 	for _, s := range p.all {
 		if sum, _ := b.spent(s.ID); sum > s.Limit {
-			t.Errorf("%s of %s were spent", sum, s.Limit)
+			t.Errorf("%s of %s was spent", sum, s.Limit)
 		} else if now := p.buyer.look(s.ID); now.Spent != sum || now.Held != 0 || now.Remaining != s.Limit-sum {
-			t.Errorf("%s was charged, and the session says %+v", sum, now)
+			t.Errorf("%s was charged, but the session has %+v", sum, now)
 		}
 	}
 }
@@ -263,17 +263,17 @@ func TestChaosOneKey(t *testing.T) {
 	for o, want := range answers {
 		s := b.must(0, o)
 		if s.good() && want != "" && string(s.Result.Structured) != want || !s.good() && (want != "" || s.Error != "OUTCOME_UNKNOWN") {
-			t.Errorf("a key that was answered %q is now answered %+v", want, s)
+			t.Errorf("a key with the result %q now returns %+v", want, s)
 		}
 		if !s.good() {
 			unknown++
 		}
 		if ran, charged := f.ofKey(o.Key, readBooks(t.Context(), t, url)); ran > 1 || s.good() != (charged == 1) {
-			t.Errorf("the last answer is %+v; it ran %d times and was charged %d times", s, ran, charged)
+			t.Errorf("the last response is %+v; it ran %d times and was charged %d times", s, ran, charged)
 		}
 	}
 	audit(t, url)
-	t.Logf("%d keys, each sent 1,000 times, %d kills: %d acknowledged, %d ran without an answer, the outcome of %d is not known", len(answers), killed, acknowledged, silent, unknown)
+	t.Logf("%d keys, each sent 1,000 times, %d kills: %d acknowledged, %d ran without a response, %d with an unknown outcome", len(answers), killed, acknowledged, silent, unknown)
 }
 
 // repeatUnderKills sends one order a thousand times concurrently while replicas are killed.
@@ -412,18 +412,18 @@ func (p pace) check(t *testing.T, notes []noted) {
 		busiest = max(busiest, end-i)
 		callers[n.Caller]++
 	}
-	t.Logf("%s: %d starts, at most %d in a minute, %d at once, %s apart, by caller %v", p.rate, len(starts), busiest, peak, closest.Round(time.Microsecond), callers)
+	t.Logf("%s: %d starts, at most %d per minute, %d concurrent, %s apart, by caller %v", p.rate, len(starts), busiest, peak, closest.Round(time.Microsecond), callers)
 	if p.limit.PerMinute > 0 && busiest > p.limit.PerMinute {
 		t.Errorf("%d starts in a minute", busiest)
 	}
 	if p.limit.Concurrency > 0 && peak > p.limit.Concurrency {
-		t.Errorf("%d at once", peak)
+		t.Errorf("%d concurrent calls", peak)
 	}
 	if p.limit.Cooldown > 0 && closest < p.limit.Cooldown {
 		t.Errorf("two starts %s apart", closest)
 	}
 	if len(starts) < p.possible*95/100 {
-		t.Errorf("%d starts, and %d were possible", len(starts), p.possible)
+		t.Errorf("%d starts; %d were possible", len(starts), p.possible)
 	}
 	if modest := float64(callers["modest"]); !p.burst && modest < 0.4*float64(len(starts)) {
 		t.Errorf("the modest caller got %.0f of %d", modest, len(starts))

@@ -23,9 +23,9 @@ func node(t *testing.T, args ...string) (stdout string, err error) {
 	}
 	if _, err := os.Stat(program); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("the foreign clients are not installed: run npm install in acceptance/clients")
+			t.Fatal("the official clients are not installed: run npm install in acceptance/clients")
 		}
-		t.Skip("the foreign clients are not installed: run npm install in acceptance/clients")
+		t.Skip("the official clients are not installed: run npm install in acceptance/clients")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -339,7 +339,7 @@ func (h *harbor) spend(t *testing.T) {
 		var shown string
 		_ = json.Unmarshal(got.Values[name], &shown)
 		if want := "$" + toolyard.Money(sum).String(); shown != want || sum == 0 {
-			t.Errorf("the page says that %s is %q, and the books say %q", name, shown, want)
+			t.Errorf("the page shows %s as %q, the ledger has %q", name, shown, want)
 		}
 		h.note("spend, "+name, shown)
 	}
@@ -423,7 +423,7 @@ func squeeze(t *testing.T, folder string) {
 		sum += small.Len()
 	}
 	if sum > 2_500_000 {
-		t.Errorf("the pictures are %d bytes together", sum)
+		t.Errorf("the pictures have a total size of %d bytes", sum)
 	}
 	t.Logf("%d pictures, %d KiB together", len(files), sum>>10)
 }

@@ -103,7 +103,7 @@ func TestDeclaredRateLimitsAreEnforced(t *testing.T) {
 			}
 			for i := 1; i < len(calls); i++ {
 				if gap := calls[i].Began.Sub(calls[i-1].Began); gap < 300*time.Millisecond || calls[i].Began.Before(calls[i-1].Ended) {
-					t.Errorf("%s: call %d began %s after the one before, which ended %s before", tool, i, gap, calls[i].Began.Sub(calls[i-1].Ended))
+					t.Errorf("%s: call %d started %s after the previous one, which ended %s before", tool, i, gap, calls[i].Began.Sub(calls[i-1].Ended))
 				}
 			}
 		}
@@ -157,7 +157,7 @@ func TestRateLimitGuidanceIsShown(t *testing.T) {
 		t.Errorf("the catalog's rateLimit is %v (%v)", e.RateLimit, err)
 	}
 	if text := defined(t, m, "mcp_up__single", "description"); !strings.Contains(strings.ToLower(text), "many") && !strings.Contains(strings.ToLower(text), "batch") && !strings.Contains(strings.ToLower(text), "bulk") {
-		t.Errorf("the model is not told that it takes many items: %s", text)
+		t.Errorf("the description does not mention bulk calls: %s", text)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestContextIsInjected(t *testing.T) {
 	}
 	m, _ := alice.send("1", "tools/list", "")
 	if schema := defined(t, m, "mcp_up__analyze_my_positions", "inputSchema"); strings.Contains(schema, "portfolio") || !strings.Contains(schema, "depth") {
-		t.Errorf("the model is shown %s", schema)
+		t.Errorf("the model sees %s", schema)
 	}
 }
 
@@ -362,11 +362,11 @@ func TestContextErrorsAreDistinguishable(t *testing.T) {
 	alice, bob, carol := a.as("alice"), a.as("bob"), a.as("carol")
 	const tool = "mcp_up__analyze_my_positions"
 	if f := failed(t, call(t, carol, tool, "{}"), "NO_DATA", false); !strings.Contains(strings.ToLower(f.Message), "link") || !strings.Contains(f.Message, "wallet") {
-		t.Errorf("who has linked nothing is told %q", f.Message)
+		t.Errorf("a caller without a link gets %q", f.Message)
 	}
 	text(t, call(t, bob, tool, "{}"))
 	if p := a.last()["portfolio"]; !strings.Contains(string(p), `"assetPositions":[]`) {
-		t.Errorf("who has nothing is said to have %s", p)
+		t.Errorf("an empty account has %s", p)
 	}
 	arrived := len(upstreamCalls(t, a.notes))
 	a.hyperliquid.Down(true)
@@ -379,7 +379,7 @@ func TestContextErrorsAreDistinguishable(t *testing.T) {
 
 	seen := a.captured.text() + fmt.Sprint(a.hyperliquid.Requests())
 	if !strings.Contains(seen, "analyze_my_positions") || !strings.Contains(seen, strings.ToLower(wallet)) && !strings.Contains(seen, wallet) {
-		t.Fatalf("what was sent was not captured: %s", seen)
+		t.Fatalf("the request was not captured: %s", seen)
 	}
 	for _, c := range []modernHTTP{alice, bob, carol} {
 		secret := c.key[strings.LastIndex(c.key, "_")+1:]
@@ -389,7 +389,7 @@ func TestContextErrorsAreDistinguishable(t *testing.T) {
 	}
 	for _, header := range []string{"authorization:", "cookie:", "authorization:[", "cookie:["} {
 		if strings.Contains(strings.ToLower(seen), header) {
-			t.Errorf("there was a header %s", header)
+			t.Errorf("unexpected header %s", header)
 		}
 	}
 }
@@ -518,7 +518,7 @@ func TestSurfacesOfferTheirTools(t *testing.T) {
 			if slices.Contains(want, "mcp_up__"+name) {
 				text(t, m)
 			} else if m.Error == nil || !strings.Contains(string(m.Error.Data), "METHOD_NOT_FOUND") {
-				t.Errorf("%s: %s is not listed and was answered %s", gate, name, m.Result)
+				t.Errorf("%s: %s is not listed but returned %s", gate, name, m.Result)
 			}
 		}
 	}
@@ -568,7 +568,7 @@ func TestDefaultPricesFillGaps(t *testing.T) {
 		QueryEligible         bool
 	}
 	if err := json.Unmarshal([]byte(p.catalogEntry("mcp_up__bare")), &bare); err != nil || bare.Surface != "both" || bare.LatencyClass != "slow" || !bare.QueryEligible {
-		t.Errorf("a tool that says nothing is %+v (%v)", bare, err)
+		t.Errorf("a tool without declarations is %+v (%v)", bare, err)
 	}
 	p.configure(strings.Replace(config(""), "executeUsd: \n", "\n", 1))
 	soon(t, "the default price is gone", func() bool {

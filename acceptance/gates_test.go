@@ -59,7 +59,7 @@ func TestEachToolIsRegisteredOnceInTheLog(t *testing.T) {
 	}
 	call(t, c, "flip", "{}")
 	if got := p.logged(len(names)+1, registered); len(got) != len(names)+1 {
-		t.Errorf("one more tool, and %d records", len(got))
+		t.Errorf("one more tool, but %d records", len(got))
 	}
 }
 
@@ -178,7 +178,7 @@ func TestReadGateRefusesForgedWriteCall(t *testing.T) {
 	for name, c := range map[string]client{"2026-07-28": chat, "2025-11-25": newLegacyHTTP(t, p.url+"/chat")} {
 		for _, alias := range []string{"propose_order", "mcp_toolyard_propose_order"} {
 			if m := call(t, c, alias, "{}"); m.Error == nil || m.Error.Code != -32602 || !strings.Contains(string(m.Error.Data), "METHOD_NOT_FOUND") {
-				t.Errorf("%s: a forged call of %s was answered %s", name, alias, m.Result)
+				t.Errorf("%s: a forged call of %s returned %s", name, alias, m.Result)
 			}
 		}
 	}

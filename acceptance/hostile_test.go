@@ -71,7 +71,7 @@ func TestSlowBodies(t *testing.T) {
 		start := time.Now()
 		call(t, modernHTTP{t: t, url: p.url}, "echo", `{"text":"hi"}`).result(t)
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("an honest call took %v", took)
+			t.Errorf("a regular call took %v", took)
 		}
 	}
 	if grown := p.resident() - before; grown > 100<<20 {
@@ -115,7 +115,7 @@ func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	start := time.Now()
 	if err := p.cmd.Wait(); err != nil || time.Since(start) > 5*time.Second {
-		t.Errorf("the end took %v: %v", time.Since(start), err)
+		t.Errorf("the shutdown took %v: %v", time.Since(start), err)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestStdioStopsWithoutAReader(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
-		t.Error("it does not end")
+		t.Error("it does not exit")
 	}
 }
 
@@ -180,13 +180,13 @@ func TestGateOfALegacySessionCanGo(t *testing.T) {
 	select {
 	case _, open := <-events:
 		if open {
-			t.Error("a message on a gate that is gone")
+			t.Error("a message on a removed gate")
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("the stream of a gate that is gone stays open")
+		t.Error("the stream of a removed gate stays open")
 	}
 	if res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); res.StatusCode != http.StatusNotFound {
-		t.Errorf("a gate that is gone answers %s", res.Status)
+		t.Errorf("a removed gate returned %s", res.Status)
 	}
 }
 

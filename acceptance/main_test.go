@@ -151,7 +151,7 @@ func (p *process) await(url string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.t.Fatalf("the server did not get ready:\n%s", p.logs.String())
+	p.t.Fatalf("the server did not become ready:\n%s", p.logs.String())
 }
 
 func (p *process) configure(config string) {
@@ -447,7 +447,7 @@ func notNotified(t *testing.T, streams map[string]<-chan message) {
 	time.Sleep(300 * time.Millisecond)
 	for name, stream := range streams {
 		if len(stream) > 0 {
-			t.Errorf("%s: told more than once: %+v", name, <-stream)
+			t.Errorf("%s: notified more than once: %+v", name, <-stream)
 		}
 	}
 }
@@ -510,7 +510,7 @@ func newStdioIn(t *testing.T, dir string, env []string, program string, modern b
 		timer := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
 		defer timer.Stop()
 		if err := c.cmd.Wait(); err != nil {
-			t.Errorf("the server did not end well after its input did: %v", err)
+			t.Errorf("the server did not exit cleanly after its input ended: %v", err)
 		}
 	})
 	if !modern {
@@ -559,7 +559,7 @@ func (c *stdio) next() message {
 	case line, ok := <-c.lines:
 		var m message
 		if !ok || json.Unmarshal([]byte(line), &m) != nil {
-			c.t.Fatalf("standard output carried %q", line)
+			c.t.Fatalf("unexpected standard output %q", line)
 		}
 		return m
 	case <-time.After(40 * time.Second):

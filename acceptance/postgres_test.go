@@ -323,7 +323,7 @@ func audit(t *testing.T, address string) books {
 	b := readBooks(ctx, t, address)
 	for id := range b.charges {
 		if !b.calls[id] {
-			t.Errorf("%s was charged and is not on the record", id)
+			t.Errorf("%s was charged but not recorded", id)
 		}
 	}
 	return b
@@ -476,7 +476,7 @@ func (l *load) paid(t *testing.T, f *fleet, b books) {
 	defer l.mu.Unlock()
 	for id, price := range l.good {
 		if c, ok := b.charges[id]; !ok || c.amount != price || price == 0 {
-			t.Errorf("%s was acknowledged at %s, and the books say %s", id, price, c.amount)
+			t.Errorf("%s was acknowledged at %s, but the ledger has %s", id, price, c.amount)
 		}
 	}
 	runs := f.runs()
@@ -617,7 +617,7 @@ func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 		start = time.Now()
 		sale, err := l.buyer.buy(i%3, l.orders(i))
 		if took := time.Since(start); err != nil || sale.status != http.StatusServiceUnavailable || took > 8*time.Second {
-			t.Errorf("a call that costs something was answered %+v after %s (%v)", sale, took, err)
+			t.Errorf("a paid call returned %+v after %s (%v)", sale, took, err)
 		}
 	}
 	if after := l.count(); a.silent && after != before {

@@ -47,7 +47,7 @@ func TestBigIDsSurvive(t *testing.T) {
 				t.Errorf("%s: progress %+v", name, before)
 			}
 			if string(m.ID) != id {
-				t.Errorf("%s: id %s came back as %s", name, id, m.ID)
+				t.Errorf("%s: ID %s was returned as %s", name, id, m.ID)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func TestProgressAndLog(t *testing.T) {
 		t.Errorf("%+v", before)
 	}
 	if _, before := (modernHTTP{t: t, url: p.url}).send("1", "tools/call", `{"name":"test_tool_with_logging"}`); len(before) != 0 {
-		t.Errorf("a client that did not ask got %+v", before)
+		t.Errorf("a client without a subscription got %+v", before)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestReload(t *testing.T) {
 	if found := p.logged(1, func(l map[string]any) bool {
 		return strings.Contains(fmt.Sprint(l["error"]), `toolyard.yaml:2:13: gates.default.mode: must be one of "read", "write"`)
 	}); len(found) == 0 {
-		t.Error("the mistake was not logged")
+		t.Error("the error was not logged")
 	}
 	if got := listTools(t, c); !slices.Equal(got, []string{"echo"}) {
 		t.Errorf("a broken file changed the tools to %v", got)
@@ -325,14 +325,14 @@ func TestGracefulShutdown(t *testing.T) {
 	}
 	start := time.Now()
 	if err := p.cmd.Wait(); err != nil || time.Since(start) > 5*time.Second {
-		t.Errorf("the end took %v: %v", time.Since(start), err)
+		t.Errorf("the shutdown took %v: %v", time.Since(start), err)
 	}
 	var last message
 	for m := range events {
 		last = m
 	}
 	if string(last.ID) != "5" || !strings.Contains(string(last.Result), `"resultType":"complete"`) {
-		t.Errorf("the listener was not told of the end: %+v", last)
+		t.Errorf("the listener was not notified of the shutdown: %+v", last)
 	}
 }
 

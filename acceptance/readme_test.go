@@ -227,7 +227,7 @@ func TestDocumentsShowTheExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(string(text), "```"+language+"\n"+string(example)+"```\n") {
-				t.Errorf("%s does not show %s as it is", document, file)
+				t.Errorf("%s does not match %s", document, file)
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (c *crew) change(args ...string) reached {
 		select {
 		case last = <-told:
 		case <-limit:
-			c.t.Fatalf("toolyard %v: not every replica has told its client within 5 s", args)
+			c.t.Fatalf("toolyard %v: not every replica notified its client within 5 s", args)
 		}
 	}
 	return reached{last.Sub(<-c.written), max(0, last.Sub(ended))}
@@ -140,7 +140,7 @@ func reportTimes(t *testing.T, what string, all []reached) {
 		}
 		slices.Sort(took)
 		most := took[len(took)-1]
-		t.Logf("%s, until the last of 3 replicas has told its client, %s: p50 %v, p99 %v, which is the most of %d", what, name, took[len(took)/2], most, len(took))
+		t.Logf("%s, until the last of 3 replicas notified its client, %s: p50 %v, p99 %v of %d", what, name, took[len(took)/2], most, len(took))
 		if took[len(took)/2] > time.Second || most > 5*time.Second { // a busy machine may be late
 			t.Errorf("%s took %v", what, most)
 		}
@@ -189,7 +189,7 @@ func TestApprovalReachesAllReplicas(t *testing.T) {
 	}
 	reportTimes(t, "approve", all)
 	if _, err := os.Stat(filepath.Join(c.replicas[0].dir, "toolyard.lock")); err == nil {
-		t.Error("there is a file beside the store")
+		t.Error("there is a file in addition to the store")
 	}
 }
 
@@ -250,7 +250,7 @@ func TestApplyReachesAllReplicas(t *testing.T) {
 		t.Errorf("a faulty configuration: exit %d: %s%s", code, out, errs)
 	}
 	if code, out, errs := run(t, "toolyard", "", "tools", "--store", c.store); code != 0 || !strings.Contains(out, "mcp_up1__ping") {
-		t.Errorf("other commands do not take it from the store: exit %d: %s%s", code, out, errs)
+		t.Errorf("other commands do not read it from the store: exit %d: %s%s", code, out, errs)
 	}
 }
 

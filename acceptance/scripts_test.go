@@ -115,7 +115,7 @@ func TestBrokenScriptsAreReportedAndOthersServed(t *testing.T) {
 	code, out, errs := runIn(t, dir, nil, "toolyard", "check")
 	for _, want := range []string{`a.ts:1:1: there is no description`, `b.ts:1:1: there is no inputSchema`, `c.ts:1:1: there is no default function`, `d.ts:4:1: inputSchema must be a z.object()`} {
 		if !strings.Contains(errs, want) {
-			t.Errorf("%q is not said", want)
+			t.Errorf("%q is missing", want)
 		}
 	}
 	if code != 1 {
@@ -372,7 +372,7 @@ func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	}
 	for gate, reason := range map[string]string{"": "is read-only and cannot call", "/chat": "Unknown tool"} {
 		if m := string(call(t, modernHTTP{t: t, url: p.url + gate}, "writes", "{}").Result); !strings.Contains(m, reason) {
-			t.Errorf("%s: a tool that only reads had another one write: %s", gate, m)
+			t.Errorf("%s: a read-only tool called a write tool: %s", gate, m)
 		}
 	}
 	if orders := call(t, c, "dump_context", "{}").result(t); !strings.Contains(string(orders.Structured), `"orders":0`) {
@@ -448,7 +448,7 @@ func TestSavedScriptIsLiveForConnectedClients(t *testing.T) {
 	}
 	notNotified(t, streams)
 	if p.cmd.Process.Pid != pid || p.cmd.ProcessState != nil {
-		t.Error("the process is another one")
+		t.Error("the process was replaced")
 	}
 }
 
@@ -517,7 +517,7 @@ func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 		text := fmt.Sprint(l["problem"])
 		return l["msg"] == "problem" && strings.Contains(text, "of sub/hello.ts") && strings.Contains(text, "of hello.ts")
 	}); len(both) != 1 || !says("Hello, Ann!")() { // the one that was there first stays
-		t.Errorf("not both files are named: %v", p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem" }))
+		t.Errorf("both files should be named: %v", p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem" }))
 	}
 }
 
@@ -662,7 +662,7 @@ func TestScriptIsolation(t *testing.T) {
 		last = call(t, c, "kept", "{}").result(t).Content[0].Text
 	}
 	if last == "1,1,1" {
-		t.Error("what is shared is not kept")
+		t.Error("shared state is not kept")
 	}
 }
 

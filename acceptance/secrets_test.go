@@ -255,7 +255,7 @@ func (l *leaks) lookAround() {
 		}
 	}
 	if others == 0 {
-		l.t.Error("the server innocent was not looked at")
+		l.t.Error("the server innocent was not checked")
 	}
 	l.see("catalog", l.p.get("/api/tools/catalog"))
 	l.see("metrics", l.p.get("/metrics"))
@@ -295,7 +295,7 @@ func TestSecrets(t *testing.T) {
 				t.Error("there are no traces")
 			}
 			if format == "json" && len(l.p.log()) < 50 {
-				t.Errorf("there are only %d lines of log", len(l.p.log()))
+				t.Errorf("only %d log lines", len(l.p.log()))
 			}
 			for where, text := range l.seen {
 				if found := l.found(text); len(found) > 0 {

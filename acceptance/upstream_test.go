@@ -266,7 +266,7 @@ func TestInvalidServerIDsAreRefusedAtLoad(t *testing.T) {
 	}
 	text(t, call(t, c, "mcp_good__ping", "{}"))
 	if got := reported(t, c, "mcp_good__count").Calls; got != before+1 {
-		t.Errorf("the good server was started anew: %d calls before, %d after", before, got)
+		t.Errorf("the unaffected server was restarted: %d calls before, %d after", before, got)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestReadGateHidesUntrustedServerTools(t *testing.T) {
 	for name, c := range map[string]client{"2026-07-28": modernHTTP{t: t, url: p.url + "/chat"}, "2025-11-25": newLegacyHTTP(t, p.url+"/chat")} {
 		for _, tool := range []string{"mcp_none__rd", "mcp_hints__rm", "mcp_hints__plain", "mcp_marked__rm", "mcp_all__rm"} {
 			if m := call(t, c, tool, "{}"); m.Error == nil || !strings.Contains(string(m.Error.Data), "METHOD_NOT_FOUND") {
-				t.Errorf("%s: a forged call of %s was answered %s", name, tool, m.Result)
+				t.Errorf("%s: a forged call of %s returned %s", name, tool, m.Result)
 			}
 		}
 		if got := text(t, call(t, c, "mcp_hints__rd", "{}")); got != "pong" {
@@ -350,7 +350,7 @@ func TestServerOverEveryTransport(t *testing.T) {
 			}
 			version := strings.Trim(string(got.Meta["io.modelcontextprotocol/protocolVersion"]), `"`)
 			if modern := strings.HasSuffix(id, "modern") || id == "http-both"; modern != (version == "2026-07-28") {
-				t.Errorf("%s: %s was spoken to in version %q", name, id, version)
+				t.Errorf("%s: %s was contacted with version %q", name, id, version)
 			}
 		}
 	}
@@ -509,7 +509,7 @@ func TestServerCallTimesOut(t *testing.T) {
 				start := time.Now()
 				text(t, call(t, modernHTTP{t: t, url: p.url}, "mcp_"+id+"__ping", "{}"))
 				if took := time.Since(start); took > 2*time.Second {
-					t.Errorf("%s: another call took %v meanwhile", id, took)
+					t.Errorf("%s: another call took %v in the meantime", id, took)
 				}
 				time.Sleep(20 * time.Millisecond)
 			}
@@ -539,7 +539,7 @@ func TestServerConcurrencyIsLimited(t *testing.T) {
 		t.Errorf("five calls took %v", took)
 	}
 	if got := reported(t, c, "mcp_a__count").Peak; got != 2 {
-		t.Errorf("%d calls ran at once", got)
+		t.Errorf("%d calls ran concurrently", got)
 	}
 }
 
@@ -554,7 +554,7 @@ func TestArgumentSizeIsLimited(t *testing.T) {
 			before := reported(t, c, "mcp_up__count").Calls
 			failed(t, call(t, c, "mcp_up__echo", args(1025)), "SIZE_LIMIT", false)
 			if got := reported(t, c, "mcp_up__count").Calls; got != before {
-				t.Errorf("%s: what was refused reached the server", name)
+				t.Errorf("%s: a refused call reached the server", name)
 			}
 			if got := text(t, call(t, c, "mcp_up__echo", args(1024))); len(got) != 1013 {
 				t.Errorf("%s: %d bytes came back", name, len(got))
@@ -669,7 +669,7 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 				t.Errorf("the call failed %v after the end of its server", took-300*time.Millisecond)
 			}
 			if f := failed(t, m, "UNAVAILABLE", false); !strings.Contains(f.Message, "the last words") {
-				t.Errorf("the message does not have what the server wrote last: %s", f.Message)
+				t.Errorf("the message lacks the last output of the server: %s", f.Message)
 			}
 			text(t, call(t, c, "mcp_other__ping", "{}"))
 			text(t, call(t, c, "echo", `{"text":"hi"}`))
@@ -677,7 +677,7 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 
 			start = time.Now()
 			if f := failed(t, call(t, c, "mcp_up__die", "{}"), "UNAVAILABLE", false); !strings.Contains(f.Message, "dying as asked") {
-				t.Errorf("the message does not have what the server wrote last: %s", f.Message)
+				t.Errorf("the message lacks the last output of the server: %s", f.Message)
 			}
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("it took %v", took)
@@ -797,15 +797,15 @@ func TestUpstreamApproval(t *testing.T) {
 		p := serve(t, "toolyard", servers(configured()))
 		c := modernHTTP{t: t, url: p.url}
 		if _, err := os.Stat(filepath.Join(p.dir, "toolyard.lock")); err != nil {
-			t.Errorf("what it offers first is not pinned: %v", err)
+			t.Errorf("the first offer is not pinned: %v", err)
 		}
 		text(t, call(t, c, "mcp_up__grow", "{}"))
 		if !p.problem("grown", "approve") {
-			t.Errorf("no problem says that grown is new: %s", p.text())
+			t.Errorf("no problem reports that grown is new: %s", p.text())
 		}
 		text(t, call(t, c, "mcp_up__mutate", "{}"))
 		if !p.problem("plain", "approve") {
-			t.Errorf("no problem says that plain has changed: %s", p.text())
+			t.Errorf("no problem reports that plain has changed: %s", p.text())
 		}
 		for _, tool := range []string{"mcp_up__grown", "mcp_up__plain"} {
 			if m := call(t, c, tool, "{}"); m.Error == nil && !m.result(t).IsError {
@@ -855,7 +855,7 @@ func TestUpstreamApprovalOfAll(t *testing.T) {
 	p := serve(t, "toolyard", config)
 	c := modernHTTP{t: t, url: p.url}
 	if !p.problem("up", "approve") {
-		t.Errorf("no problem says what to do: %s", p.text())
+		t.Errorf("no problem has a fix: %s", p.text())
 	}
 	if slices.ContainsFunc(listTools(t, c), func(name string) bool { return strings.HasPrefix(name, "mcp_up__") }) {
 		t.Error("it is served")
@@ -882,7 +882,7 @@ func TestUpstreamPinsSurviveARestart(t *testing.T) {
 
 	second := serveIn(t, first.dir, "toolyard", config)
 	if !second.problem("plain", "approve") {
-		t.Errorf("no problem says that plain has changed: %s", second.text())
+		t.Errorf("no problem reports that plain has changed: %s", second.text())
 	}
 	if tools := listTools(t, modernHTTP{t: t, url: second.url}); slices.Contains(tools, "mcp_up__plain") || !slices.Contains(tools, "mcp_up__echo") {
 		t.Errorf("%v", tools)
@@ -917,7 +917,7 @@ func TestUpstreamReload(t *testing.T) {
 	soon(t, "it is gone", func() bool { return !slices.Contains(listTools(t, c), "mcp_comes__ping") })
 	soon(t, "its process is gone", func() bool { return len(children(t, p.cmd.Process.Pid, "fakemcp")) == 1 })
 	if pid() != before {
-		t.Error("the other server was started anew")
+		t.Error("the other server was restarted")
 	}
 }
 
@@ -956,7 +956,7 @@ func TestUpstreamProgress(t *testing.T) {
 		_, before = newLegacyHTTP(t, p.url).send("1", "tools/call", `{"name":"mcp_up__progress","arguments":{"n":5},"_meta":{"progressToken":"mine"}}`)
 		told(t, "2025-11-25", before, 5, `"mine"`)
 		if _, before := (modernHTTP{t: t, url: p.url}).send("1", "tools/call", `{"name":"mcp_up__progress","arguments":{"n":5}}`); len(before) > 0 {
-			t.Errorf("who did not ask for progress was told: %+v", before)
+			t.Errorf("progress was reported without a token: %+v", before)
 		}
 	})
 }
@@ -1167,10 +1167,10 @@ func TestUpstreamMeta(t *testing.T) {
 				t.Errorf("%s: the trace is %s", name, parent)
 			}
 			if string(got["tracestate"]) != `"vendor=1"` || string(got["baggage"]) != `"k=v"` {
-				t.Errorf("%s: what belongs to the trace is lost: %s", name, got)
+				t.Errorf("%s: the trace context is lost: %s", name, got)
 			}
 			if strings.Contains(string(got["io.modelcontextprotocol/clientInfo"]), "nosy") || string(got["progressToken"]) == `"mine"` {
-				t.Errorf("%s: what belongs to the hop was passed on: %s", name, got)
+				t.Errorf("%s: hop metadata was forwarded: %s", name, got)
 			}
 		}
 	})
@@ -1196,7 +1196,7 @@ func TestUpstreamHangs(t *testing.T) {
 	text(t, call(t, c, "echo", `{"text":"hi"}`))
 	text(t, call(t, c, "mcp_good__ping", "{}"))
 	if !p.problem("missing", "no-such-program-here") {
-		t.Errorf("no problem says that the program is missing: %s", p.text())
+		t.Errorf("no problem reports that the program is missing: %s", p.text())
 	}
 	started := children(t, p.cmd.Process.Pid, "fakemcp", "sleep")
 	if len(started) != 2 {
@@ -1206,7 +1206,7 @@ func TestUpstreamHangs(t *testing.T) {
 	timer := time.AfterFunc(10*time.Second, p.end)
 	defer timer.Stop()
 	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("it did not end well: %v", err)
+		t.Errorf("it did not exit cleanly: %v", err)
 	}
 	for _, pid := range started {
 		if err := syscall.Kill(pid, 0); err == nil {
@@ -1254,7 +1254,7 @@ func TestUpstreamRequired(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	if res.StatusCode == http.StatusOK {
-		t.Error("it is ready without a server that it requires")
+		t.Error("it is ready without a required server")
 	}
 	startFake(t, address, "both")
 	p.await(p.url)
@@ -1278,7 +1278,7 @@ func TestUpstreamComesBack(t *testing.T) {
 				}
 				_ = res.Body.Close()
 				if got := text(t, call(t, c, "mcp_up__ping", "{}")); got != "pong" {
-					t.Errorf("%s: the first call after the session was forgotten: %q", name, got)
+					t.Errorf("%s: the first call after losing the session: %q", name, got)
 				}
 				fake.end()
 				failed(t, call(t, c, "mcp_up__ping", "{}"), "UNAVAILABLE", false)

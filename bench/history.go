@@ -105,7 +105,7 @@ func (t scenario) seedBooks(ctx context.Context, s *store.Store, p *history) err
 			}
 		}
 		at := time.Now().Add(-time.Duration(i) * time.Minute)
-		change := &store.Change{ID: ident.NewCallID(at), At: at, Caller: account(i % t.accounts), Action: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: serverName(i % t.servers), Status: http.StatusOK}
+		change := &store.Change{ID: ident.NewCallID(at), At: at, Caller: account(i % t.accounts), Action: []string{"toolset.put", "server.approve", "key.create"}[i%3], Subject: serverName(i % t.servers), Status: http.StatusOK}
 		if err := s.BeginChange(ctx, change); err != nil {
 			return err
 		}

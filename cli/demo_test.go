@@ -195,7 +195,7 @@ func checkPatterns(t *testing.T, y *yard.Yard) {
 func checkNoProcess(t *testing.T, program string) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/exe"); err != nil {
-		t.Log("which processes run cannot be told here")
+		t.Log("processes cannot be listed on this system")
 		return
 	}
 	eventually(t, "all processes have ended", func() bool {

@@ -76,7 +76,7 @@ func (c *keysCreateCommand) run(ctx context.Context) error {
 	if err != nil {
 		return usageError(err)
 	}
-	created := change{"key.make", key.Prefix, map[string]any{
+	created := change{"key.create", key.Prefix, map[string]any{
 		"name": key.Name, "caller": key.Caller, "account": key.Account, "scopes": append([]string{}, key.Scopes...), "ttl": c.expires.String(),
 	}}
 	return c.changeStore(ctx, created, func(s *openStore) error {

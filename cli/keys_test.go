@@ -256,13 +256,13 @@ func TestCommandsAreAudited(t *testing.T) {
 		}
 	}
 	want := []string{
-		"account.fund acme 200", "account.fund acme 400", "config.apply toolyard.yaml 200", "key.make " + prefix + " 200", "key.revoke " + prefix + " 200",
+		"account.fund acme 200", "account.fund acme 400", "config.apply toolyard.yaml 200", "key.create " + prefix + " 200", "key.revoke " + prefix + " 200",
 		"link.remove wallet 200", "link.remove wallet 404", "link.set wallet 200",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "key.make" }); string(changes[i].Detail) != `{"account":"acme","caller":"alice","name":"ci","scopes":["write"],"ttl":"0s"}` {
+	if i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "key.create" }); string(changes[i].Detail) != `{"account":"acme","caller":"alice","name":"ci","scopes":["write"],"ttl":"0s"}` {
 		t.Errorf("%s", changes[i].Detail)
 	}
 }

@@ -23,7 +23,7 @@ func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("there are no pseudo terminals here: ", err)
+		t.Skip("pseudo terminals are not available: ", err)
 	}
 	t.Cleanup(func() { _ = screen.Close() })
 	var number, unlocked uint32

@@ -23,7 +23,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	c := openCache(dir, "/tools")
 	if _, err := os.Stat(old); err == nil {
-		t.Error("a cache that nobody uses was kept")
+		t.Error("an unused cache was kept")
 	}
 	kept := func(path string) bool {
 		_, err := os.Stat(c.file(path))

@@ -242,7 +242,7 @@ func (v *victim) kill() time.Time {
 		return time.Now()
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		v.t.Error("the server was gone before it was killed: ", err)
+		v.t.Error("the server had exited before it was killed: ", err)
 	}
 	return time.Now()
 }

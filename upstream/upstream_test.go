@@ -192,7 +192,7 @@ func (s *source) until(what string, ok func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	s.t.Fatalf("it took too long until %s: %v", what, s.Problems())
+	s.t.Fatalf("timed out waiting for %s: %v", what, s.Problems())
 }
 
 func (s *source) tool(name string) *toolyard.Tool {

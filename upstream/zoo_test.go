@@ -269,7 +269,7 @@ func (k *keeper) compare(crowded, alone report) {
 	}
 	// In a short run the tests of other packages use the machine too, now more, now less.
 	if limit := time.Duration(float64(alone.P99)*maxSlowdown) + noise; crowded.P99 > limit && !testing.Short() {
-		k.t.Errorf("a server that behaves has a p99 of %v beside the zoo and of %v beside servers like itself (%d and %d calls)", crowded.P99, alone.P99, crowded.Steady, alone.Steady)
+		k.t.Errorf("a well-behaved server has a p99 of %v next to the zoo and of %v next to well-behaved servers (%d and %d calls)", crowded.P99, alone.P99, crowded.Steady, alone.Steady)
 	}
 	k.complain(fmt.Sprintf("runs had a call that returned too late, in ms, on a machine that is itself late by %v at most", alone.Late),
 		func(r report) int64 { return r.Overrun.Milliseconds() }, (maxOverrun + alone.Late).Milliseconds())
@@ -308,7 +308,7 @@ func (k *keeper) summarise() {
 	}
 	slowest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(k.reports[a].Overrun, k.reports[b].Overrun) })
 	fattest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(k.reports[a].Growth, k.reports[b].Growth) })
-	k.t.Logf("zoo: %d runs of %d behaviours; slowest overrun %v (%s); peak growth %.1f MiB (%s); p99 of a server that behaves %v beside the zoo, %v beside its like (%.2f times)",
+	k.t.Logf("zoo: %d runs of %d behaviours; slowest overrun %v (%s); peak growth %.1f MiB (%s); p99 of a well-behaved server %v next to the zoo, %v beside its like (%.2f times)",
 		k.runs, len(hostile.Behaviours), k.reports[slowest].Overrun.Round(time.Millisecond), slowest, float64(k.reports[fattest].Growth)/(1<<20), fattest,
 		k.p99[0].Round(time.Microsecond), k.p99[1].Round(time.Microsecond), float64(k.p99[0])/float64(max(k.p99[1], 1)))
 }

@@ -338,7 +338,7 @@ func TestChangesPageIsBounded(t *testing.T) {
 	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // as older versions kept them
 	const rows = 150
 	for i := range rows {
-		err := s.store.BeginChange(t.Context(), &store.Change{ID: fmt.Sprintf("old-%03d", i), At: time.Now().UTC(), Caller: "ann", Action: "key.make", Detail: detail})
+		err := s.store.BeginChange(t.Context(), &store.Change{ID: fmt.Sprintf("old-%03d", i), At: time.Now().UTC(), Caller: "ann", Action: "key.create", Detail: detail})
 		if err != nil {
 			t.Fatal(err)
 		}

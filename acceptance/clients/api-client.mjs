@@ -341,7 +341,7 @@ async function edits() {
 async function changes() {
   const { changes } = await call('listChanges', { query: { limit: 1000 } });
   const actions = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.action));
-  for (const action of ['key.make', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore']) {
+  for (const action of ['key.create', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore']) {
     expect(`${action} is in the audit log`, actions.has(action), [...actions]);
   }
   expect('refused changes are in the audit log', changes.some((c) => c.action === 'server.approve' && c.status === 409), changes);

@@ -101,7 +101,7 @@ func TestPolymarket(t *testing.T) {
 	defer f.Close()
 	f.Set(user, fakemarkets.PolymarketPosition{Title: "A", Outcome: "Yes", Size: "0.5"}, fakemarkets.PolymarketPosition{Title: "B", Outcome: "No", Size: "2", CurPrice: "0.50"})
 	if _, got := ask(t, f.URL+"/positions?user="+user, ""); !strings.Contains(got, `"curPrice":0.50`) || strings.Contains(got, `"A"`) {
-		t.Errorf("small positions are hidden unless one asks for them: %s", got)
+		t.Errorf("small positions are not hidden by default: %s", got)
 	}
 	if _, got := ask(t, f.URL+"/positions?sizeThreshold=0&offset=1&limit=1&user="+user, ""); !strings.Contains(got, `"A"`) || strings.Contains(got, `"B"`) {
 		t.Errorf("not the second page: %s", got)

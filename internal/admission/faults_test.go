@@ -224,7 +224,7 @@ func (w *world) call(r *rand.Rand, a *Request) {
 	asked := time.Now()
 	ticket, err := d.Admit(ctx, a)
 	if took := time.Since(asked); took > max(a.Wait, storeTimeout)+100*time.Millisecond { // the store may take its time
-		w.t.Errorf("%s was told %v after %v, and would wait for %v", a.CallID, err, took, a.Wait)
+		w.t.Errorf("%s got %v after %v, with a wait of %v", a.CallID, err, took, a.Wait)
 	}
 	if err != nil {
 		w.refused(a, err)
@@ -293,7 +293,7 @@ func (w *world) checkLimits(p LimitRef) {
 			}
 		}
 		if n := p.Limit.Concurrency; n > 0 && at > n {
-			w.t.Errorf("%s: %d calls ran at once when %s began", p.Key, at, r.ask.CallID)
+			w.t.Errorf("%s: %d calls ran concurrently when %s began", p.Key, at, r.ask.CallID)
 		}
 	}
 }
@@ -307,17 +307,17 @@ func (w *world) checkMoney() (spent toolyard.Money) {
 		switch {
 		case r.failed || r.ask.Price == 0:
 			if charged {
-				w.t.Errorf("%s was charged, and should not be", r.ask.CallID)
+				w.t.Errorf("%s was charged by mistake", r.ask.CallID)
 			}
 		case r.err == nil && amount != r.ask.Price:
-			w.t.Errorf("%s succeeded, and was charged %s of %s", r.ask.CallID, amount, r.ask.Price)
+			w.t.Errorf("%s succeeded but was charged %s of %s", r.ask.CallID, amount, r.ask.Price)
 		case r.err != nil && toolyard.AsError(r.err).Code != toolyard.OutcomeUnknown:
 			w.t.Errorf("%s: %v", r.ask.CallID, r.err)
 		}
 	}
 	for call, amount := range w.flaky.charged {
 		if spent += amount; !told[call] {
-			w.t.Errorf("%s was charged, and did not run", call)
+			w.t.Errorf("%s was charged but did not run", call)
 		}
 	}
 	p, err := w.store.Balance(w.t.Context(), "acme")
@@ -334,7 +334,7 @@ func (w *world) checkKeys() {
 		again.CallID, again.Wait, again.Price, again.Balance, again.Limits = a.CallID+"-again", time.Second, 0, "", nil
 		ticket, err := w.desks[i%len(w.desks)].Admit(w.t.Context(), &again)
 		if err != nil || ticket.Replay != nil {
-			w.t.Errorf("the key of %s, which was not made, is not free: %v", a.CallID, err)
+			w.t.Errorf("the key of %s, which did not run, is not free: %v", a.CallID, err)
 			continue
 		}
 		if _, err := w.desks[i%len(w.desks)].Settle(w.t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {

@@ -94,7 +94,7 @@ func used(t *testing.T, spans []span, l toolyard.Limit, during time.Duration) (s
 				}
 			}
 			if at > l.Concurrency {
-				t.Fatalf("%d calls ran at once", at)
+				t.Fatalf("%d calls ran concurrently", at)
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func TestQuickCallsQueueWithoutRefusals(t *testing.T) {
 			}
 			wg.Wait()
 			if d.backlog.all != (usage{}) || len(d.backlog.caller) != 0 {
-				t.Errorf("nobody waits, and it counts %+v", d.backlog)
+				t.Errorf("nothing is waiting, but it counts %+v", d.backlog)
 			}
 		})
 	}
@@ -211,7 +211,7 @@ func TestOneCallerCannotFillTheQueue(t *testing.T) {
 				cancel()
 				wg.Wait()
 				if d.backlog.all != (usage{}) {
-					t.Errorf("nobody waits, and it counts %+v", d.backlog.all)
+					t.Errorf("nothing is waiting, but it counts %+v", d.backlog.all)
 				}
 				if _, err := d.Settle(t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
 					t.Error(err)

@@ -104,7 +104,7 @@ func TestWaitingForACallIsIdle(t *testing.T) {
 			t.Error(err)
 		}
 		if n := s.exchanges.Load() - before; n > 100 {
-			t.Errorf("the store was asked %d times", n)
+			t.Errorf("the store was queried %d times", n)
 		}
 		if _, err := d.Settle(t.Context(), ticket, succeeded); err != nil {
 			t.Error(err)
@@ -163,7 +163,7 @@ func TestACallThatAsksGivesBack(t *testing.T) {
 				t.Error(err)
 			}
 			if n := s.exchanges.Load(); i > 0 && n != before {
-				t.Errorf("the store was asked %d times", n-before)
+				t.Errorf("the store was queried %d times", n-before)
 			} else {
 				before = n
 			}

@@ -117,7 +117,7 @@ func TestRecover(t *testing.T) {
 				t.Errorf("%+v", err)
 			}
 			if !strings.Contains(err.Err.Error(), "policy_test.go") {
-				t.Error("the cause does not say where")
+				t.Error("the cause has no position")
 			}
 		})
 	}

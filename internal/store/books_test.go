@@ -222,7 +222,7 @@ func (t *tables) check() error {
 	}
 	for place, amount := range s.net {
 		if place != "world" && place[:6] != "sales/" && amount != 0 {
-			return fmt.Errorf("%s is gone, with %s", place, amount)
+			return fmt.Errorf("%s is missing, with %s", place, amount)
 		}
 	}
 	return nil
@@ -458,7 +458,7 @@ func (m *bookMachine) invariant(t *rapid.T) {
 	}
 	for id, m2 := range m.transfers {
 		if _, said := m.charged[id]; m2.Kind == "charge" && !said {
-			t.Fatalf("%s was charged, but said not to be", id)
+			t.Fatalf("%s was charged but reported as not charged", id)
 		}
 	}
 }
@@ -601,7 +601,7 @@ func TestAnUnusedReservationGoesBackOnce(t *testing.T) {
 func TestNothingIsChargedWithoutAHold(t *testing.T) {
 	_, ask := bookkeeper(t)
 	if ask(&ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: "c", Amount: 1}}}).Settlements[0].Refused == nil {
-		t.Error("a call was settled that nobody paid for")
+		t.Error("an unpaid call was settled")
 	}
 }
 
@@ -632,7 +632,7 @@ func TestFundingsAreToldApart(t *testing.T) {
 		}
 	}
 	if err := s.Fund(t.Context(), "a", 2, "b/c"); toolyard.AsError(err).Code != toolyard.IdempotencyConflict {
-		t.Errorf("another amount under one reference: %v", err)
+		t.Errorf("a different amount under the same reference: %v", err)
 	}
 	for _, amount := range []toolyard.Money{-1, -1} {
 		if err := s.Fund(t.Context(), "a", amount, "back"); err != nil {

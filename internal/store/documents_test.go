@@ -123,7 +123,7 @@ func watch(t testing.TB, s *Store) *watching {
 		var one sync.Mutex
 		err := s.Watch(ctx, func(name string) {
 			if !one.TryLock() {
-				t.Error("two changes are told at once")
+				t.Error("two changes are reported at the same time")
 				return
 			}
 			defer one.Unlock()
@@ -170,7 +170,7 @@ func TestWatch(t *testing.T) {
 		w.stop()
 		put(t, s, "c", "2")
 		if name := w.next(700 * time.Millisecond); name != "" {
-			t.Error("it is told after the end:", name)
+			t.Error("a change is reported after the end:", name)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestWatchersAreToldSoon(t *testing.T) {
 			put(t, writer, "a", fmt.Sprint(round))
 			for i, w := range watchers {
 				if name := w.next(5 * time.Second); name != "a" {
-					t.Fatalf("watcher %d is not told: %q", i, name)
+					t.Fatalf("watcher %d is not notified: %q", i, name)
 				}
 			}
 			if round > 0 { // in the first some may not listen yet
@@ -209,7 +209,7 @@ func TestWatchersAreToldSoon(t *testing.T) {
 			}
 		}
 		slices.Sort(took)
-		t.Logf("from before the write until the last of %d watchers knows: p50 %v, most %v", n, took[rounds/2], took[rounds-1])
+		t.Logf("from before the write until the last of %d watchers is notified: p50 %v, max %v", n, took[rounds/2], took[rounds-1])
 		if took[rounds-1] > time.Second {
 			t.Errorf("it took %v", took[rounds-1])
 		}

@@ -810,7 +810,7 @@ func TestErrorsThatMeanAway(t *testing.T) {
 		}
 	}
 	if err := pgError(context.Canceled); errors.Is(err, ErrUnavailable) {
-		t.Error("a caller that goes away is not a server that is away")
+		t.Error("a disconnected caller is not an unavailable server")
 	}
 }
 

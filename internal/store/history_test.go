@@ -447,7 +447,7 @@ func checkHistories(t *testing.T, l testLedger, n int) {
 	for i := range n {
 		h := record(t, l, fmt.Sprint("h", i), uint64(i))
 		if !porcupine.CheckOperations(purseModel, h) {
-			t.Fatalf("history %d has no order in which a purse would have behaved so:\n%s", i, describe(h))
+			t.Fatalf("history %d is not linearizable:\n%s", i, describe(h))
 		}
 	}
 }

@@ -23,7 +23,7 @@ func heard(t *testing.T, s *Store, replica string) <-chan []byte {
 	t.Cleanup(func() { cancel(); <-done })
 	for try := 0; ; try++ { // until it listens
 		if try == 500 {
-			t.Fatal("the replica hears nothing")
+			t.Fatal("the replica receives nothing")
 		}
 		if err := s.Send(t.Context(), replica, []byte("ready")); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func next(t *testing.T, messages <-chan []byte) string {
 				return string(m)
 			}
 		case <-time.After(5 * time.Second):
-			t.Fatal("nothing was heard")
+			t.Fatal("nothing was received")
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestLinksGetTheAccountOfTheirCaller(t *testing.T) {
 			}
 		}
 		if kept := rowCount(t, s, `SELECT count(*) FROM links WHERE caller = 'agent' AND account = ''`); kept != 1 {
-			t.Errorf("%d links of nobody are kept", kept)
+			t.Errorf("%d links without an owner are kept", kept)
 		}
 		if accounts, err := s.AccountsOf(t.Context(), "agent"); err != nil || strings.Join(accounts, " ") != "acme globex" {
 			t.Errorf("%v %v", accounts, err)

@@ -187,7 +187,7 @@ func sumsAddUp(t testing.TB, s *Store) {
 		}
 	}
 	if audited != 2 {
-		t.Error("nobody audits the sums")
+		t.Error("the totals are not audited")
 	}
 }
 

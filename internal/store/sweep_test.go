@@ -64,7 +64,7 @@ func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 		})
 		_, err := s.Sweep(t.Context(), 100)
 		if err == nil || !strings.Contains(err.Error(), "hold bad") || strings.Contains(err.Error(), "c-good") || strings.Contains(err.Error(), "a-full") {
-			t.Errorf("the error does not name the bad row alone: %v", err)
+			t.Errorf("the error does not name only the bad row: %v", err)
 		}
 		for id, want := range map[string]toolyard.Money{"acme": 7, "rich": math.MaxInt64, "a-full": 4, "c-good": 0} {
 			if p, err := s.Balance(t.Context(), id); err != nil || p.Remaining != want {
@@ -72,7 +72,7 @@ func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 			}
 		}
 		if _, err := s.Sweep(t.Context(), 100); err != nil {
-			t.Errorf("it is not left alone for a while: %v", err)
+			t.Errorf("it was retried too soon: %v", err)
 		}
 	})
 }

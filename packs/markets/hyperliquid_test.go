@@ -53,7 +53,7 @@ func TestReadPerpetuals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, _ := json.Marshal(good); strings.Contains(string(data), "canary") {
-		t.Errorf("what nobody declared was handed over: %s", data)
+		t.Errorf("an undeclared value was passed: %s", data)
 	}
 	for _, change := range [][2]string{
 		{`"withdrawable":"5",`, ""},

@@ -109,7 +109,7 @@ func mustFail(t *testing.T, err error, code toolyard.Code, words ...string) tool
 	}
 	for _, word := range words {
 		if !strings.Contains(e.Message, word) {
-			t.Errorf("%q does not say %q", e.Message, word)
+			t.Errorf("%q does not contain %q", e.Message, word)
 		}
 	}
 	return *e
@@ -178,7 +178,7 @@ func TestNotLinked(t *testing.T) {
 		_, err := p.Provide(t.Context(), bob, time.Now())
 		mustFail(t, err, toolyard.NoData, kind, "link your wallet", "toolyard accounts link CALLER "+kind)
 		if n := len(f.Requests()); n != 0 {
-			t.Errorf("%d requests were made for nobody", n)
+			t.Errorf("%d requests were made without a caller", n)
 		}
 	})
 }
@@ -330,7 +330,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			t.Error(e.RetryAfter)
 		}
 		if after := len(f.Requests()); after != before {
-			t.Errorf("%d requests were made meanwhile", after-before)
+			t.Errorf("%d requests were made in the meantime", after-before)
 		}
 	})
 }
@@ -501,7 +501,7 @@ func TestOptions(t *testing.T) {
 					t.Error(err)
 				}
 			case err == nil || !strings.Contains(err.Error(), test.words) || strings.Contains(err.Error(), "canary"):
-				t.Errorf("%v does not say %q", err, test.words)
+				t.Errorf("%v does not contain %q", err, test.words)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ const labels: Record<string, string> = {
   "edits.restore": "Restore an earlier version",
   "pack.action": "Run an action of a pack",
   "account.fund": "Fund an account",
-  "key.make": "Create a key",
+  "key.create": "Create a key",
   "key.revoke": "Revoke a key",
   "session.open": "Open a session",
   "session.close": "Close a session",

@@ -196,7 +196,7 @@ func (m *limitMachine) invariant(t *rapid.T) {
 		t.Fatalf("%d calls may begin within a minute: %+v", n, m.permits)
 	}
 	if n := total(m.slots); m.limit.Concurrency > 0 && n > m.limit.Concurrency {
-		t.Fatalf("%d calls may run at once: %+v", n, m.slots)
+		t.Fatalf("%d calls may run concurrently: %+v", n, m.slots)
 	}
 	if n := total(m.turns); n > 1 {
 		t.Fatalf("%d replicas have the turn: %+v", n, m.turns)
@@ -334,6 +334,6 @@ func TestAnOldTurnIsNotGivenBack(t *testing.T) {
 	}
 	p.giveBack("a", LimitReturn{Key: "k", Limit: ask.Limit, Turn: true, Epoch: second.Epoch})
 	if p.Turn != nil {
-		t.Error("the second turn was not given back")
+		t.Error("the second turn was not returned")
 	}
 }

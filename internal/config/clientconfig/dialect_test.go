@@ -120,7 +120,7 @@ func TestAddTwiceAndRemove(t *testing.T) {
 			}
 		}
 		if again := mustRemove(t, c, data); !bytes.Equal(again, data) {
-			t.Errorf("%s: what is not there was removed", c.ID)
+			t.Errorf("%s: a missing item was removed", c.ID)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		}
 		var p problem
 		if w.Code != http.StatusOK && (json.Unmarshal(w.Body.Bytes(), &p) != nil || p.Status != want || p.Detail == "" || p.Text != p.Detail) {
-			t.Errorf("%.80s: %s is no problem document", target, w.Body)
+			t.Errorf("%.80s: %s is not a problem document", target, w.Body)
 		}
 	}
 	w := httptest.NewRecorder()

@@ -198,7 +198,7 @@ func TestFindIsAPermutation(t *testing.T) {
 		seen := make(map[int]bool)
 		for _, h := range all {
 			if h.Doc < 0 || h.Doc >= len(docs) || seen[h.Doc] {
-				t.Fatalf("%d is no document, or found twice: %v", h.Doc, all)
+				t.Fatalf("%d is not a document, or was found twice: %v", h.Doc, all)
 			}
 			seen[h.Doc] = true
 		}

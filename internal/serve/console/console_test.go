@@ -106,7 +106,7 @@ func TestAcceptEncoding(t *testing.T) {
 				t.Errorf("Vary is %q", vary)
 			}
 			if diff := cmp.Diff(script, text(t, got)); diff != "" {
-				t.Errorf("The file came as another one (-want +got):\n%s", diff)
+				t.Errorf("The file differs (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestMissingBuildExplainsHowToBuild(t *testing.T) {
 		t.Errorf("Status %d, headers %v", got.StatusCode, got.Header)
 	}
 	if body := text(t, got); !strings.Contains(body, "make build") {
-		t.Errorf("The page does not say how to build the console:\n%s", body)
+		t.Errorf("The page does not explain how to build the console:\n%s", body)
 	}
 }
 

@@ -126,7 +126,7 @@ func (h *keyHandler) routes() []route {
 		},
 		{
 			method: "POST", path: "/keys", id: "createKey", summary: "Create an API key. Its token is returned only once.",
-			access: operator, action: "key.make", takes: body[keyBody]("CreateKey"), gives: answer[createdKey]("CreatedKey"), status: http.StatusCreated, refusals: []int{400, 404, 409, 413}, serve: h.create,
+			access: operator, action: "key.create", takes: body[keyBody]("CreateKey"), gives: answer[createdKey]("CreatedKey"), status: http.StatusCreated, refusals: []int{400, 404, 409, 413}, serve: h.create,
 		},
 		{
 			method: "DELETE", path: "/keys/{prefix}", id: "revokeKey", summary: "Revoke an API key.",

@@ -404,7 +404,7 @@ func TestSSEConnectionBelongsToItsCaller(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "who"}); err == nil || reached.Load() > 0 {
-		t.Errorf("another caller got in: %v", err)
+		t.Errorf("another caller was accepted: %v", err)
 	}
 	_ = session.Close()
 	h := s.SSEHandler(lastOfPath)

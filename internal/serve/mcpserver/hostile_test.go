@@ -164,7 +164,7 @@ func TestHostileBodies(t *testing.T) {
 	tool, reached := counter()
 	h := newServer(t, tool).Handler(func(*http.Request) string { return "default" })
 	if w := post(h, []byte(goodCall), modernHeader); reached.Load() != 1 || w.Code != http.StatusOK {
-		t.Fatalf("the good call does not work: %d %s", w.Code, w.Body)
+		t.Fatalf("the valid call fails: %d %s", w.Code, w.Body)
 	}
 	reached.Store(0)
 	seed := uint64(20261115)

@@ -254,7 +254,7 @@ func TestStreamNotifiesOfChangesAtAnyReplica(t *testing.T) {
 			return
 		}
 	}
-	t.Error("no change was told")
+	t.Error("no change was reported")
 }
 
 func TestSlowBodyIsAuthorizedAgain(t *testing.T) {

@@ -56,7 +56,7 @@ func (c *session) send(line string) {
 // next returns the next message of the server.
 func (c *session) next() string {
 	if !c.from.Scan() {
-		c.t.Error("the server says no more")
+		c.t.Error("the server sent no more messages")
 	}
 	return c.from.Text()
 }

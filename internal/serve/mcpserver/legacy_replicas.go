@@ -63,7 +63,7 @@ func (a *access) notifyReplicas(ctx context.Context, about *session, m *replicaM
 		return nil
 	}
 	if !s.legacy.busRate.allow(a.origin, s.opts.Now()) {
-		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended sessions. Slow down.", RetryAfter: time.Second}
+		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended MCP sessions. Retry later.", RetryAfter: time.Second}
 	}
 	m.From, m.Session = s.opts.Replicas.ID, about.id
 	var message bytes.Buffer

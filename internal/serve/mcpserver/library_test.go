@@ -102,7 +102,7 @@ func TestChangesAreNotifiedByKind(t *testing.T) {
 				t.Errorf("legacy: %q instead of %q", got, want)
 			}
 			if step.kind == "prompts" && hear(prompts) != want {
-				t.Error("who listens for prompts heard something else")
+				t.Error("a listener for prompts received something else")
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestChangesAreNotifiedByKind(t *testing.T) {
 	server.Close()
 	for _, told := range []<-chan string{all, prompts} {
 		for more := range told {
-			t.Errorf("in the end came %q", more)
+			t.Errorf("the last page is %q", more)
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()

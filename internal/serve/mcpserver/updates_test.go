@@ -127,7 +127,7 @@ func TestModernClientsAreNotifiedOfUpdates(t *testing.T) {
 	s.Publish(all, offer, true)
 	eventually(t, "the subscription was not renewed", func() bool { return others.Watched("home://states/a") && !watchers.Watched("home://states/a") })
 	if watchers.Watched("home://lamp") || others.Watched("home://lamp") {
-		t.Error("a resource that is gone is watched")
+		t.Error("a removed resource is watched")
 	}
 	others.Changed("home://states/a")
 	if got := hear(told); got != updateOf("home://states/a") {

@@ -354,7 +354,7 @@ func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last
 		return failed
 	}
 	if failed != nil {
-		return fmt.Errorf("the definitions of %s could not be saved and are kept in memory only: %w", server, failed)
+		return fmt.Errorf("the definitions of %s could not be saved; they are kept in memory only: %w", server, failed)
 	}
 	return nil
 }

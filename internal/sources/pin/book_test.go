@@ -317,7 +317,7 @@ func TestReload(t *testing.T) {
 	reload(true)
 	reload(false)
 	if _, ok := b.Entry("s"); ok {
-		t.Error("a file that is gone is still in the book")
+		t.Error("a deleted file is still in the book")
 	}
 }
 
@@ -418,7 +418,7 @@ func TestRejections(t *testing.T) {
 		t.Error(diff)
 	}
 	if changed, err := other.Changed(); err != nil || !cmp.Equal(changed, []string{"never", "none"}) {
-		t.Error("another process is told of", changed, err)
+		t.Error("another process is reported", changed, err)
 	}
 	if diff := cmp.Diff(entries(b, "git", "none", "never"), entries(other, "git", "none", "never"), cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" {
 		t.Error(diff)
@@ -429,7 +429,7 @@ func TestRejections(t *testing.T) {
 	must(t, other.Update("none", func(e *pin.Entry) { clear(e.Rejected) }))
 	must(t, other.Remove("never"))
 	if got, err = os.ReadFile(path); err != nil || string(got) != small {
-		t.Error("without rejections the file is another one: ", cmp.Diff(small, string(got)), err)
+		t.Error("without rejections the file differs: ", cmp.Diff(small, string(got)), err)
 	}
 }
 
@@ -583,7 +583,7 @@ func TestIndentationIsBounded(t *testing.T) {
 		t.Errorf("it has %d bytes, %v", info.Size(), err)
 	}
 	if e, _ := open(t, path).Entry("a"); string(e.Tools["x"]) != deep {
-		t.Error("it came back as something else")
+		t.Error("it was read as something else")
 	}
 }
 

@@ -97,7 +97,7 @@ func TestACrashLeavesAWholeFile(t *testing.T) {
 		_ = cmd.Wait()
 		e, _ := open(t, path).Entry(name)
 		if len(e.Tools) < said {
-			t.Fatalf("it said that it wrote %d tools, and there are %d", said, len(e.Tools))
+			t.Fatalf("it reported %d written tools, but there are %d", said, len(e.Tools))
 		}
 	}
 	must(t, open(t, path).Remove("p0"))

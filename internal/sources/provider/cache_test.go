@@ -94,7 +94,7 @@ func TestCacheIsBounded(t *testing.T) {
 				}
 			}
 			if len(r.entries) != test.kept || r.order.Len() != test.kept || r.bytes != test.kept*test.size {
-				t.Errorf("%d answers with %d bytes are kept", len(r.entries), r.bytes)
+				t.Errorf("%d responses with %d bytes are cached", len(r.entries), r.bytes)
 			}
 			newest := fmt.Sprint(test.count - 1)
 			if _, err := r.Get(t.Context(), newest, answering(0, test.size, &asked)); err != nil || asked != test.count {
@@ -102,7 +102,7 @@ func TestCacheIsBounded(t *testing.T) {
 			}
 			time.Sleep(testTTL)
 			if _, err := r.Get(t.Context(), newest, answering(0, 1, &asked)); err != nil || len(r.entries) != 1 || r.bytes != 1 {
-				t.Error("what is old is still kept", err, len(r.entries), r.bytes)
+				t.Error("an expired entry is still cached", err, len(r.entries), r.bytes)
 			}
 		}
 	})

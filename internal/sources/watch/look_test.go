@@ -79,7 +79,7 @@ func TestNotRead(t *testing.T) {
 		t.Errorf("got %v", files)
 	}
 	if files[1].Sum != [32]byte{} || files[2].Sum != [32]byte{} {
-		t.Errorf("what was not read has a sum: %v", files)
+		t.Errorf("an unread file has a checksum: %v", files)
 	}
 }
 

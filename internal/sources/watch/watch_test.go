@@ -538,7 +538,7 @@ func TestSameTimesAndSize(t *testing.T) {
 		must(t, os.Chtimes(w.path("a.ts"), moment, moment))
 		want := sha256.Sum256([]byte(text))
 		for got := found(w.next()); got["a.ts"] != want; got = found(w.next()) {
-			t.Logf("%s was told half written", text)
+			t.Logf("%s was reported half written", text)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestOverflowIsAHint(t *testing.T) {
 	select {
 	case <-w.hints:
 	case <-time.After(patience):
-		t.Error("no hint came")
+		t.Error("no hint was sent")
 	}
 }
 
@@ -77,7 +77,7 @@ func TestFolderThatCannotBeWatched(t *testing.T) {
 	}
 	select {
 	case <-w.hints:
-		t.Error("a hint came")
+		t.Error("a hint was sent")
 	default:
 	}
 }

@@ -47,7 +47,7 @@ func TestWhatIsCommittedOutlivesTheServer(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	if err := c.Stop("slow"); err == nil {
-		t.Error("there is no such way")
+		t.Error("unknown mode")
 	}
 }
 

@@ -283,7 +283,7 @@ func FuzzArguments(f *testing.F) {
 			kept := record.Row(made, outcome(), record.Arguments{Keep: keep, Redact: redact}).Args
 			if !json.Valid(args) {
 				if kept != nil {
-					t.Fatalf("%q is kept of what is not JSON", kept)
+					t.Fatalf("%q was recorded for invalid JSON", kept)
 				}
 				continue
 			}
@@ -349,7 +349,7 @@ func TestStoreIsAway(t *testing.T) {
 		synctest.Wait() // these are in the writer's hand
 		put(w, 1_000, 101_500)
 		if got := w.Dropped(); got != 500 || hook != 500 {
-			t.Errorf("%d rows were dropped, the hook knows of %d", got, hook)
+			t.Errorf("%d rows were dropped, the hook counted %d", got, hook)
 		}
 		time.Sleep(10 * time.Minute)
 		b.setAway(false)

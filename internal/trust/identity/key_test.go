@@ -34,7 +34,7 @@ func TestATokenIsReadBack(t *testing.T) {
 			t.Fatalf("%d bytes: %v", len(token), err)
 		}
 		if strings.Contains(key.Prefix+key.Name+string(key.Hash[:]), token[secretAt:checkAt]) || seen[key.Prefix] {
-			t.Fatal("the key holds its secret, or comes twice")
+			t.Fatal("the key contains its secret or is duplicated")
 		}
 		seen[key.Prefix] = true
 	}
@@ -187,7 +187,7 @@ func TestScopesOnlyAdd(t *testing.T) {
 			was, is := may(before), may(append(slices.Clone(before), scope))
 			for i := range was {
 				if was[i] && !is[i] {
-					t.Errorf("%v with %s may do less: %v, and %v before", before, scope, is, was)
+					t.Errorf("%v with %s has fewer permissions: %v instead of %v", before, scope, is, was)
 				}
 			}
 		}

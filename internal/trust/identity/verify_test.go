@@ -134,12 +134,12 @@ func TestVerify(t *testing.T) {
 	_, wrongErr := v.Verify(t.Context(), wrong+checksum(wrong))
 	_, strangeErr := v.Verify(t.Context(), stranger)
 	if wrongErr.Error() != strangeErr.Error() {
-		t.Errorf("a wrong secret is told from an unknown key: %v, %v", wrongErr, strangeErr)
+		t.Errorf("a wrong secret is distinguishable from an unknown key: %v, %v", wrongErr, strangeErr)
 	}
 	asked := s.asked.Load()
 	expect(t, v, stranger[:len(stranger)-1]+"?", toolyard.Unauthenticated)
 	if s.asked.Load() != asked || asked != 2 {
-		t.Errorf("the store was asked %d times", s.asked.Load())
+		t.Errorf("the store was queried %d times", s.asked.Load())
 	}
 }
 
@@ -204,7 +204,7 @@ func TestTheStoreIsAway(t *testing.T) {
 			}
 		}
 		if asked := s.asked.Load() - start; asked > 2*29 {
-			t.Errorf("asked %d times in 29 rounds", asked)
+			t.Errorf("queried %d times in 29 rounds", asked)
 		}
 		time.Sleep(10 * time.Second)
 		expect(t, v, token, toolyard.Unavailable)
@@ -260,7 +260,7 @@ func TestOneQuestionForMany(t *testing.T) {
 		cancel()
 		time.Sleep(2 * time.Second)
 		if good.Load() != 1000 || s.asked.Load() != 1 {
-			t.Errorf("%d of 1000 were let in, the store was asked %d times", good.Load(), s.asked.Load())
+			t.Errorf("%d of 1000 were accepted, the store was queried %d times", good.Load(), s.asked.Load())
 		}
 	})
 }
@@ -304,7 +304,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		}
 		expect(t, v, token, "")
 		if len(v.unknown) > maxUnknown || len(v.order) > maxUnknown || len(v.known) != 1 || len(v.lookups) != 0 || v.unknownInFlight != 0 {
-			t.Errorf("%d unknown, %d in order, %d known, %d asked", len(v.unknown), len(v.order), len(v.known), len(v.lookups))
+			t.Errorf("%d unknown, %d in order, %d known, %d queried", len(v.unknown), len(v.order), len(v.known), len(v.lookups))
 		}
 		time.Sleep(unknownTTL)
 		_ = codeOf(v, tokens[0])
@@ -331,7 +331,7 @@ func TestFloodAtOnce(t *testing.T) {
 		v.mu.Unlock()
 		wg.Wait()
 		if asked := s.asked.Load(); asked > 10*maxLookups || s.most != maxLookups {
-			t.Errorf("asked %d times, %d at once", asked, s.most)
+			t.Errorf("asked %d times, %d concurrent calls", asked, s.most)
 		}
 	})
 }

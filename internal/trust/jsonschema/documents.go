@@ -285,7 +285,7 @@ func isSchema(value any) bool {
 func (l *library) checkWidth(p *place, o map[string]any) error {
 	for _, key := range holdsNamed {
 		if named, _ := o[key].(map[string]any); len(named) > maxProperties {
-			return fmt.Errorf("the schema has %s members in %s at %s, the limit is %s", grouped(len(named)), key, cut(p.String()), grouped(maxProperties))
+			return fmt.Errorf("the schema has %s members in %s at %s; the limit is %s", grouped(len(named)), key, cut(p.String()), grouped(maxProperties))
 		}
 	}
 	for _, key := range append(holdsList, "enum", "required") {
@@ -295,7 +295,7 @@ func (l *library) checkWidth(p *place, o map[string]any) error {
 			most = maxConstants
 		}
 		if len(list) > most {
-			return fmt.Errorf("the schema has %s entries in %s at %s, the limit is %s", grouped(len(list)), key, cut(p.String()), grouped(most))
+			return fmt.Errorf("the schema has %s entries in %s at %s; the limit is %s", grouped(len(list)), key, cut(p.String()), grouped(most))
 		}
 	}
 	named, _ := o["patternProperties"].(map[string]any)

@@ -27,7 +27,7 @@ func FuzzValidate(f *testing.F) {
 		if completed != nil && err == nil {
 			issues, err := s.Validate(context.Background(), completed)
 			if limit := (*LimitError)(nil); len(issues) > 0 || err != nil && !errors.As(err, &limit) {
-				t.Errorf("what was completed does not fit: %s %v %v", completed, issues, err)
+				t.Errorf("the completed value is invalid: %s %v %v", completed, issues, err)
 			}
 		}
 		if took := time.Since(start); took > 3*time.Second {

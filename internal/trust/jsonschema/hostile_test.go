@@ -324,8 +324,8 @@ func TestSchemasAreBounded(t *testing.T) {
 	doubling += `},"$ref":"#/$defs/a39"}`
 	for name, tt := range map[string]struct{ schema, want string }{
 		"60,000 properties":        {`{"properties":{` + numbered(60_000, `"p%":{"type":"string"}`) + `}}`, "the limit is 262,144"},
-		"many properties":          {`{"properties":{"a":{"properties":{` + numbered(3_000, `"p%":{}`) + `}}}}`, "3,000 members in properties at #/properties/a, the limit is 2,000"},
-		"a wide union":             {`{"items":{"anyOf":[` + numbered(1_001, `{"minimum":%}`) + `]}}`, "1,001 entries in anyOf at #/items, the limit is 1,000"},
+		"many properties":          {`{"properties":{"a":{"properties":{` + numbered(3_000, `"p%":{}`) + `}}}}`, "3,000 members in properties at #/properties/a; the limit is 2,000"},
+		"a wide union":             {`{"items":{"anyOf":[` + numbered(1_001, `{"minimum":%}`) + `]}}`, "1,001 entries in anyOf at #/items; the limit is 1,000"},
 		"a wide union of literals": {`{"items":{"anyOf":[` + numbered(9_000, `{"const":%}`) + `]}}`, ""},
 		"too many literals":        {`{"items":{"enum":[` + numbered(10_001, `%`) + `]}}`, "10,001 entries in enum"},
 		"many parts":               {`{"allOf":[` + numbered(500, `{"properties":{"a":{},"b":{},"c":{},"d":{},"e":{},"f":{},"g":{},"h":{},"i":{},"j":{},"k":{},"l":{},"m":{},"n":{},"o":{},"p":{},"q":{},"r":{},"s":{},"t":{},"u":{},"v":{},"w":{},"x":{},"y":{},"z":{},"1":{},"2":{},"3":{},"4":{},"5":{},"6":{},"7":{},"8":{},"9":{},"0":{},"A":{},"B":{},"C":{},"D":{}}}`) + `]}`, "more than 20,000 subschemas"},

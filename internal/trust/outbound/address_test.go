@@ -219,9 +219,9 @@ func TestSpellingsHaveTeeth(t *testing.T) {
 		}
 	}
 	if hits.Load() < 10 {
-		t.Errorf("a plain client came only %d times", hits.Load())
+		t.Errorf("an unguarded client connected only %d times", hits.Load())
 	}
-	t.Logf("a plain client came %d times", hits.Load())
+	t.Logf("an unguarded client connected %d times", hits.Load())
 }
 
 // TestSpellingsAsBase uses each notation as the configured URL. Names resolve to the canary.

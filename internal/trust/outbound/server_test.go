@@ -456,7 +456,7 @@ func TestHTTPOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := ask(stranger, "GET", server.URL, "", Limits{}); err == nil {
-		t.Error("a certificate of nobody was trusted")
+		t.Error("an unknown certificate was trusted")
 	}
 }
 

@@ -47,7 +47,7 @@ func TestRedact(t *testing.T) {
 		}
 	}
 	if got := knowing(t).Redact("hunter2"); got != "hunter2" {
-		t.Errorf("a vault that knows nothing says %q", got)
+		t.Errorf("an empty vault returned %q", got)
 	}
 }
 
