@@ -9,7 +9,7 @@ import (
 )
 
 // retryable: the same request may succeed later. correctable: a different request can succeed.
-func TestErrorsSayWhatMayHelp(t *testing.T) {
+func TestErrorsAreRetryableOrCorrectable(t *testing.T) {
 	tests := map[string]struct {
 		err                    toolyard.Error
 		retryable, correctable bool

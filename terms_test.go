@@ -242,7 +242,7 @@ func TestContextArguments(t *testing.T) {
 		if diff := cmp.Diff(want, spec.Injected()); diff != "" {
 			t.Errorf("%s: %s", meta, diff)
 		}
-		var again toolyard.Spec // what a tool publishes means the same
+		var again toolyard.Spec // the published metadata has the same meaning
 		if err := again.SetMeta(map[string]json.RawMessage{"contextRequirements": spec.AllMeta()["contextRequirements"]}); err != nil {
 			t.Errorf("%s: %v", meta, err)
 		}

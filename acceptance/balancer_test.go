@@ -121,12 +121,12 @@ func balanceRequests(t *testing.T, replicas []string) string {
 	var next atomic.Int64
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1,
-		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // clients go away
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // clients disconnect
 		Rewrite: func(r *httputil.ProxyRequest) {
 			target, _ := url.Parse(replicas[int(next.Add(1))%len(replicas)])
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, ""
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // a client that went away
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // a client disconnected
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body) // the proxy breaks off answers that begin before it has seen the end of the body

@@ -247,7 +247,7 @@ func TestChaosOneKey(t *testing.T) {
 	url := pgtest.ForTest(t).Database(t)
 	f, b := salesFleet(t, 3, url)
 	killed, acknowledged, silent := 0, 0, 0
-	answers := make(map[order]string) // what each key was answered, empty for no result
+	answers := make(map[order]string) // result of each key; empty for none
 	for round := range max(3, kills(t)/20) {
 		o := order{Tool: "note_write", Args: work{MS: 100 * (round % 5)}, Key: fmt.Sprintf("round-%d-%s", round, rand.Text())}
 		results, statuses, n := f.repeatUnderKills(b, o)
@@ -333,9 +333,9 @@ func (f *fleet) ofKey(key string, b books) (ran, charged int) {
 type pace struct {
 	rate     string
 	limit    toolyard.Limit
-	ms       int  // that a call takes
-	possible int  // starts while the load lasts; a permit comes back 61.5 s after it was granted
-	burst    bool // the limit of a minute can start at once, so callers do not take turns
+	ms       int  // duration of a call
+	possible int  // starts during the load; a permit becomes available 61.5 s after it was granted
+	burst    bool // the whole limit of a minute can start immediately, so callers do not take turns
 }
 
 // pressure is the duration of the load: longer than the window of a limit per minute, so that a

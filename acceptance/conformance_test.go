@@ -59,7 +59,7 @@ func eachScenario(t *testing.T, side string, test func(t *testing.T, run func(..
 				}
 				test(t, func(args ...string) (string, error) {
 					args = append([]string{suite, side, "--scenario", s[1]}, args...)
-					if version != "2025-11-25" { // that suite knows only its own
+					if version != "2025-11-25" { // the suite has only its own era
 						args = append(args, "--spec-version", version)
 					}
 					return node(t, args...)

@@ -143,7 +143,7 @@ func TestStdioStops(t *testing.T) {
 func TestStdioStopsWithoutAReader(t *testing.T) {
 	t.Parallel()
 	c := newStdio(t, "testyard", true)
-	close(stop(c)) // the reader is gone
+	close(stop(c)) // the reader has closed
 	text := strings.Repeat("x", 1000)
 	written := make(chan struct{})
 	go func() {
@@ -158,7 +158,7 @@ func TestStdioStopsWithoutAReader(t *testing.T) {
 	time.Sleep(time.Second)
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	time.Sleep(200 * time.Millisecond)
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // the second one does not ask
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // the second one is not a question
 	done := make(chan struct{})
 	go func() {
 		_ = c.cmd.Wait()

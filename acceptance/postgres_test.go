@@ -413,10 +413,10 @@ func (f *fleet) runs() map[string]int {
 // load makes calls from many clients in the background and counts them.
 type load struct {
 	buyer  *buyer
-	orders func(worker int) order // what to send next
+	orders func(worker int) order // returns the next order
 
 	mu     sync.Mutex
-	good   map[string]toolyard.Money // acknowledged calls, with what they say they cost
+	good   map[string]toolyard.Money // acknowledged calls with their reported prices
 	status map[int]int               // answers
 	slow   time.Duration             // the slowest answer
 	lost   atomic.Int64              // requests without an answer
@@ -512,7 +512,7 @@ type absence struct {
 	url      string // of the database
 	leave    func() error
 	comeback func() error
-	silent   bool // nothing at all can be committed while it is away
+	silent   bool // nothing can be committed while it is down
 }
 
 // absences are these ways, each on its own cluster.
@@ -545,9 +545,9 @@ var absences = map[string]func(t *testing.T) absence{
 	},
 }
 
-// TestChaosAway makes PostgreSQL unavailable under load. Paid calls are refused in the meantime,
+// TestChaosStoreDown makes PostgreSQL unavailable under load. Paid calls are refused in the meantime,
 // free calls continue, and nothing is lost.
-func TestChaosAway(t *testing.T) {
+func TestChaosStoreDown(t *testing.T) {
 	for name, begin := range absences {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -392,7 +392,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-func TestNobodyListensToTheWorldByAccident(t *testing.T) {
+func TestListeningOutsideLoopbackIsExplicit(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ config, listen string }{{"", "0.0.0.0:0"}, {"", ":0"}, {"listen: 0.0.0.0:0\n", ""}} {
 		args := []string{"serve", "--http"}

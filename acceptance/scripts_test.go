@@ -516,7 +516,7 @@ func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 	if both := p.logged(1, func(l map[string]any) bool {
 		text := fmt.Sprint(l["problem"])
 		return l["msg"] == "problem" && strings.Contains(text, "of sub/hello.ts") && strings.Contains(text, "of hello.ts")
-	}); len(both) != 1 || !says("Hello, Ann!")() { // the one that was there first stays
+	}); len(both) != 1 || !says("Hello, Ann!")() { // the existing tool stays
 		t.Errorf("both files should be named: %v", p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem" }))
 	}
 }

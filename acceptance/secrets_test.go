@@ -26,7 +26,7 @@ import (
 // canaries are secrets with a known prefix and suffix, so that even a part of one can be found.
 type canaries struct {
 	values [50]string
-	env    []string // for the process, with those that are kept there
+	env    []string // environment of the process, including the canaries stored there
 }
 
 var partOfCanary = regexp.MustCompile(`cnry[0-9]{2}[0-9a-f]{4}|[0-9a-f]{4}[0-9]{2}yrnc`)
@@ -224,7 +224,7 @@ func (l *leaks) provoke(name string, c client) {
 		l.refuse.Store(0)
 		soon(l.t, "proxied is used again", func() bool { return !call(l.t, c, "mcp_proxied__ping", "{}").result(l.t).IsError })
 	}
-	for pad := range 8 { // the last words are more than what is kept of them
+	for pad := range 8 { // more output than is kept
 		for range 8 {
 			call(l.t, c, "mcp_loud__spill", `{"how":"stderr","pad":0}`)
 		}

@@ -622,7 +622,7 @@ func TestRestartPausesGrow(t *testing.T) {
 	t.Parallel()
 	starts := filepath.Join(t.TempDir(), "starts")
 	serve(t, "toolyard", servers(server("up", "command: sh", fmt.Sprintf("args: [-c, %q]", "date +%s%N >> "+starts+"; exit 1"), "required: false")))
-	const n = 13 // two for each attempt, one for each era, with pauses of 20, 40, 80, 160, 320 and 640 ms
+	const n = 13 // two requests for each attempt, one for each era, with delays of 20, 40, 80, 160, 320 and 640 ms
 	var times []int64
 	soon(t, "the server was started again and again", func() bool {
 		data, _ := os.ReadFile(starts)
@@ -815,7 +815,7 @@ func TestUpstreamApproval(t *testing.T) {
 		text(t, call(t, c, "mcp_up__echo", `{"text":"the others go on"}`))
 
 		if strings.Contains(configured(), "command:") {
-			return // the process that approves would start a server of its own, which has not changed
+			return // the approving process would start its own server, which has not changed
 		}
 		approve(t, p)
 	})
@@ -825,7 +825,7 @@ func TestUpstreamApproval(t *testing.T) {
 func approve(t *testing.T, p *process) {
 	t.Helper()
 	c := modernHTTP{t: t, url: p.url}
-	for how, want := range map[string]int{"--list": 1, "--yes=false": 1} { // to look at it, and to say nothing
+	for how, want := range map[string]int{"--list": 1, "--yes=false": 1} { // lists it without approving
 		if code, out, errs := runIn(t, p.dir, nil, "toolyard", "approve", how, "up"); code != want || !strings.Contains(out, "grown") {
 			t.Errorf("approve %s: exit %d: %s%s", how, code, out, errs)
 		}
@@ -1262,7 +1262,7 @@ func TestUpstreamRequired(t *testing.T) {
 }
 
 // A server that was restarted or lost the session is used again, without any action by clients.
-func TestUpstreamComesBack(t *testing.T) {
+func TestUpstreamRecovers(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"modern", "legacy"} {
 		t.Run(era, func(t *testing.T) {

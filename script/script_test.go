@@ -209,7 +209,7 @@ export const description = "Says."; export const inputSchema = z.object({}); exp
 		t.Errorf("%v, %v", res, err)
 	}
 	r.save(t, "lib.ts", "export const shout = (s: string) => s + s;\n")
-	for { // files that were written just before the start are told once more
+	for { // files written just before the start are reported once more
 		res, err := callTool(t, r.next(t)["say"], "{}")
 		if err != nil || res.Content[0] != toolyard.Text("HEY!") && res.Content[0] != toolyard.Text("heyhey!") {
 			t.Fatalf("%v, %v", res, err)

@@ -79,7 +79,7 @@ func mortalAnswer(method, text string) string {
 // The requirements for kills.
 const (
 	maxNotice     = 50 * time.Millisecond // from the kill to the error at the caller, p99
-	mortals       = 4                     // servers at once
+	mortals       = 4                     // concurrent servers
 	callsInFlight = 3                     // of each when it is killed
 )
 
@@ -97,7 +97,7 @@ func kills() int {
 // response may be lost, and the servers must recover.
 func TestKill(t *testing.T) {
 	mark := fmt.Sprintf("kill-%d-", os.Getpid())
-	stopAll([]*victim{newVictim(t, mark, 0)}) // what is made once for all servers is there then
+	stopAll([]*victim{newVictim(t, mark, 0)}) // shared resources exist from now on
 	before := footprintNow()
 	late := startLateness()
 	victims := make([]*victim, mortals)
@@ -144,7 +144,7 @@ type victim struct {
 	tally tally
 
 	mu        sync.Mutex
-	succeeded map[string]bool // by what was asked
+	succeeded map[string]bool // by request
 }
 
 type tally struct {

@@ -111,7 +111,7 @@ func TestRejections(t *testing.T) {
 	expect(t, s, 1, 1, line("echo", "changed", worst, false), line("other", "new", otherTool, true))
 	s.until("it is to be looked at", func() bool { return s.problem("echo is withheld") && !s.problem("other") })
 
-	offerNow(f, s, worse, otherTool) // which is what was rejected
+	offerNow(f, s, worse, otherTool) // the rejected definition
 	expect(t, s, 0, 2, line("echo", "changed", worse, true), line("other", "new", otherTool, true))
 	decide(t, s, s.Approve, "echo")
 	expect(t, s, 0, 1, line("other", "new", otherTool, true))
@@ -125,7 +125,7 @@ func TestRejections(t *testing.T) {
 }
 
 // A tool that is gone can stay approved for its return.
-func TestAToolThatIsGoneIsKept(t *testing.T) {
+func TestARemovedToolStaysApproved(t *testing.T) {
 	f := newFake(t, true, echoTool, otherTool)
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
 	offerNow(f, s, otherTool)
@@ -214,7 +214,7 @@ func TestWaitingWhileDown(t *testing.T) {
 }
 
 // A rejected definition is not approved as part of the first listing.
-func TestWhatIsRejectedIsNotApprovedFirst(t *testing.T) {
+func TestRejectedDefinitionsAreNotApprovedFirst(t *testing.T) {
 	f, pins := newFake(t, true, echoTool, otherTool), &book{}
 	strict := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins, Pinning: upstream.PinApprove}}).up()
 	decide(t, strict, strict.Reject, "other")
@@ -237,7 +237,7 @@ func TestRejectedTwins(t *testing.T) {
 	s.until("it waits again", func() bool { waiting, _ := s.PendingCount(); return waiting == 1 })
 }
 
-func TestWhatCannotBeRejected(t *testing.T) {
+func TestDefinitionsThatCannotBeRejected(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	for name, tt := range map[string]struct {
 		opts    upstream.Options
@@ -269,7 +269,7 @@ func (full) SetRejections(string, func(map[string]string) map[string]string) err
 }
 
 // An approved tool stays approved if the book cannot remove its rejection.
-func TestApprovingGoesFirst(t *testing.T) {
+func TestApprovalPrecedesRemovingTheRejection(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	pins := full{&book{tools: map[string]json.RawMessage{}, rejected: map[string]string{"echo": hashed(echoCanonical)}}}
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()

@@ -115,7 +115,7 @@ func TestWhereAServerIs(t *testing.T) {
 }
 
 // A server's description of itself is shown as bounded text.
-func TestWhoAServerSaysItIs(t *testing.T) {
+func TestServerDescriptionIsBounded(t *testing.T) {
 	for name, tt := range map[string]struct{ info, wantName, wantVersion string }{
 		"a name":     {`{"name":"git","version":"1.2"}`, "git", "1.2"},
 		"none":       {`null`, "", ""},

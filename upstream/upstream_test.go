@@ -32,7 +32,7 @@ type fake struct {
 	requests []received
 	instead  atomic.Pointer[http.HandlerFunc] // answers in its place
 	sessions atomic.Int64
-	session  atomic.Int64 // the one it knows
+	session  atomic.Int64 // the current session
 }
 
 // received is a request that a fake received.
@@ -356,7 +356,7 @@ func TestACallThatIsGivenUp(t *testing.T) {
 	s.until("the server is told", func() bool { return len(f.got("notifications/cancelled")) == 1 })
 }
 
-func TestWhatIsOffered(t *testing.T) {
+func TestOfferedDefinitions(t *testing.T) {
 	const (
 		reading = `{"name":"rd","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"R"},"icons":[{"src":"https://x/i.png"}]}`
 		plain   = `{"name":"plain","inputSchema":{"properties":{"b":{},"a":{}}},"_meta":{"rateLimit":{"maxRequestsPerMinute":3},"other":1}}`
@@ -364,7 +364,7 @@ func TestWhatIsOffered(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts  upstream.Options
 		tools []string
-		want  string // names, with * for those that read only
+		want  string // names, with * for read-only tools
 		says  string // in a problem
 	}{
 		"nothing is believed":  {tools: []string{reading, plain}, want: "plain rd"},
@@ -560,7 +560,7 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 }
 
 // If a client cannot be asked, its question is refused, and other calls are not affected.
-func TestAQuestionToACallerWhoCannotBeAsked(t *testing.T) {
+func TestAQuestionToACallerWithoutElicitation(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	f.ask(t, `"error"`, "client does not support elicitation")
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -692,7 +692,7 @@ func TestAChangedToolIsNotCalled(t *testing.T) {
 }
 
 // An answer to a call that no longer exists does not restart it.
-func TestAStateThatIsGone(t *testing.T) {
+func TestAnExpiredState(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
 	_, err := s.call(&toolyard.Call{Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"elicitation":{}}`), RequestState: "gone", InputResponses: json.RawMessage(`{}`)}}, "echo", `{}`)
@@ -801,7 +801,7 @@ func TestASlowCaller(t *testing.T) {
 }
 
 // A yard that is configured as its own server reports it.
-func TestItself(t *testing.T) {
+func TestYardAsItsOwnServer(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -55,7 +55,7 @@ const (
 	maxOverrun   = 250 * time.Millisecond
 	maxStop      = 6 * time.Second // two pauses for a process that does not want to end
 	resultCap    = 1 << 20
-	maxGrowth    = resultCap + 16<<20 // of the heap, for one call
+	maxGrowth    = resultCap + 16<<20 // of the heap, per call
 	maxSlowdown  = 1.1                // of the calls of another server
 	noise        = 5 * time.Millisecond
 )
@@ -66,7 +66,7 @@ type visit struct {
 	Behaviour      string // empty to wait until nothing is left of the visits before
 	Transport      hostile.Transport
 	Seed           uint64
-	URL            string // for the transports that have one
+	URL            string // for transports with a URL
 	Lure, LureFile string
 	Mark           string // in the environment of the server's processes
 	Long, Alone    bool
@@ -81,14 +81,14 @@ type report struct {
 	Overrun time.Duration // the worst
 	Growth  uint64        // of the heap above its start, the most during the visit
 	P99     time.Duration // of the calls of an honest server, at the end only
-	Steady  int           // how many those were
+	Steady  int           // number of those
 	Late    time.Duration // how late the machine was, the worst
 }
 
 // zoo is the size of the test.
 type zoo struct {
 	rounds, heavyRounds int // seeds for each behaviour and transport
-	lanes               int // visits at once, beside one of a server that sends megabytes; zero for one visit at all
+	lanes               int // concurrent visits, next to one of a server that sends megabytes; zero for one visit at a time
 	long                bool
 	only                *regexp.Regexp
 }
@@ -203,7 +203,7 @@ func (k *keeper) run(v visit, b hostile.Behaviour) {
 		}
 	})
 	r := k.admit(k.visitor, v, b)
-	if k.size.lanes == 0 { // what is left is the doing of this one
+	if k.size.lanes == 0 { // anything left was caused by this visit
 		r.Faults = append(r.Faults, k.visitor.ask(visit{}).Faults...)
 	}
 	k.judge(v.String(), r)
@@ -265,7 +265,7 @@ func (k *keeper) compare(crowded, alone report) {
 	}
 	k.p99 = [2]time.Duration{crowded.P99, alone.P99}
 	if raceDetector() {
-		return // it costs time and memory of its own
+		return // it costs additional time and memory
 	}
 	// In a short run the tests of other packages use the machine too, now more, now less.
 	if limit := time.Duration(float64(alone.P99)*maxSlowdown) + noise; crowded.P99 > limit && !testing.Short() {
@@ -365,7 +365,7 @@ func newBait(t *testing.T) *bait {
 	wg.Go(b.watch)
 	t.Cleanup(func() {
 		_ = listener.Close()
-		if f, err := os.OpenFile(b.file, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil { // lets watch go
+		if f, err := os.OpenFile(b.file, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil { // unblocks watch
 			defer func() { _ = f.Close() }()
 		}
 		wg.Wait()
@@ -438,7 +438,7 @@ type syncBuffer struct {
 func (s *syncBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.b) < 16<<10 { // the first words of a crash say most
+	if len(s.b) < 16<<10 { // the beginning of a crash says most
 		s.b = append(s.b, p...)
 	}
 	return len(p), nil
@@ -640,7 +640,7 @@ func visitAll() {
 	say := func(r report) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = out.Encode(r) // without the keeper nobody needs us
+		_ = out.Encode(r) // without the keeper, there is nothing to do
 	}
 	var visits sync.WaitGroup
 	for dec := json.NewDecoder(os.Stdin); ; {
@@ -693,7 +693,7 @@ func (v *visitor) settle() []string {
 type heapWatch struct {
 	mu    sync.Mutex
 	base  uint64
-	peaks map[*uint64]bool // those who want to know the highest
+	peaks map[*uint64]bool // observers of the maximum
 }
 
 func (h *heapWatch) start() {
@@ -822,7 +822,7 @@ func (v *visitor) visit(what visit) (r report) {
 	r.N = what.N
 	b, _ := hostile.Find(what.Behaviour)
 	if b.Heavy || what.Alone {
-		runtime.GC() // what the visits before have left is not live any more
+		runtime.GC() // garbage of earlier visits is no longer live
 	}
 	defer v.heap.follow(&r.Growth)()
 	c, err := connect(context.Background(), what.options())

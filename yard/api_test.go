@@ -335,7 +335,7 @@ func TestSessionsDoNotCountAsChanges(t *testing.T) {
 // A page of the audit log has a bounded size, and its cursor skips no entry.
 func TestChangesPageIsBounded(t *testing.T) {
 	s := newDefaultAPI(t)
-	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // as older versions kept them
+	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // in the format of older versions
 	const rows = 150
 	for i := range rows {
 		err := s.store.BeginChange(t.Context(), &store.Change{ID: fmt.Sprintf("old-%03d", i), At: time.Now().UTC(), Caller: "ann", Action: "key.create", Detail: detail})

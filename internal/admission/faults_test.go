@@ -24,7 +24,7 @@ type flaky struct {
 	random  *rand.Rand
 	rate    float64 // of exchanges that go wrong
 	away    bool    // all of them do
-	next    *fault  // what goes wrong next, nil for anything
+	next    *fault  // next fault; nil for a random one
 	charged map[string]toolyard.Money
 }
 
@@ -82,7 +82,7 @@ func (f *flaky) draw() (x fault) {
 }
 
 func (f *flaky) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, error) {
-	time.Sleep(time.Millisecond) // no store answers at once
+	time.Sleep(time.Millisecond) // no store responds immediately
 	x := f.draw()
 	time.Sleep(x.early)
 	if x.before {
@@ -168,7 +168,7 @@ func (w *world) fund(account string, amount toolyard.Money) {
 // close ends everything and checks for leftovers.
 func (w *world) close() {
 	for _, d := range w.desks {
-		d.wakeLoop() // one that needs nothing of the store does not look after what it has
+		d.wakeLoop() // a controller without requests does not maintain its leases
 	}
 	time.Sleep(10 * time.Second)
 	for _, d := range w.desks {
@@ -223,7 +223,7 @@ func (w *world) call(r *rand.Rand, a *Request) {
 	}
 	asked := time.Now()
 	ticket, err := d.Admit(ctx, a)
-	if took := time.Since(asked); took > max(a.Wait, storeTimeout)+100*time.Millisecond { // the store may take its time
+	if took := time.Since(asked); took > max(a.Wait, storeTimeout)+100*time.Millisecond { // the store may be slow
 		w.t.Errorf("%s got %v after %v, with a wait of %v", a.CallID, err, took, a.Wait)
 	}
 	if err != nil {
@@ -413,7 +413,7 @@ func code(err error) toolyard.Code {
 
 // While the store is down, calls that do not need it run, and calls that need money, a key or a
 // limit are refused promptly.
-func TestAStoreThatIsAway(t *testing.T) {
+func TestAnUnavailableStore(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Request)
@@ -459,7 +459,7 @@ func TestAloneWithinItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := LimitRef{Key: "tool", Limit: toolyard.Limit{PerMinute: 9}}
 		w := newWorld(t, 3, 0, func(o *Options) { o.LocalFallback = true })
-		for i, d := range w.desks { // so that each knows of the others
+		for i, d := range w.desks { // so that each replica has seen the others
 			if _, err := d.Admit(t.Context(), plain(fmt.Sprint(i), func(a *Request) { a.Limits = []LimitRef{tool} })); err != nil {
 				t.Fatal(err)
 			}
@@ -482,7 +482,7 @@ func TestAloneWithinItsShare(t *testing.T) {
 
 // A call that ends while the store is down is settled when the store is back; if its money was
 // already returned, it is not charged, and its caller is notified.
-func TestSettlingWhileTheStoreIsAway(t *testing.T) {
+func TestSettlingWhileTheStoreIsDown(t *testing.T) {
 	for _, tt := range []struct {
 		away    time.Duration
 		durable bool
@@ -529,7 +529,7 @@ func TestSettlingWhileTheStoreIsAway(t *testing.T) {
 
 // A caller that cancels while the store is being queried leaves nothing behind: the key is free and
 // the money is returned, even if the reply was lost, well before the reservation expires.
-func TestGivingUpWhileTheStoreIsAsked(t *testing.T) {
+func TestCancelingWhileTheStoreIsQueried(t *testing.T) {
 	for name, x := range map[string]fault{
 		"slow": {late: 500 * time.Millisecond}, "slow to begin": {early: 500 * time.Millisecond}, "lost": {after: true}, "lost and slow": {after: true, hang: true},
 	} {
@@ -563,13 +563,13 @@ func TestGivingUpWhileTheStoreIsAsked(t *testing.T) {
 
 // A cheap call that arrives while the store is queried for an expensive one takes nothing that is
 // returned when the store refuses, even if the refusal is lost.
-func TestACheapCallBesideADearOne(t *testing.T) {
+func TestACheapCallNextToAnExpensiveOne(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 2, 0, func(*Options) {})
 			w.fund("acme", 11)
 			admit := func(d *Controller, id string, price toolyard.Money) *Admission {
-				line := LimitRef{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that nobody waits behind another
+				line := LimitRef{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that calls do not queue behind each other
 				a := plain(id, func(a *Request) { a.Balance, a.Price, a.Limits = "acme", price, []LimitRef{line} })
 				ticket, err := d.Admit(t.Context(), a)
 				if err != nil && code(err) != toolyard.BudgetExceeded {
@@ -585,9 +585,9 @@ func TestACheapCallBesideADearOne(t *testing.T) {
 			w.flaky.next = &fault{after: lost}
 			var dear sync.WaitGroup
 			dear.Go(func() { admit(w.desks[0], "dear", 7) })
-			time.Sleep(500 * time.Microsecond) // the store is being asked
+			time.Sleep(500 * time.Microsecond) // the store is being queried
 			if lost {
-				time.Sleep(5 * time.Millisecond) // and is not asked again yet
+				time.Sleep(5 * time.Millisecond) // and is not queried again yet
 			}
 			if cheap := admit(w.desks[0], "cheap", 5); cheap != nil {
 				time.Sleep(time.Second)
@@ -646,7 +646,7 @@ func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 }
 
 // A call that the store admits too late does not start, and its key is free.
-func TestAnAnswerThatComesTooLate(t *testing.T) {
+func TestALateReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 0, func(*Options) {})
 		w.flaky.next = &fault{late: 3 * time.Second}

@@ -158,7 +158,7 @@ func TestLimitsAreFair(t *testing.T) {
 		}
 		began, modest, all := spans[0].start, 0, 0
 		for _, s := range spans {
-			if s.start.Sub(began) >= during { // nobody comes any more, and those who still wait are mostly of one caller
+			if s.start.Sub(began) >= during { // no new calls arrive, and most waiting calls belong to one caller
 				break
 			}
 			if all++; s.caller == "modest" {

@@ -93,7 +93,7 @@ func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
-		var refused []time.Duration // how long each was told to stay away
+		var refused []time.Duration // retry times
 		for range 10 {
 			wg.Go(func() {
 				began := time.Now()
@@ -111,7 +111,7 @@ func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 		if want := []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}; !slices.Equal(refused, want) {
 			t.Errorf("refused with %v, want %v", refused, want)
 		}
-		if err := d.make(t, toServer("bob", 1, 10*time.Second), time.Second); err != nil { // whose turn comes next
+		if err := d.make(t, toServer("bob", 1, 10*time.Second), time.Second); err != nil { // the next waiter
 			t.Error(err)
 		}
 		wg.Wait()
@@ -135,7 +135,7 @@ func TestCallsThatDoNotWait(t *testing.T) {
 				if err := d.make(t, ask, time.Millisecond); err != nil {
 					t.Errorf("wait %v: call %d: %v", wait, i, err)
 				}
-				time.Sleep(2 * time.Second) // what was leased is given back
+				time.Sleep(2 * time.Second) // leases are returned
 			}
 			began := time.Now()
 			if err := d.make(t, limited(""), 0); err == nil || err.Code != toolyard.RateLimited || err.RetryAfter < 30*time.Second || time.Since(began) > time.Second {

@@ -70,7 +70,7 @@ func paidBy(account, purse string, n int) *admission.Request {
 var succeeded = toolyard.Outcome{Result: &toolyard.Result{}}
 
 // A request that the store rejects affects only its own caller.
-func TestOneBadAccountStopsNobody(t *testing.T) {
+func TestOneBadAccountDoesNotAffectOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *stubborn, d *admission.Controller) {
 		var wg sync.WaitGroup
 		for i := range 40 {

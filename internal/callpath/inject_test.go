@@ -137,7 +137,7 @@ func TestContextIsFetchedSideBySide(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		time.Sleep(2 * time.Hour) // let the deaf one end
+		time.Sleep(2 * time.Hour) // let the provider that ignores cancellation end
 	})
 }
 
@@ -178,7 +178,7 @@ func TestContextThatBreaksTheInputSchema(t *testing.T) {
 	const several = `{"type":"object","properties":{"customer":{},"order":{}},"oneOf":[{"properties":{"customer":{"required":["tier"]}}},{"properties":{"customer":{"required":["rank"]}}}]}`
 	for name, tt := range map[string]struct {
 		input, record, args string
-		handler             error // what the tool itself returns
+		handler             error // the result of the tool itself
 		code                toolyard.Code
 		message             string
 		issues              []string

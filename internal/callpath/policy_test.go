@@ -203,7 +203,7 @@ func TestDeadlineDoesNotWaitForADeafTool(t *testing.T) {
 		if _, err := callIn(ctx, deaf, `{}`, callpath.Deadline(time.Second)); err.Code != toolyard.Canceled {
 			t.Errorf("a caller that left got %v", err)
 		}
-		time.Sleep(2 * time.Hour) // let the deaf ones end
+		time.Sleep(2 * time.Hour) // let the tools that ignore cancellation end
 	})
 }
 

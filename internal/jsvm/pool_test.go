@@ -211,7 +211,7 @@ func TestManyModulesAtOnce(t *testing.T) {
 }
 
 // A caller that does not read the log of a run does not block others.
-func TestDeafLog(t *testing.T) {
+func TestUnreadLogDoesNotBlock(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	loud := NewModule("l.js", "export default () => { for (let i = 0; i < 900; i++) console.log('x'.repeat(1000)); }", nil)
 	good := NewModule("g.js", "export default () => 1", nil)

@@ -51,7 +51,7 @@ func TestRestoreIsExact(t *testing.T) {
 				t.Fatal(err)
 			}
 			if long.shared {
-				continue // it keeps what it wrote; the next one must not
+				continue // this one keeps its writes; the next one must not
 			}
 			for _, v := range kept.idle {
 				check("a module that is kept", v, kept.image)

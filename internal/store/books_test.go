@@ -19,7 +19,7 @@ import (
 
 // tables is an engine that stores rows in maps. It is not durable.
 type tables struct {
-	engine    // nil: documents and the like are not asked for
+	engine    // nil, because documents are not used
 	mu        sync.Mutex
 	now       time.Time
 	paces     map[string]ledger.LimitRow
@@ -27,7 +27,7 @@ type tables struct {
 	holds     map[string]ledger.HoldRow
 	runs      map[ledger.RunKey]ledger.RunRow
 	transfers map[string]ledger.Transfer
-	careless  bool // somebody else may write between what is read and what is written
+	careless  bool // another writer may write between read and write
 }
 
 func newTables() *tables {
@@ -107,7 +107,7 @@ func (t *tables) write(r *ledger.Rows) error {
 	for key, p := range r.Limits {
 		t.paces[key] = ledger.LimitRow{State: p.State}
 	}
-	if t.careless { // it takes everything
+	if t.careless { // it accepts everything
 		for _, p := range r.Balances {
 			if p.Change = ledger.Created; t.purses[p.ID].ID != "" {
 				p.Change = ledger.Changed
@@ -247,12 +247,12 @@ type bookMachine struct {
 	store   inTables
 	serial  int64
 	calls   int
-	holds   []ledger.HoldRequest // the holds of replicas that were asked for
+	holds   []ledger.HoldRequest // requested holds, by replica
 	retired map[string]int
-	admits  []ledger.AdmitRequest // those that were admitted, and not settled
+	admits  []ledger.AdmitRequest // admitted calls that are not settled
 	last    *ledger.Batch
 	answers *ledger.Results
-	charged map[string]toolyard.Money // what was said to be charged
+	charged map[string]toolyard.Money // reported charges
 }
 
 func newBookMachine(nothing *Store) *bookMachine {
@@ -370,7 +370,7 @@ func (m *bookMachine) batch(t *rapid.T) {
 		if len(m.holds) > 0 {
 			h := rapid.SampledFrom(m.holds).Draw(t, "dropped")
 			if slices.ContainsFunc(b.Settlements, func(s ledger.Settlement) bool { return s.Hold == h.Hold }) {
-				continue // a replica gives a hold back when its calls are settled
+				continue // a replica returns a hold when its calls are settled
 			}
 			b.Holds = slices.DeleteFunc(b.Holds, func(f ledger.HoldRequest) bool { return f.Hold == h.Hold })
 			m.serial++
@@ -432,7 +432,7 @@ func (m *bookMachine) again(t *rapid.T) {
 			t.Fatalf("admitted, and then refused: %+v: %+v", m.last.Admits[i], m.answers.Admits[i].Refused)
 		}
 	}
-	m.last = nil // a later one is not what a replica would send
+	m.last = nil // a replica would not send a later one
 }
 
 func (m *bookMachine) sweep(t *rapid.T) {
@@ -577,7 +577,7 @@ func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 }
 
 // An unused reservation is returned once, however often its replica returns it.
-func TestAnUnusedReservationGoesBackOnce(t *testing.T) {
+func TestAnUnusedReservationIsReturnedOnce(t *testing.T) {
 	kept, ask := bookkeeper(t)
 	run := ledger.RunKey{Scope: "scope", Key: "key"}
 	admit := ledger.AdmitRequest{Call: "c", Run: run, Balance: "s", Account: "a", Price: 3, Timeout: time.Second}
@@ -615,7 +615,7 @@ func TestALeaseIsNeverTooSmallToUse(t *testing.T) {
 }
 
 // Two payments are distinct, whatever their accounts and references.
-func TestFundingsAreToldApart(t *testing.T) {
+func TestFundingsAreDistinct(t *testing.T) {
 	s, err := Open(t.Context(), "memory")
 	if err != nil {
 		t.Fatal(err)

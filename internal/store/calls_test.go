@@ -409,7 +409,7 @@ func TestQuestionsLeaveConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE purses, paces IN ACCESS EXCLUSIVE MODE`); err != nil { // lists of them take long
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE purses, paces IN ACCESS EXCLUSIVE MODE`); err != nil { // listing them takes long
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

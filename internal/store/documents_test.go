@@ -186,7 +186,7 @@ func TestWatchSeesOthers(t *testing.T) {
 }
 
 // All watchers see each change within a second; on PostgreSQL, much sooner.
-func TestWatchersAreToldSoon(t *testing.T) {
+func TestWatchersAreNotifiedSoon(t *testing.T) {
 	address := pgtest.ForTest(t).Database(t)
 	for _, n := range []int{3, 20} {
 		writer := openAt(t, address)

@@ -266,7 +266,7 @@ func TestAnErrorUndoesEverything(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseRefusesWhatCannotBe(t *testing.T) {
+func TestTheDatabaseRejectsInvalidRows(t *testing.T) {
 	a := ledger.BalanceRow{Change: ledger.Created, ID: "b", Account: "b", State: ledger.StateOpen}
 	cases := map[string]func(*ledger.Rows){
 		"balance": func(r *ledger.Rows) { p := a; p.Available = -1; r.Balances["b"] = &p },
@@ -322,7 +322,7 @@ func TestAnExchangeSeesExpiredHoldsOfItsPurses(t *testing.T) {
 	})
 }
 
-func TestStaleFindsWhatHasRunOut(t *testing.T) {
+func TestStaleFindsExpiredRows(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
 			past, future := r.Now.Add(-time.Second), r.Now.Add(time.Hour)
@@ -419,7 +419,7 @@ func TestCallsAreAppendedOnce(t *testing.T) {
 	})
 }
 
-func TestMaintainForgetsWhatIsOld(t *testing.T) {
+func TestMaintainDeletesOldRows(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		now := time.Now()
 		for age := range 6 {
@@ -493,7 +493,7 @@ func someBooks(r *ledger.Rows) {
 		{ID: "f", From: "world", To: "purse/a", Amount: 100, Kind: "fund", Balance: "", At: at},
 		{ID: "l", From: "purse/a", To: "hold/h", Amount: 40, Kind: "lease", Balance: "", At: at},
 		{ID: "call-0", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: at},
-		{ID: "call-1", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: at}, // written as one with the other
+		{ID: "call-1", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: at}, // written in one transaction
 		{ID: "1", From: "purse/a", To: "hold/gone", Amount: 7, Kind: "lease", Balance: "", At: at},
 		{ID: "2", From: "hold/gone", To: "purse/a", Amount: 7, Kind: "release", Balance: "", At: at},
 	}
@@ -682,7 +682,7 @@ func behindProxy(t *testing.T) (*Store, *proxy) {
 	return openAt(t, u.String()+"?sslmode=disable"), p
 }
 
-func TestAServerThatIsAwayComesBack(t *testing.T) {
+func TestAnUnavailableServerRecovers(t *testing.T) {
 	s, p := behindProxy(t)
 	add := func() error {
 		return s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) error {
@@ -693,7 +693,7 @@ func TestAServerThatIsAwayComesBack(t *testing.T) {
 	if err := add(); err != nil {
 		t.Fatal(err)
 	}
-	p.set(false) // connections break, the server is there: nobody notices
+	p.set(false) // connections break, but the server is up: callers are not affected
 	if err := add(); err != nil {
 		t.Fatal(err)
 	}
@@ -729,7 +729,7 @@ func TestLostCommitIsReportedAsUncertain(t *testing.T) {
 	}
 }
 
-func TestAServerThatOnlyReadsIsAway(t *testing.T) {
+func TestAReadOnlyServerIsUnavailable(t *testing.T) {
 	address := postgresAddress(t)
 	s := openAt(t, address)
 	admin, err := pgx.Connect(t.Context(), address)
@@ -742,7 +742,7 @@ func TestAServerThatOnlyReadsIsAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if readOnly == "on" { // for new connections; the exchange that fails makes all of them anew
+		if readOnly == "on" { // for new connections; a failing exchange reconnects all of them
 			s.engine.(*postgres).pool.Reset()
 		}
 		err = s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) error {
@@ -755,7 +755,7 @@ func TestAServerThatOnlyReadsIsAway(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsFullIsAway(t *testing.T) {
+func TestAFullDiskIsAnUnavailableStore(t *testing.T) {
 	s := openAt(t, engines["sqlite"](t))
 	for _, pages := range []int{10, 1_000_000} { // there are more than 10 already
 		if _, err := s.engine.(*lite).db.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
@@ -799,7 +799,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 }
 
-func TestErrorsThatMeanAway(t *testing.T) {
+func TestErrorsOfAnUnavailableStore(t *testing.T) {
 	for code, want := range map[string]bool{
 		"57P01": true, "57P02": true, "57P03": true, "53100": true, "53300": true, "25006": true, "40001": true, "57014": true,
 		"23505": false, "23514": false, "42601": false, "22021": false,

@@ -35,7 +35,7 @@ const (
 	doClose
 	doLease
 	doDrop
-	doSettle // a call of a hold
+	doSettle // a call paid by a hold
 	doAdmit
 	doEnd   // a call that was admitted, as a success
 	doNever // a call that was admitted and did not run
@@ -57,7 +57,7 @@ const (
 type op struct {
 	verb
 	purse  int   // anAccount or aSession
-	n      int   // which hold, call or reference
+	n      int   // name of the hold, call or reference
 	key    int   // of an admission
 	serial int64 // of a lease
 	amount toolyard.Money
@@ -74,7 +74,7 @@ type seen struct {
 type (
 	modelPurse struct {
 		there, closed  bool
-		balance, spent toolyard.Money // spent by all its holds
+		balance, spent toolyard.Money // total spend of all its holds
 	}
 	modelHold struct {
 		there  bool
@@ -89,7 +89,7 @@ type (
 	modelBooks struct {
 		purses  [2]modelPurse
 		holds   [holdCount]modelHold
-		calls   [clients]modelHold // reservations, one for each client
+		calls   [clients]modelHold // reservations, one per client
 		runs    [keyCount]modelRun
 		funded  uint64 // references
 		charged uint64 // calls
@@ -301,7 +301,7 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 	case doFund:
 		err := r.Fund(ctx, id, o.amount, fmt.Sprint(o.n))
 		if err != nil && toolyard.AsError(err).Code == toolyard.IdempotencyConflict {
-			err = nil // the reference stands for another amount, and nothing happens
+			err = nil // the reference was used for a different amount, so nothing happens
 		}
 		return codeSeen(err)
 	case doOpen:

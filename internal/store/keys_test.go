@@ -111,7 +111,7 @@ func TestAKeyIsRevokedOnce(t *testing.T) {
 
 // A closed store is unavailable: verified keys stay valid for a while, and unknown keys are
 // rejected.
-func TestKeysWhileTheStoreIsAway(t *testing.T) {
+func TestKeysWhileTheStoreIsDown(t *testing.T) {
 	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // The spend of an account includes the spend of its sessions at any time.
-func TestAnAccountHasSpentWhatItsSessionsHaveSpent(t *testing.T) {
+func TestAccountSpendIncludesItsSessions(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		if err := s.Fund(ctx, "acme", 100, "first"); err != nil {

@@ -41,7 +41,7 @@ func TestSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		exchange(t, s, ledger.Refs{Balances: []string{"s01"}}, func(r *ledger.Rows) { // what is held is shown
+		exchange(t, s, ledger.Refs{Balances: []string{"s01"}}, func(r *ledger.Rows) { // amounts on hold are shown
 			p := r.Balances["s01"]
 			p.Available, p.Held = p.Available-toolyard.USD/4, p.Held+toolyard.USD/4
 			p.Mark()

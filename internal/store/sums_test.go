@@ -23,7 +23,7 @@ import (
 )
 
 // aRecord is the expected record.
-type aRecord map[string]*CallRow // by their ids: a call has one time
+type aRecord map[string]*CallRow // by ID: a call has one time
 
 // put adds calls like the record does: an existing call stays unchanged unless only the new one has
 // a price.
@@ -349,7 +349,7 @@ func TestTheFirstWeek(t *testing.T) {
 	if err := p.gather(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const rows = `SELECT coalesce(sum(xmin::text::bigint), 0) FROM totals WHERE grain LIKE '%/week'` // who wrote them
+	const rows = `SELECT coalesce(sum(xmin::text::bigint), 0) FROM totals WHERE grain LIKE '%/week'` // by shard
 	before := rowCount(t, s, rows)
 	for _, changes := range []bool{true, false, false} {
 		if err := p.exclusively(t.Context(), func(tx pgx.Tx, _ time.Time) error { return dropDays(t.Context(), tx, monday.Add(3*day)) }); err != nil {

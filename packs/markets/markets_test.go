@@ -458,7 +458,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsHandedOverIsOnesOwn(t *testing.T) {
+func TestPassedValuesAreCopied(t *testing.T) {
 	f := fakemarkets.NewHyperliquid()
 	p := started(t, NewHyperliquid, Options{Links: annLinked(wallet)}, f.Server)
 	first, err := p.Provide(t.Context(), ann, time.Now())

@@ -41,7 +41,7 @@ func TestWallet(t *testing.T) {
 	f.SetToken(fakemarkets.EVMToken{Address: usdc, Symbol: "other", Decimals: 9, Balances: map[string]*big.Int{annAddress: amount(t, "12500000")}})
 	f.SetToken(fakemarkets.EVMToken{Address: mkr, Symbol: "MKR", Bytes32: true, Decimals: 18, Balances: map[string]*big.Int{annAddress: amount(t, huge)}})
 	f.SetToken(fakemarkets.EVMToken{Address: dust, Symbol: "DUST-" + strings.Repeat("x", 40), Decimals: 0, Balances: map[string]*big.Int{bobAddress: big.NewInt(1)}})
-	for _, calls := range []int{9, 5} { // what was learned is not asked again
+	for _, calls := range []int{9, 5} { // cached metadata is not requested again
 		got, err := p.Provide(t.Context(), ann, c.now())
 		if err != nil {
 			t.Fatal(err)

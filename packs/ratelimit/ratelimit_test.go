@@ -49,7 +49,7 @@ func TestLimiterPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(100, time.Minute, time.Now)
 		l.Pause(5 * time.Second)
-		l.Pause(time.Second) // the longer one counts
+		l.Pause(time.Second) // the longer one applies
 		if refused, ok := errors.AsType[*BusyError](l.Take(t.Context(), 1)); !ok || refused.Wait != 5*time.Second {
 			t.Fatal(refused)
 		}

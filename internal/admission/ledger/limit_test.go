@@ -29,9 +29,9 @@ type limitMachine struct {
 	raw      json.RawMessage
 	now      time.Time     // of the world
 	offset   time.Duration // of the store's clock
-	jumps    bool          // the store's clock also goes forward, so only its own time counts
+	jumps    bool          // the store's clock also jumps forward, so only its own time counts
 	names    int
-	replicas []string // those that still ask
+	replicas []string // replicas that still request
 	permits  []leased
 	slots    []leased
 	turns    []leased
@@ -237,7 +237,7 @@ type waiter struct {
 
 // Replicas that always request more than is available all get a share repeatedly, even if others
 // fail while holding leases.
-func TestNobodyStarves(t *testing.T) {
+func TestEveryReplicaGetsAShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newLimitMachine(t)
 		m.jumps = false

@@ -38,7 +38,7 @@ func drawFields(t *rapid.T) []field {
 
 // Written YAML parses to the same value, stays on its own lines, and contains no invisible
 // characters.
-func TestYAMLSaysTheSame(t *testing.T) {
+func TestYAMLRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := drawFields(t)
 		printed := strings.Join(yamlOf(fields, ""), "\n") + "\n"

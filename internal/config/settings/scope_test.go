@@ -130,7 +130,7 @@ func TestScopedLimitsAreExact(t *testing.T) {
 							"": "all", "account": s.caller.Account, "caller": s.caller.Account + "/" + s.caller.ID,
 						}[per]
 						if per == "account" && scope == "" {
-							scope = s.caller.ID // a caller without an account has one of its own
+							scope = s.caller.ID // a caller without an account uses its own ID
 						}
 						scopes[scope] = append(scopes[scope], s)
 					}

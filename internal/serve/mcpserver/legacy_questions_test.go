@@ -72,7 +72,7 @@ func (c *session) answer(question, result string) {
 
 func (c *session) close() {
 	_ = c.to.Close()
-	for c.from.Scan() { // what is left
+	for c.from.Scan() { // the rest
 	}
 	if err := <-c.ended; err != nil {
 		c.t.Error(err)

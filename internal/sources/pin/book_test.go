@@ -204,7 +204,7 @@ func TestEntriesAreCopies(t *testing.T) {
 	}
 }
 
-func TestUpdateRefusesWhatHasNoCanonicalForm(t *testing.T) {
+func TestUpdateRejectsValuesWithoutCanonicalForm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	b := open(t, path)
 	must(t, b.Update("s", add("t", `{"a":1}`)))
@@ -237,7 +237,7 @@ func TestTheDeepestDefinition(t *testing.T) {
 	}
 }
 
-func TestUpdateKeepsWhatOthersWrote(t *testing.T) {
+func TestUpdateKeepsConcurrentChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	a, b := open(t, path), open(t, path)
 	must(t, a.Update("a", add("x", `{}`)))
@@ -336,7 +336,7 @@ func TestReloadSeesQuickChanges(t *testing.T) {
 }
 
 // A change that cannot be written is kept in memory and written with the next one.
-func TestWhatCannotBeWrittenIsKeptInMemory(t *testing.T) {
+func TestUnwrittenChangesAreKeptInMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	path := filepath.Join(dir, "toolyard.lock")
 	b := open(t, path)
@@ -363,7 +363,7 @@ func TestWhatCannotBeWrittenIsKeptInMemory(t *testing.T) {
 }
 
 // Changes made to the file by others take precedence over changes that could not be written.
-func TestTheFileGoesFirst(t *testing.T) {
+func TestTheFileTakesPrecedence(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	path := filepath.Join(dir, "toolyard.lock")
 	b := open(t, path)

@@ -73,7 +73,7 @@ func orAbsent(v json.RawMessage) string {
 }
 
 // A reviewer must see every difference.
-func TestDiffTellsAll(t *testing.T) {
+func TestDiffShowsEverything(t *testing.T) {
 	many := func(x int) json.RawMessage {
 		return json.RawMessage(strings.Repeat("[", 60) + strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%d,", x), 50_000), ",") + strings.Repeat("]", 60))
 	}

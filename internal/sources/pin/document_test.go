@@ -19,7 +19,7 @@ type shared struct {
 	mu      sync.Mutex
 	body    string
 	version int64
-	fails   error  // what happens to who reads or writes
+	fails   error  // error of reads and writes
 	between func() // happens before the next write
 }
 
@@ -116,7 +116,7 @@ func TestChanged(t *testing.T) {
 }
 
 // A second writer reads the first one's changes and updates them.
-func TestWhoIsSecondChangesWhatIsThere(t *testing.T) {
+func TestSecondWriterUpdatesTheFirst(t *testing.T) {
 	for _, other := range []string{"s", "another"} {
 		d := &shared{}
 		a, b := openIn(t, d), openIn(t, d)

@@ -76,7 +76,7 @@ func TestProcessesLoseNothingOfEachOther(t *testing.T) {
 }
 
 // A process that is killed at any moment leaves a complete file with all reported changes.
-func TestACrashLeavesAWholeFile(t *testing.T) {
+func TestACrashLeavesACompleteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	for round := range 15 {
 		name := fmt.Sprint("p", round)

@@ -61,7 +61,7 @@ func TestFetchIsCanceledWithTheLastRequest(t *testing.T) {
 		if _, err := r.Get(ctx, "a", answering(time.Hour, 1, &asked)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		synctest.Wait() // the question has ended by itself
+		synctest.Wait() // the request has ended on its own
 		if _, err := r.Get(t.Context(), "a", answering(time.Second, 1, &asked)); err != nil || asked != 2 || time.Since(start) != 2*time.Second {
 			t.Error(err, asked, time.Since(start))
 		}

@@ -173,7 +173,7 @@ func relink(t testing.TB, target, link string) {
 func TestChange(t *testing.T) {
 	tests := map[string]struct {
 		do   func(w *watched, outside string)
-		want []string // nil if nothing must be told
+		want []string // nil if nothing should be reported
 	}{
 		"write": {
 			func(w *watched, _ string) { write(w, w.path("a.ts"), "A") },
@@ -345,7 +345,7 @@ func TestChange(t *testing.T) {
 				return
 			}
 			w.sees(test.want...)
-			if len(test.want) > 0 { // what is new is watched too
+			if len(test.want) > 0 { // new folders are watched too
 				last := test.want[len(test.want)-2]
 				replace(t, w.path(last), "again")
 				w.sees(append(test.want[:len(test.want)-1:len(test.want)-1], "again")...)
@@ -430,7 +430,7 @@ func TestLinks(t *testing.T) {
 	w.sees("file.ts", "3", "folder/o.ts", "3")
 	replace(t, filepath.Join(outside, "v1/o.ts"), "4")
 	w.sees("file.ts", "4", "folder/o.ts", "4")
-	relink(t, "v2", filepath.Join(outside, "now")) // far away from the folder
+	relink(t, "v2", filepath.Join(outside, "now")) // far from the folder
 	w.sees("file.ts", "2", "folder/o.ts", "2")
 	write(t, filepath.Join(outside, "v2/sub/p.ts"), "p")
 	w.sees("file.ts", "2", "folder/o.ts", "2", "folder/sub/p.ts", "p")

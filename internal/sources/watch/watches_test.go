@@ -27,7 +27,7 @@ func TestOverflowIsAHint(t *testing.T) {
 	}
 }
 
-func TestWatchesOfGoneFoldersAreRemoved(t *testing.T) {
+func TestWatchesOfDeletedFoldersAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	f, err := (&Folder{Dir: dir}).complete()

@@ -21,7 +21,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	query(t, two, "create table t (n int)")
 }
 
-func TestWhatIsCommittedOutlivesTheServer(t *testing.T) {
+func TestCommitsSurviveTheServer(t *testing.T) {
 	c := StartForTest(t)
 	query(t, c.URL(), "create table t (n int)")
 	for name, end := range map[string]func() error{

@@ -338,7 +338,7 @@ func TestChargedCallsAreWrittenElsewhere(t *testing.T) {
 	}
 }
 
-func TestStoreIsAway(t *testing.T) {
+func TestStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		hook := 0

@@ -135,7 +135,7 @@ func TestAllows(t *testing.T) {
 		scopes string
 		gate   string
 		mode   toolyard.Mode
-		needs  string // what is missing
+		needs  string // missing part
 	}{
 		{"", "chat", toolyard.Read, ""},
 		{"", "trade", toolyard.Write, "write"},

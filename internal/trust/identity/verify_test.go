@@ -28,7 +28,7 @@ type shelf struct {
 	slow  time.Duration
 	asked atomic.Int64
 	lists atomic.Int64
-	most  int // questions at once
+	most  int // concurrent queries
 	now   int
 }
 
@@ -189,7 +189,7 @@ func TestANewKeyIsSeenInTime(t *testing.T) {
 
 // While the store is down, verified keys stay valid for five minutes, others are refused
 // temporarily, and the store is not queried in between.
-func TestTheStoreIsAway(t *testing.T) {
+func TestTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
 		expect(t, v, token, "")
@@ -235,7 +235,7 @@ func TestTheStoreHangs(t *testing.T) {
 		if _, err := v.Verify(ctx, stranger); toolyard.AsError(err).Code != toolyard.Unavailable {
 			t.Error(err)
 		}
-		time.Sleep(lookupTimeout) // the question ends by itself
+		time.Sleep(lookupTimeout) // the query ends on its own
 	})
 }
 
@@ -298,7 +298,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		if refused[toolyard.Unauthenticated] != maxUnknown || refused[toolyard.Unavailable] != len(tokens)-maxUnknown {
 			t.Error(refused)
 		}
-		time.Sleep(knownTTL) // the key that is known is asked for again all the same
+		time.Sleep(knownTTL) // the known key is still refreshed
 		for _, stranger := range tokens {
 			_ = codeOf(v, stranger)
 		}
@@ -338,7 +338,7 @@ func TestFloodAtOnce(t *testing.T) {
 
 // A flood of invented keys does not lock out existing keys, whether seen before or not. For that,
 // the store occasionally lists its keys.
-func TestAFloodLocksNobodyOut(t *testing.T) {
+func TestAFloodDoesNotLockOutKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
 		tokens := strangers(maxUnknown + 100)
@@ -366,7 +366,7 @@ func TestAFloodLocksNobodyOut(t *testing.T) {
 }
 
 // The same concurrently, with a slow store: waiting invented keys do not delay others.
-func TestAFloodAtOnceLocksNobodyOut(t *testing.T) {
+func TestAConcurrentFloodDoesNotLockOutKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
 		s.change(func() { s.slow = time.Second })

@@ -181,7 +181,7 @@ func TestHostilePairsCostLittle(t *testing.T) {
 	for i := range pairs {
 		schema, value := h.pair()
 		if len(value) > 256<<10 {
-			value = value[:256<<10] // what is larger is refused before
+			value = value[:256<<10] // larger ones are rejected earlier
 		}
 		s, err := Compile([]byte(schema))
 		if err != nil && strings.Contains(err.Error(), "exceed the total size limit") {
@@ -267,7 +267,7 @@ func TestEndedContextStopsValidation(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := []byte("[" + repeat(100, `"`+strings.Repeat("a", 40)+`!"`) + "]")
-	long := limits{1 << 40, 1 << 40} // it would take for ever
+	long := limits{1 << 40, 1 << 40} // it would never end
 	best := time.Hour
 	for range 5 {
 		ctx, cancel := context.WithCancel(t.Context())

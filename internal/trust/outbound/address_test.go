@@ -21,7 +21,7 @@ import (
 
 // spelling is a notation of a forbidden address.
 type spelling struct {
-	host string // as it stands in a URL
+	host string // as written in a URL
 	ip   netip.Addr
 }
 

@@ -523,7 +523,7 @@ func TestHTTPKeepsConnections(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // nothing is asked of the environment
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // the environment is ignored
 	h, err := NewServerClient(mustParse(t, server.URL), Network{}, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -251,7 +251,7 @@ func TestWarnsOnceOfFilesThatOthersCanRead(t *testing.T) {
 	p.write("group", "file-canary", 0o640)
 	p.write("closed", "file-canary", 0o600)
 	p.write("key.txt", p.key.String(), 0o644)
-	p.encrypt("a.age", "age-canary", false, p.key.Recipient()) // is meant to be seen
+	p.encrypt("a.age", "age-canary", false, p.key.Recipient()) // intentionally visible
 	for range 2 {
 		for _, ref := range []string{"file:open", "file:group", "file:closed", "age:a.age"} {
 			if _, err := p.Resolve(ref); err != nil {
@@ -285,7 +285,7 @@ func TestExpand(t *testing.T) {
 		"${secret:name}":                      "env-canary",
 		"Bearer ${secret:env:TOKEN}":          "Bearer env-canary",
 		"${secret:name}:${secret:env:TOKEN}}": "env-canary:env-canary}",
-		"a${secret:env:NESTED}b":              "a${secret:env:TOKEN}b", // what a secret holds is not expanded
+		"a${secret:env:NESTED}b":              "a${secret:env:TOKEN}b", // the content of a secret is not expanded
 	} {
 		got, secret, err := p.Expand(template)
 		if err != nil || !secret || got.Reveal() != want {

@@ -64,7 +64,7 @@ func TestCheckJSONRefuses(t *testing.T) {
 
 // Every value that encoding/json produces is accepted, and its members are found like encoding/json
 // finds them.
-func TestCheckJSONAcceptsWhatIsWritten(t *testing.T) {
+func TestCheckAcceptsEncodedValues(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {
 		leaf := rapid.OneOf(

@@ -51,7 +51,7 @@ func TestProcessTalks(t *testing.T) {
 	if _, err := io.WriteString(p.In, "it\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-p.Ended() // what it wrote is still there
+	<-p.Ended() // its output is still available
 	out, err := io.ReadAll(p.Out)
 	if err != nil || string(out) != "got it\n" {
 		t.Errorf("%q, %v", out, err)

@@ -23,7 +23,7 @@ func hiddenRunes() (list []rune) {
 	add(0x0B, 0x0C)
 	add(0x0E, 0x1F)
 	add(0x7F, 0x9F)
-	add(0xE0000, 0xE01EF) // tags, selectors and what lies free between them
+	add(0xE0000, 0xE01EF) // tags, selectors and unassigned characters between them
 	add(0xE01F0, 0xE02FF)
 	add(0x200E, 0x200F)
 	add(0x2028, 0x202E)
