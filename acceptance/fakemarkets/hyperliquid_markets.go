@@ -253,28 +253,27 @@ func floor(t, step int64) int64 { return t - ((t%step)+step)%step }
 
 // generated returns the bar from one time to another, computed from the price as a function of time.
 func generated(m *HyperliquidMarket, from, to int64) HyperliquidCandle {
-	open, last := priceAt(m, from), priceAt(m, to)
-	c := HyperliquidCandle{Start: from, Open: open.String(), Close: last.String()}
-	high, low := decimal.Max(open, last), decimal.Min(open, last)
+	mid, _ := decimal.RequireFromString(m.Mid).Float64()
+	open, last := priceAt(mid, from), priceAt(mid, to)
+	high, low := max(open, last), min(open, last)
 	for i := range int64(candleSamples) {
-		p := priceAt(m, from+(to-from)*i/candleSamples)
-		high, low = decimal.Max(high, p), decimal.Min(low, p)
+		p := priceAt(mid, from+(to-from)*i/candleSamples)
+		high, low = max(high, p), min(low, p)
 	}
+	text := func(p float64) string { return tick(decimal.NewFromFloat(p).Round(8), m).String() }
 	minutes := max((to-from)/60_000, 1)
-	c.High, c.Low = high.String(), low.String()
-	c.Volume = strconv.FormatInt(minutes*100, 10) + ".0"
-	c.Trades = int(minutes * 7)
-	return c
+	return HyperliquidCandle{
+		Start: from, Open: text(open), High: text(high), Low: text(low), Close: text(last),
+		Volume: strconv.FormatInt(minutes*100, 10) + ".0", Trades: int(minutes * 7),
+	}
 }
 
 // priceAt moves around the mid of a market in waves of a day, three hours and some minutes.
-func priceAt(m *HyperliquidMarket, t int64) decimal.Decimal {
+func priceAt(mid float64, t int64) float64 {
 	wave := func(period, size float64) float64 {
 		return size * math.Sin(2*math.Pi*math.Mod(float64(t), period)/period)
 	}
-	mid, _ := decimal.RequireFromString(m.Mid).Float64()
-	p := mid * (1 + wave(dayMillis, 0.02) + wave(3.1*hourMillis, 0.006) + wave(1.7e6, 0.002))
-	return tick(decimal.NewFromFloat(p).Round(8), m)
+	return mid * (1 + wave(dayMillis, 0.02) + wave(3.1*hourMillis, 0.006) + wave(1.7e6, 0.002))
 }
 
 // leaderboard answers with all rows at once, as the venue does.
