@@ -51,6 +51,13 @@ func TestHomeDocument(t *testing.T) {
 	}
 }
 
+// docs/TRADING.md, followed word for word in an empty folder, at a fake venue.
+func TestTradingDocument(t *testing.T) {
+	t.Parallel()
+	venue := newVenue(t)
+	followDocument(t, "../docs/TRADING.md", t.TempDir(), 2*time.Minute, "HYPERLIQUID_URL="+venue.URL, "PATH="+bin+":"+os.Getenv("PATH"))
+}
+
 // startCRM runs examples/crm/server on a free port, and returns the variables that it prints.
 func startCRM(t *testing.T) []string {
 	t.Helper()

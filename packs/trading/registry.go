@@ -26,7 +26,7 @@ func accountTools() []*toolyard.Tool {
 
 // TradingToolNames returns the tools that a trading agent uses: those that may be called in mode
 // write and are not for introspection.
-func TradingToolNames() []string {
+func TradingToolNames() []string { //nolint:revive // the usual name of the list, beside IntrospectionToolNames
 	return names(func(t *toolyard.Tool) bool {
 		return slices.Contains(t.Modes(), toolyard.Write) && t.Category != introspection.Category
 	})

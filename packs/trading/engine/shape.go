@@ -44,8 +44,13 @@ type amount struct {
 
 func (p *Proposal) amounts() []amount {
 	return []amount{
-		{"size", p.Size}, {"notionalUsd", p.NotionalUSD}, {"fraction", p.Fraction},
-		{"limitPrice", p.LimitPrice}, {"triggerPrice", p.TriggerPrice}, {"stopLoss", p.StopLoss}, {"takeProfit", p.TakeProfit},
+		{"size", p.Size},
+		{"notionalUsd", p.NotionalUSD},
+		{"fraction", p.Fraction},
+		{"limitPrice", p.LimitPrice},
+		{"triggerPrice", p.TriggerPrice},
+		{"stopLoss", p.StopLoss},
+		{"takeProfit", p.TakeProfit},
 	}
 }
 

@@ -91,7 +91,7 @@ func leadingDigits(d decimal.Decimal) int32 {
 	if d.IsZero() {
 		return 1
 	}
-	return int32(d.NumDigits()) + d.Exponent()
+	return int32(d.NumDigits()) + d.Exponent() //nolint:gosec // no decimal here has so many digits
 }
 
 // LeverageAt returns the highest leverage of a position of the given value.

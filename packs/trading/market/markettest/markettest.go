@@ -39,7 +39,7 @@ func New(step market.Interval) *Data {
 
 // Walk adds n bars of a random walk from a price on. The same seed has the same bars.
 func (d *Data) Walk(symbol string, seed uint64, from time.Time, n int, price float64) {
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // data for tests, the same every time
 	round := func(v float64) decimal.Decimal { return decimal.NewFromFloat(v).Round(2) }
 	at := from
 	for range n {
@@ -71,7 +71,7 @@ func (d *Data) Add(symbol string, from time.Time, prices ...[4]string) {
 // Poison returns a copy in which everything that is not known at t is garbage.
 func (d *Data) Poison(t time.Time) *Data {
 	c := &Data{Step: d.Step, Listed: d.Listed, Present: d.Present, Series: map[string][]market.Bar{}, Funding: map[string][]market.Rate{}}
-	r := rand.New(rand.NewPCG(99, 99))
+	r := rand.New(rand.NewPCG(99, 99)) //nolint:gosec // as above
 	garbage := func() decimal.Decimal { return decimal.New(r.Int64N(1_000_000)+1, -2) }
 	for symbol, bars := range d.Series {
 		bars = slices.Clone(bars)
