@@ -31,7 +31,7 @@ type supervisor struct {
 	relist     chan struct{} // signaled when the pins have changed
 	suspect    chan struct{} // signaled when calls fail in a row
 	retry      chan struct{} // signaled when the server should be tried now
-	tried    chan struct{} // closed after the first attempt
+	tried      chan struct{} // closed after the first attempt
 	lastLogged string        // the last error that was logged
 	process    atomic.Pointer[subprocess.Process]
 }

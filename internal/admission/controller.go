@@ -249,7 +249,7 @@ func (c *Controller) cancel(w *waiter, err *toolyard.Error) {
 func (c *Controller) started(w *waiter) {
 	r := reserved(w.admission)
 	if r.durable && w.admission.Replay == nil {
-		c.returnTurns(w.request, r)
+		c.returnStartRights(w.request, r)
 		return
 	}
 	if !slices.ContainsFunc(w.request.Limits, func(l LimitRef) bool { return l.Limit.Cooldown > 0 }) {
@@ -264,13 +264,13 @@ func (c *Controller) started(w *waiter) {
 	}
 }
 
-// returnTurns returns the turns of a call that the store admitted.
-func (c *Controller) returnTurns(request *Request, r *reservation) {
+// returnStartRights returns the rights to start of a call that the store admitted.
+func (c *Controller) returnStartRights(request *Request, r *reservation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, l := range request.Limits {
 		if l.Limit.Cooldown > 0 {
-			c.giveBack(l, ledger.LimitReturn{Turn: true, Epoch: r.grants[i].Epoch})
+			c.giveBack(l, ledger.LimitReturn{StartRight: true, Epoch: r.grants[i].Epoch})
 			c.wakeLoop()
 		}
 	}

@@ -12,18 +12,18 @@ import (
 // limitLease is the part of a limit that the replica has leased.
 type limitLease struct {
 	LimitRef
-	permits  []permits
-	slots    []slot // unused
-	running  int    // used slots
-	turn     turnLease
-	queues   []*queue
-	turns    turns
-	retryAt  time.Time // when to send the next request
-	freeAt   time.Time // when some of an exhausted limit may be available; zero if unknown
-	replicas int
-	rate     rateMeter
-	slotTTL  time.Duration // maximum time that a call holds a slot
-	mean     time.Duration // recent run time of calls under a local limit; zero if unknown
+	permits    []permits
+	slots      []slot // unused
+	running    int    // used slots
+	startRight startRightLease
+	queues     []*queue
+	fairness   fairness
+	retryAt    time.Time // when to send the next request
+	freeAt     time.Time // when some of an exhausted limit may be available; zero if unknown
+	replicas   int
+	rate       rateMeter
+	slotTTL    time.Duration // maximum time that a call holds a slot
+	mean       time.Duration // recent run time of calls under a local limit; zero if unknown
 }
 
 // slot is the right to run one call.
@@ -40,8 +40,8 @@ type permits struct {
 	until time.Time
 }
 
-// turnLease is the exclusive right to start calls, for a limit with a cooldown.
-type turnLease struct {
+// startRightLease is the exclusive right to start calls, for a limit with a cooldown.
+type startRightLease struct {
 	until    time.Time // zero without a lease
 	epoch    int64     // of the grant
 	starting bool      // an admitted call has not started yet
@@ -66,7 +66,7 @@ func (l *limitLease) ready(c *Controller, r *Request, now time.Time) bool {
 		return l.running < l.Limit.Concurrency
 	case l.Limit.PerMinute > 0 && len(l.permits) == 0:
 	case l.Limit.Concurrency > 0 && !l.hasSlot(now.Add(r.Timeout)):
-	case l.Limit.Cooldown > 0 && (l.turn.until.IsZero() || l.turn.starting || l.turn.next.After(now)):
+	case l.Limit.Cooldown > 0 && (l.startRight.until.IsZero() || l.startRight.starting || l.startRight.next.After(now)):
 	default:
 		return true
 	}
@@ -88,8 +88,8 @@ func (l *limitLease) expire(c *Controller, now time.Time) {
 		return true
 	})
 	l.slots = slices.DeleteFunc(l.slots, func(s slot) bool { return !s.until.After(now) })
-	if !l.turn.until.After(now) && !l.turn.starting {
-		l.turn.until = time.Time{}
+	if !l.startRight.until.After(now) && !l.startRight.starting {
+		l.startRight.until = time.Time{}
 	}
 }
 
@@ -99,7 +99,7 @@ func (l *limitLease) returnPermits(c *Controller, p permits) {
 	}
 }
 
-// take takes a permit, a slot and the turn for a call, and returns the slot.
+// take takes a permit, a slot and the right to start for a call, and returns the slot.
 func (l *limitLease) take(r *Request, now time.Time) (taken slot) {
 	l.rate.count(now)
 	if l.Local {
@@ -115,30 +115,30 @@ func (l *limitLease) take(r *Request, now time.Time) (taken slot) {
 		l.slots = slices.Delete(l.slots, i, i+1)
 		l.running++
 	}
-	l.turn.starting = l.Limit.Cooldown > 0
+	l.startRight.starting = l.Limit.Cooldown > 0
 	return taken
 }
 
-// started starts the cooldown. A turn that expires before it can be used again is returned.
+// started starts the cooldown. A right to start that expires before it can be used again is returned.
 func (l *limitLease) started(c *Controller, now time.Time) {
-	l.turn.starting, l.turn.next = false, now.Add(l.Limit.Cooldown+ledger.Slack)
-	if l.turn.until.IsZero() {
+	l.startRight.starting, l.startRight.next = false, now.Add(l.Limit.Cooldown+ledger.Slack)
+	if l.startRight.until.IsZero() {
 		return
 	}
-	if !l.turn.next.Before(l.turn.until) || l.Limit.Cooldown > ledger.TurnTTL/4 || l.waiting() == 0 {
-		l.returnTurn(c)
+	if !l.startRight.next.Before(l.startRight.until) || l.Limit.Cooldown > ledger.StartRightTTL/4 || l.waiting() == 0 {
+		l.returnStartRight(c)
 	}
 	c.wakeLoop()
 }
 
-// returnTurn returns the turn. Idle slots go with it: the replica that gets the turn next needs
-// a slot, and this one requests slots together with its next turn.
-func (l *limitLease) returnTurn(c *Controller) {
-	l.turn.until = time.Time{}
+// returnStartRight returns the right to start calls. Idle slots go with it: the replica that gets it next needs
+// a slot, and this one requests slots together with its next right to start.
+func (l *limitLease) returnStartRight(c *Controller) {
+	l.startRight.until = time.Time{}
 	if l.replicas > 1 {
 		l.returnSlots(c)
 	}
-	c.giveBack(l.LimitRef, ledger.LimitReturn{Turn: true, Epoch: l.turn.epoch})
+	c.giveBack(l.LimitRef, ledger.LimitReturn{StartRight: true, Epoch: l.startRight.epoch})
 }
 
 // end frees the slot of a call. If other replicas use the limit, the slot is returned at once.
@@ -220,11 +220,11 @@ func (l *limitLease) request(c *Controller, now time.Time) (ledger.LimitRequest,
 		}
 		r.Concurrency = max(0, min(waiting, l.Limit.Concurrency)-fresh)
 	}
-	r.Turn = l.Limit.Cooldown > 0 && l.turn.until.IsZero() && waiting > 0
+	r.StartRight = l.Limit.Cooldown > 0 && l.startRight.until.IsZero() && waiting > 0
 	if waiting == 0 && l.Limit.Cooldown > 0 {
 		return r, false
 	}
-	return r, r.Permits > 0 || r.Concurrency > 0 || r.Turn
+	return r, r.Permits > 0 || r.Concurrency > 0 || r.StartRight
 }
 
 // pollTime is the maximum pause between requests for waiting calls.
@@ -240,8 +240,8 @@ func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.Limi
 	for range g.Concurrency {
 		l.slots = append(l.slots, slot{epoch: g.Epoch, until: sent.Add(r.SlotTTL)})
 	}
-	if g.Turn && r.Limit.Cooldown > 0 {
-		l.turn.until, l.turn.epoch = sent.Add(ledger.TurnTTL), g.Epoch
+	if g.StartRight && r.Limit.Cooldown > 0 {
+		l.startRight.until, l.startRight.epoch = sent.Add(ledger.StartRightTTL), g.Epoch
 	}
 	l.retryAt, l.freeAt = time.Time{}, time.Time{}
 	c.serve(l.queues...)
@@ -322,10 +322,10 @@ func (l *limitLease) returnIdle(c *Controller, now time.Time) (empty bool) {
 	}
 	l.returnSlots(c)
 	l.permits = nil
-	if !l.turn.until.IsZero() && !l.turn.starting {
-		l.returnTurn(c)
+	if !l.startRight.until.IsZero() && !l.startRight.starting {
+		l.returnStartRight(c)
 	}
-	return l.running == 0 && !l.turn.starting && l.waiting() == 0
+	return l.running == 0 && !l.startRight.starting && l.waiting() == 0
 }
 
 // idleTime is the time after which an unused lease is returned.

@@ -165,8 +165,8 @@ func (o *loop) collect(now time.Time) (b *batch, wait time.Duration) {
 		wait = tick
 	}
 	for _, l := range o.leases.limits {
-		if l.waiting() > 0 && l.turn.next.After(now) {
-			wait = min(wait, l.turn.next.Sub(now))
+		if l.waiting() > 0 && l.startRight.next.After(now) {
+			wait = min(wait, l.startRight.next.Sub(now))
 		}
 	}
 	return b, wait
@@ -174,7 +174,7 @@ func (o *loop) collect(now time.Time) (b *batch, wait time.Duration) {
 
 // maintain serves a limit whose cooldown is over, and returns what it does not need.
 func (o *loop) maintain(l *limitLease, now time.Time) {
-	if l.Limit.Cooldown > 0 && !l.turn.until.IsZero() && !l.turn.starting && !l.turn.next.After(now) {
+	if l.Limit.Cooldown > 0 && !l.startRight.until.IsZero() && !l.startRight.starting && !l.startRight.next.After(now) {
 		o.serve(l.queues...)
 	}
 	if l.returnIdle(o.Controller, now) && !slices.ContainsFunc(l.queues, func(q *queue) bool { return q.budget != nil && q.budget.taken.calls > 0 }) {
@@ -243,7 +243,7 @@ func inTurn(waiters []*waiter) []*waiter {
 func admitRequest(r *Request) ledger.AdmitRequest {
 	a := ledger.AdmitRequest{Call: r.CallID, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Timeout: r.Timeout}
 	for _, l := range r.Limits {
-		a.Limits = append(a.Limits, ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Permits: 1, Concurrency: 1, Turn: true, SlotTTL: r.Timeout + ledger.Grace})
+		a.Limits = append(a.Limits, ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Permits: 1, Concurrency: 1, StartRight: true, SlotTTL: r.Timeout + ledger.Grace})
 	}
 	return a
 }
@@ -418,7 +418,7 @@ func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 func (c *Controller) undo(w *waiter, grants []ledger.LimitGrant) {
 	for i, g := range grants {
 		l := w.request.Limits[i]
-		r := ledger.LimitReturn{Permits: 1, Epoch: g.Epoch, Turn: l.Limit.Cooldown > 0}
+		r := ledger.LimitReturn{Permits: 1, Epoch: g.Epoch, StartRight: l.Limit.Cooldown > 0}
 		if l.Limit.Concurrency > 0 {
 			r.Concurrency = 1
 		}

@@ -12,28 +12,28 @@ import (
 // queue holds the calls that wait for the same limits and budget. Callers take turns; the calls of
 // one caller stay in order.
 type queue struct {
-	name    string
-	limits  []*limitLease
-	budget  *budgetLease // may be nil
-	turns   *turns
-	waiting map[string][]*waiter // by caller, in order of arrival
-	n       int
+	name     string
+	limits   []*limitLease
+	budget   *budgetLease // may be nil
+	fairness *fairness
+	waiting  map[string][]*waiter // by caller, in order of arrival
+	n        int
 }
 
-// turns count how often callers were served. Queues of the same narrow limit share them.
-type turns struct {
+// fairness counts how often callers were served. Queues of the same narrow limit share them.
+type fairness struct {
 	round  uint64            // how often those that still wait were served
 	served map[string]uint64 // by caller; absent if not more than round
 }
 
 // lead returns how much more often a caller was served than others that wait.
-func (t *turns) lead(caller string) uint64 { return max(t.served[caller], t.round) - t.round }
+func (t *fairness) lead(caller string) uint64 { return max(t.served[caller], t.round) - t.round }
 
 // maxServed is the number of callers after which entries that have no effect are deleted.
 const maxServed = 1000
 
 // serve counts that a caller was served.
-func (t *turns) serve(caller string) {
+func (t *fairness) serve(caller string) {
 	t.round += t.lead(caller)
 	if t.served == nil {
 		t.served = make(map[string]uint64)
@@ -64,11 +64,11 @@ func (c *Controller) queueFor(r *Request) *queue {
 }
 
 func (c *Controller) newQueue(name string, r *Request) *queue {
-	q := &queue{name: name, turns: &turns{}, waiting: make(map[string][]*waiter)}
+	q := &queue{name: name, fairness: &fairness{}, waiting: make(map[string][]*waiter)}
 	for _, ref := range r.Limits {
 		l := c.limitLeaseFor(ref)
 		l.queues = append(l.queues, q)
-		q.limits, q.turns = append(q.limits, l), &l.turns // of the last, narrowest limit
+		q.limits, q.fairness = append(q.limits, l), &l.fairness // of the last, narrowest limit
 	}
 	if r.Balance != "" {
 		q.budget = c.budgetLeaseFor(r)
@@ -91,7 +91,7 @@ func (q *queue) next() (first *waiter) {
 // before reports whether a waiter of this queue comes before another, which may be in another
 // queue.
 func (q *queue) before(w, other *waiter) bool {
-	mine, theirs := q.turns.lead(w.request.Caller), other.queue.turns.lead(other.request.Caller)
+	mine, theirs := q.fairness.lead(w.request.Caller), other.queue.fairness.lead(other.request.Caller)
 	return mine < theirs || mine == theirs && w.seq < other.seq
 }
 
@@ -184,7 +184,7 @@ func (c *Controller) serve(queues ...*queue) {
 			continue
 		}
 		w.queue.remove(w)
-		w.queue.turns.serve(w.request.Caller)
+		w.queue.fairness.serve(w.request.Caller)
 		w.finish(w.queue.take(w.request, time.Now()), nil)
 		if next[first] = w.queue.next(); next[first] == nil {
 			next = slices.Delete(next, first, first+1)

@@ -563,7 +563,7 @@ func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 		ask(&ledger.Batch{Replica: "r", Admits: []ledger.AdmitRequest{{Call: "c", Run: run, Balance: "s", Account: "a", Price: 3, Timeout: time.Second}}})
 		kept.now = kept.now.Add(time.Minute)
 		if swept {
-			if _, err := (newStore(&database{engine: kept}, "", nil)).Sweep(t.Context(), 10); err != nil {
+			if _, err := newStore(&database{engine: kept}, "", nil).Sweep(t.Context(), 10); err != nil {
 				t.Fatal(err)
 			}
 		}

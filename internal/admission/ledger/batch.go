@@ -34,7 +34,7 @@ type LimitRequest struct {
 	Limit       toolyard.Limit
 	Permits     int           // calls to start, for a limit per minute
 	Concurrency int           // calls to run at the same time, for a limit on concurrency
-	Turn        bool          // the exclusive right to start calls, for a limit with a cooldown
+	StartRight  bool          // the exclusive right to start calls, for a limit with a cooldown
 	SlotTTL     time.Duration // maximum time that a call holds a concurrency slot
 }
 
@@ -43,19 +43,19 @@ type LimitGrant struct {
 	Permits     int
 	Epoch       int64 // identifies the grant when it is returned
 	Concurrency int
-	Turn        bool
+	StartRight  bool
 	RetryAfter  time.Duration // when to request the rest; zero if nothing is missing
 	Replicas    int           // replicas that use the limit at present
 }
 
-// LimitReturn returns part of a grant. A turn is returned as soon as its call has started.
+// LimitReturn returns part of a grant. The right to start is returned as soon as its call has started.
 type LimitReturn struct {
 	Key         string
 	Limit       toolyard.Limit
 	Permits     int
 	Epoch       int64 // of the grant
 	Concurrency int
-	Turn        bool
+	StartRight  bool
 }
 
 // HoldRequest leases money and calls from a balance. The replica chooses the ID of the hold, so

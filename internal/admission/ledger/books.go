@@ -363,7 +363,7 @@ func (b *books) admit(a AdmitRequest) (AdmitResult, error) {
 		return result, nil
 	}
 	for i, l := range limits {
-		g := LimitGrant{Permits: 1, Concurrency: 1, Turn: true, Epoch: l.epoch(), Replicas: len(l.Seen)}
+		g := LimitGrant{Permits: 1, Concurrency: 1, StartRight: true, Epoch: l.epoch(), Replicas: len(l.Seen)}
 		l.take(b.replica, a.Limits[i], g)
 		result.Limits = append(result.Limits, g)
 	}
@@ -390,7 +390,7 @@ func (b *books) repeated(a AdmitRequest) (result AdmitResult, ok bool) {
 		return result, false
 	case r.Call == a.Call && r.State == RunRunning: // the reply to the same request was lost
 		for range a.Limits {
-			result.Limits = append(result.Limits, LimitGrant{Permits: 1, Concurrency: 1, Turn: true})
+			result.Limits = append(result.Limits, LimitGrant{Permits: 1, Concurrency: 1, StartRight: true})
 		}
 	case r.Digest != a.Digest:
 		result.Refused = &Refusal{Code: toolyard.IdempotencyConflict, Message: "The idempotency key was used for a different call. Use a new key for other arguments."}

@@ -12,8 +12,8 @@ import (
 // Lifetimes of leased permits. A replica counts from before it sent the request, so it stops
 // using a lease before the store expires it, whatever the clocks show.
 const (
-	PermitTTL = time.Second // a permit to start a call
-	TurnTTL   = time.Second // the exclusive right to start calls
+	PermitTTL     = time.Second // a permit to start a call
+	StartRightTTL = time.Second // the exclusive right to start calls
 	// Slack is added to every cooldown, because a call starts shortly after its admission and
 	// the next one may start faster.
 	Slack = 3 * time.Millisecond
@@ -37,13 +37,13 @@ const (
 
 // limitState is the usage of a limit, stored as JSON.
 type limitState struct {
-	Counts []permitCount        `json:"counts,omitempty"` // granted permits, oldest first
-	Turn   *turn                `json:"turn,omitempty"`   // who may start calls, if there is a cooldown
-	Next   time.Time            `json:"next,omitzero"`    // end of the cooldown
-	Held   []heldConcurrency    `json:"held,omitempty"`   // by grant
-	Queue  []queuedReplica      `json:"line,omitempty"`   // replicas that need more than they have, in order of arrival
-	Seen   map[string]time.Time `json:"seen,omitempty"`   // last request of each replica
-	Last   time.Time            `json:"last"`             // latest time seen; never goes back
+	Counts     []permitCount        `json:"counts,omitempty"` // granted permits, oldest first
+	StartRight *startRight          `json:"turn,omitempty"`   // who may start calls, if there is a cooldown
+	Next       time.Time            `json:"next,omitzero"`    // end of the cooldown
+	Held       []heldConcurrency    `json:"held,omitempty"`   // by grant
+	Queue      []queuedReplica      `json:"line,omitempty"`   // replicas that need more than they have, in order of arrival
+	Seen       map[string]time.Time `json:"seen,omitempty"`   // last request of each replica
+	Last       time.Time            `json:"last"`             // latest time seen; never goes back
 }
 
 type permitCount struct {
@@ -51,7 +51,7 @@ type permitCount struct {
 	N     int   `json:"n"`
 }
 
-type turn struct {
+type startRight struct {
 	Replica string    `json:"replica"`
 	Epoch   int64     `json:"slot"` // of the grant
 	Until   time.Time `json:"until"`
@@ -92,8 +92,8 @@ func (l *limitState) encode() json.RawMessage {
 func (l *limitState) expire(limit toolyard.Limit) {
 	now, first := l.Last, l.epoch()-window
 	l.Counts = slices.DeleteFunc(l.Counts, func(c permitCount) bool { return c.Epoch <= first })
-	if l.Turn != nil && !l.Turn.Until.After(now) {
-		l.Next, l.Turn = l.Turn.Until.Add(limit.Cooldown), nil
+	if l.StartRight != nil && !l.StartRight.Until.After(now) {
+		l.Next, l.StartRight = l.StartRight.Until.Add(limit.Cooldown), nil
 	}
 	l.Held = slices.DeleteFunc(l.Held, func(h heldConcurrency) bool { return h.N <= 0 || !h.Until.After(now) })
 	for replica, at := range l.Seen {
@@ -114,12 +114,12 @@ func (l *limitState) lease(replica string, r LimitRequest) LimitGrant {
 	g := LimitGrant{Epoch: l.epoch(), Replicas: len(l.Seen)}
 	permits, concurrency, free := l.available(r, place)
 	if permits > 0 && concurrency > 0 && free {
-		g.Permits, g.Concurrency, g.Turn = min(permits, r.Permits), min(concurrency, r.Concurrency), r.Turn
+		g.Permits, g.Concurrency, g.StartRight = min(permits, r.Permits), min(concurrency, r.Concurrency), r.StartRight
 		l.take(replica, r, g)
 	}
-	if g.Permits < r.Permits || g.Concurrency < r.Concurrency || g.Turn != r.Turn {
+	if g.Permits < r.Permits || g.Concurrency < r.Concurrency || g.StartRight != r.StartRight {
 		g.RetryAfter = l.retryAfter(r)
-		if g.Permits+g.Concurrency > 0 || g.Turn { // it was served: back to the end of the queue
+		if g.Permits+g.Concurrency > 0 || g.StartRight { // it was served: back to the end of the queue
 			l.dequeue(replica)
 			l.Queue = append(l.Queue, queuedReplica{replica, l.Last})
 		}
@@ -132,7 +132,7 @@ func (l *limitState) lease(replica string, r LimitRequest) LimitGrant {
 // unlimited exceeds every request.
 const unlimited = 1 << 30
 
-// available returns what a replica at that place in the queue may have, and whether the turn is
+// available returns what a replica at that place in the queue may have, and whether the right to start is
 // free.
 func (l *limitState) available(r LimitRequest, place int) (permits, concurrency int, free bool) {
 	limit, others := r.Limit, len(l.Queue)-place
@@ -143,15 +143,15 @@ func (l *limitState) available(r LimitRequest, place int) (permits, concurrency 
 	if limit.Concurrency > 0 && r.Concurrency > 0 {
 		concurrency = share(limit.Concurrency-l.running(), place, others)
 	}
-	if limit.Cooldown > 0 && r.Turn {
-		free = place == 0 && l.Turn == nil && !l.Next.After(l.Last)
-		permits = min(permits, StartsPerTurn(limit.Cooldown))
+	if limit.Cooldown > 0 && r.StartRight {
+		free = place == 0 && l.StartRight == nil && !l.Next.After(l.Last)
+		permits = min(permits, StartsPerRight(limit.Cooldown))
 	}
 	return permits, concurrency, free
 }
 
-// StartsPerTurn returns how many calls can start during one turn of a limit with a cooldown.
-func StartsPerTurn(cooldown time.Duration) int { return max(1, int(TurnTTL/2/cooldown)) }
+// StartsPerRight returns how many calls can start during one right to start of a limit with a cooldown.
+func StartsPerRight(cooldown time.Duration) int { return max(1, int(StartRightTTL/2/cooldown)) }
 
 // share divides what is left: replicas ahead in the queue get one each, the others equal parts.
 func share(left, ahead, waiting int) int {
@@ -173,8 +173,8 @@ func (l *limitState) take(replica string, r LimitRequest, g LimitGrant) {
 	if r.Limit.Concurrency > 0 && g.Concurrency > 0 {
 		l.Held = append(l.Held, heldConcurrency{replica, g.Epoch, g.Concurrency, l.Last.Add(r.SlotTTL)})
 	}
-	if r.Limit.Cooldown > 0 && g.Turn {
-		l.Turn = &turn{replica, g.Epoch, l.Last.Add(TurnTTL)}
+	if r.Limit.Cooldown > 0 && g.StartRight {
+		l.StartRight = &startRight{replica, g.Epoch, l.Last.Add(StartRightTTL)}
 	}
 }
 
@@ -189,8 +189,8 @@ func (l *limitState) giveBack(replica string, r LimitReturn) {
 			h.N, r.Concurrency = h.N-n, r.Concurrency-n
 		}
 	}
-	if r.Turn && l.Turn != nil && l.Turn.Replica == replica && l.Turn.Epoch == r.Epoch {
-		l.Turn, l.Next = nil, l.Last.Add(r.Limit.Cooldown+Slack)
+	if r.StartRight && l.StartRight != nil && l.StartRight.Replica == replica && l.StartRight.Epoch == r.Epoch {
+		l.StartRight, l.Next = nil, l.Last.Add(r.Limit.Cooldown+Slack)
 	}
 }
 
@@ -217,8 +217,8 @@ func (l *limitState) retryAfter(r LimitRequest) time.Duration {
 		end := time.Unix(0, (l.Counts[0].Epoch+window)*int64(epochLength))
 		wait = max(wait, end.Sub(l.Last))
 	}
-	if r.Turn && r.Limit.Cooldown > 0 {
-		if l.Turn != nil {
+	if r.StartRight && r.Limit.Cooldown > 0 {
+		if l.StartRight != nil {
 			wait = max(wait, soon)
 		}
 		wait = max(wait, l.Next.Sub(l.Last))
@@ -268,8 +268,8 @@ func Usage(state json.RawMessage, now time.Time) (LimitUsage, error) {
 	}
 	u := LimitUsage{Used: l.granted(), Running: l.running()}
 	switch {
-	case l.Turn != nil: // its holder may start a call at any time; others have to wait for its end
-		u.Next = l.Turn.Until.UTC()
+	case l.StartRight != nil: // its holder may start a call at any time; others have to wait for its end
+		u.Next = l.StartRight.Until.UTC()
 	case l.Next.After(l.Last):
 		u.Next = l.Next.UTC()
 	}

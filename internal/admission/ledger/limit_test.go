@@ -92,11 +92,11 @@ const slotTTL = 10 * time.Second
 func (m *limitMachine) ask(t *rapid.T) {
 	r := m.replica(t)
 	a := LimitRequest{Key: "k", Limit: m.limit, Permits: rapid.IntRange(0, 5).Draw(t, "permits"), Concurrency: rapid.IntRange(0, 3).Draw(t, "slots"), SlotTTL: slotTTL}
-	a.Turn = m.limit.Cooldown > 0 && !slices.ContainsFunc(m.turns, func(l leased) bool { return l.replica == r && l.until.After(m.clock()) })
+	a.StartRight = m.limit.Cooldown > 0 && !slices.ContainsFunc(m.turns, func(l leased) bool { return l.replica == r && l.until.After(m.clock()) })
 	now := m.clock()
 	var g LimitGrant
 	m.with(func(p *limitState) { g = p.lease(r, a) })
-	if g.Permits > a.Permits || g.Concurrency > a.Concurrency || (g.Turn && !a.Turn) {
+	if g.Permits > a.Permits || g.Concurrency > a.Concurrency || (g.StartRight && !a.StartRight) {
 		t.Fatalf("asked for %+v, and got %+v", a, g)
 	}
 	if m.limit.PerMinute > 0 && g.Permits > 0 {
@@ -105,8 +105,8 @@ func (m *limitMachine) ask(t *rapid.T) {
 	if m.limit.Concurrency > 0 && g.Concurrency > 0 {
 		m.slots = append(m.slots, leased{replica: r, n: g.Concurrency, at: now, until: now.Add(slotTTL), slot: g.Epoch})
 	}
-	if m.limit.Cooldown > 0 && g.Turn {
-		m.turns = append(m.turns, leased{replica: r, n: 1, slot: g.Epoch, at: now, until: now.Add(TurnTTL)})
+	if m.limit.Cooldown > 0 && g.StartRight {
+		m.turns = append(m.turns, leased{replica: r, n: 1, slot: g.Epoch, at: now, until: now.Add(StartRightTTL)})
 	}
 }
 
@@ -161,7 +161,7 @@ func (m *limitMachine) begin(t *rapid.T) {
 	if rapid.Bool().Draw(t, "give back") {
 		l.n = 0
 		m.with(func(p *limitState) {
-			p.giveBack(l.replica, LimitReturn{Key: "k", Limit: m.limit, Turn: true, Epoch: l.slot})
+			p.giveBack(l.replica, LimitReturn{Key: "k", Limit: m.limit, StartRight: true, Epoch: l.slot})
 		})
 	}
 }
@@ -273,7 +273,7 @@ func TestEveryReplicaGetsAShare(t *testing.T) {
 // longestWait is an upper bound for the wait of any of n replicas: the minutes needed to serve them
 // one after another, plus their turns, each of which may expire.
 func longestWait(l toolyard.Limit, n int) time.Duration {
-	wait := 2*slotTTL + time.Duration(n)*(l.Cooldown+TurnTTL)
+	wait := 2*slotTTL + time.Duration(n)*(l.Cooldown+StartRightTTL)
 	if l.PerMinute > 0 {
 		wait += time.Duration(2+n/l.PerMinute) * (time.Minute + 2*PermitTTL)
 	}
@@ -285,13 +285,13 @@ func (w *waiter) ask(p *limitState, l toolyard.Limit, wanted int) {
 	if w.slots > 0 {
 		p.giveBack(w.name, LimitReturn{Key: "k", Limit: l, Concurrency: w.slots, Epoch: w.slot})
 	}
-	g := p.lease(w.name, LimitRequest{Key: "k", Limit: l, Permits: wanted, Concurrency: wanted, Turn: l.Cooldown > 0, SlotTTL: slotTTL})
+	g := p.lease(w.name, LimitRequest{Key: "k", Limit: l, Permits: wanted, Concurrency: wanted, StartRight: l.Cooldown > 0, SlotTTL: slotTTL})
 	w.slots, w.slot = g.Concurrency, g.Epoch
 	if g.Permits > 0 {
 		w.served = p.Last
 	}
-	if g.Turn {
-		p.giveBack(w.name, LimitReturn{Key: "k", Limit: l, Turn: true, Epoch: g.Epoch})
+	if g.StartRight {
+		p.giveBack(w.name, LimitReturn{Key: "k", Limit: l, StartRight: true, Epoch: g.Epoch})
 	}
 }
 
@@ -319,21 +319,21 @@ func TestAMinuteIsAMinute(t *testing.T) {
 
 // An expired turn cannot be returned, because the replica may already have another one.
 func TestAnOldTurnIsNotGivenBack(t *testing.T) {
-	ask := LimitRequest{Key: "k", Limit: toolyard.Limit{Cooldown: time.Millisecond}, Turn: true}
+	ask := LimitRequest{Key: "k", Limit: toolyard.Limit{Cooldown: time.Millisecond}, StartRight: true}
 	p := &limitState{Last: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	first := p.lease("a", ask)
-	p.Last = p.Last.Add(2 * TurnTTL)
+	p.Last = p.Last.Add(2 * StartRightTTL)
 	p.expire(ask.Limit)
 	second := p.lease("a", ask)
-	if !first.Turn || !second.Turn {
+	if !first.StartRight || !second.StartRight {
 		t.Fatalf("%+v, %+v", first, second)
 	}
-	p.giveBack("a", LimitReturn{Key: "k", Limit: ask.Limit, Turn: true, Epoch: first.Epoch})
-	if p.Turn == nil {
+	p.giveBack("a", LimitReturn{Key: "k", Limit: ask.Limit, StartRight: true, Epoch: first.Epoch})
+	if p.StartRight == nil {
 		t.Error("the second turn was given back")
 	}
-	p.giveBack("a", LimitReturn{Key: "k", Limit: ask.Limit, Turn: true, Epoch: second.Epoch})
-	if p.Turn != nil {
+	p.giveBack("a", LimitReturn{Key: "k", Limit: ask.Limit, StartRight: true, Epoch: second.Epoch})
+	if p.StartRight != nil {
 		t.Error("the second turn was not returned")
 	}
 }

@@ -13,17 +13,17 @@ func TestUsageIgnoresExpiredLeases(t *testing.T) {
 	p.Counts = []permitCount{{p.epoch() - window, 5}, {p.epoch() - window + 1, 2}, {p.epoch(), 1}}
 	p.Held = []heldConcurrency{{"a", 1, 3, now}, {"b", 1, 4, now.Add(1)}}
 	for name, c := range map[string]struct {
-		turn *turn
-		next time.Time
-		want time.Time
+		startRight *startRight
+		next       time.Time
+		want       time.Time
 	}{
 		"free":      {nil, time.Time{}, time.Time{}},
 		"over":      {nil, now, time.Time{}},
 		"cooling":   {nil, now.Add(time.Second), now.Add(time.Second)},
-		"turn":      {&turn{"a", 1, now.Add(time.Second)}, now, now.Add(time.Second)},
-		"past turn": {&turn{"a", 1, now}, now, time.Time{}},
+		"turn":      {&startRight{"a", 1, now.Add(time.Second)}, now, now.Add(time.Second)},
+		"past turn": {&startRight{"a", 1, now}, now, time.Time{}},
 	} {
-		p.Turn, p.Next = c.turn, c.next
+		p.StartRight, p.Next = c.startRight, c.next
 		got, err := Usage(p.encode(), now)
 		if err != nil {
 			t.Fatal(err)
