@@ -19,7 +19,7 @@ func TestPackGuide(t *testing.T) { testGuide(t, "docs/PACKS.md", "example.com/wa
 
 func testGuide(t *testing.T, page, name string) {
 	t.Helper()
-	text, err := os.ReadFile(page) //nolint:gosec // a file of this repository
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,7 @@ func paid(purse, price string) *admission.Request {
 	return ask(func(a *admission.Request) { a.Balance, a.Price = purse, USD(price) })
 }
 
+// USD parses an amount of dollars, and panics if it is invalid.
 func USD(s string) toolyard.Money {
 	m, err := toolyard.ParseMoney(s)
 	if err != nil {

@@ -205,6 +205,7 @@ func (c *Cluster) Stop(mode string) error {
 // Kill kills the server with SIGKILL.
 func (c *Cluster) Kill() error { return c.end("KILL") }
 
+// Restart stops the server and starts it again with the same data.
 func (c *Cluster) Restart() error {
 	if err := c.Stop("fast"); err != nil {
 		return err

@@ -25,6 +25,7 @@ const Poison = "poison"
 // Transport is an MCP transport.
 type Transport string
 
+// The transports.
 const (
 	Stdio Transport = "stdio"
 	HTTP  Transport = "http" // streamable HTTP
