@@ -373,6 +373,8 @@ func (c *Controller) settleDurable(s *settling, r *Request, grants []ledger.Limi
 	switch {
 	case o.Err == nil:
 		s.Outcome = c.boundOutcome(r, encode(o.Result))
+	case o.Err.Retryable():
+		s.NotRun = true // the key is free for a retry
 	case o.Err.Code == toolyard.Timeout, o.Err.Code == toolyard.Canceled, o.Err.Code == toolyard.Unavailable:
 		s.Unknown = true
 	default:

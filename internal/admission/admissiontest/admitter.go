@@ -36,6 +36,7 @@ func TestAdmit(t *testing.T, open Replicas) {
 		"another's session":               testForeign,
 		"one key, one run":                testOneRun,
 		"a key is for one call":           testConflict,
+		"a key after a failure":           testKeyAfterFailure,
 		"callers take turns":              testTurns,
 		"all or nothing":                  testAllOrNothing,
 	} {
@@ -428,6 +429,33 @@ func testConflict(t *testing.T, open Replicas) {
 	}
 	if raw := string(ticket.Replay.Raw()); raw == "" {
 		t.Error("the replay is empty")
+	}
+}
+
+// testKeyAfterFailure checks that a call can be repeated with its key if the failure was retryable, and
+// cannot if the call may have had an effect.
+func testKeyAfterFailure(t *testing.T, open Replicas) {
+	replicas, l := open(t, 1)
+	purse := session(t, l, "1", 0)
+	for key, test := range map[string]struct {
+		failure *toolyard.Error
+		want    toolyard.Code // of the repeated call
+	}{
+		"not sent":     {&toolyard.Error{Code: toolyard.Unavailable, Message: "The server is down.", RetryAfter: time.Second}, toolyard.OK},
+		"rate limited": {&toolyard.Error{Code: toolyard.RateLimited, Message: "Too many requests."}, toolyard.OK},
+		"lost":         {&toolyard.Error{Code: toolyard.Unavailable, Message: "The server ended."}, toolyard.OutcomeUnknown},
+		"timed out":    {&toolyard.Error{Code: toolyard.Timeout, Message: "The call timed out."}, toolyard.OutcomeUnknown},
+	} {
+		admitted, err := replicas[0].Admit(t.Context(), keyed(purse, key, "body"))
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		if _, err := replicas[0].Settle(t.Context(), admitted, toolyard.Outcome{Err: test.failure}); err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		if _, err := run(t.Context(), replicas[0], keyed(purse, key, "body"), nil); codeOf(err) != test.want {
+			t.Errorf("%s: the repeated call ends with %v, want %s", key, err, test.want)
+		}
 	}
 }
 
