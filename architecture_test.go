@@ -48,7 +48,7 @@ var imports = map[string][]string{
 	"":                                  {"/internal/trust/jsonschema", "/internal/trust/untrusted", "/internal/base/ident", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/base/tracecontext"},
 	"/internal/trust/jsonschema":        {"/internal/trust/untrusted"},
 	"/internal/serve/gates":             {"", "/internal/base/ident", "/internal/base/spelling", "/internal/sources/catalog", "/internal/sources/toolterms", "/internal/trust/untrusted"},
-	"/internal/sources/toolterms":       {"", "/internal/base/jsonobject"},
+	"/internal/sources/toolterms":       {"", "/internal/base/ident", "/internal/base/jsonobject"},
 	"/internal/sources/lint":            {"", "/internal/base/spelling"},
 	"/internal/callpath":                {"", "/internal/admission", "/internal/base/jsonobject"},
 	"/toolyardtest":                     {"", "/internal/callpath"},

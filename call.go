@@ -214,11 +214,11 @@ func Client[T any](c *Call) (client T, ok bool) {
 	return l.client.(T), true
 }
 
-// JoinClients returns clients that lend what all the given ones lend. It returns an error if two
-// of them lend a client of the same type. Any of them may be nil.
-func JoinClients(list ...*Clients) (*Clients, error) {
+// Join returns clients that lend what c and all others lend. It returns an error if two of them lend
+// a client of the same type. Any of them may be nil.
+func (c *Clients) Join(others ...*Clients) (*Clients, error) {
 	joined := &Clients{lent: make(map[reflect.Type]loan)}
-	for _, c := range list {
+	for _, c := range append(others, c) {
 		if c == nil {
 			continue
 		}

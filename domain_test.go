@@ -172,17 +172,17 @@ func TestEligibility(t *testing.T) {
 		answer, execute bool
 	}{
 		{toolyard.Spec{}, true, false},
-		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: priced}}, true, true},
-		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: priced, Latency: "streaming"}}, false, true},
-		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: unset}}, true, false},
-		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: priced, HiddenFromAnswers: true}}, false, true},
-		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, HiddenFromAnswers: true}}, false, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: "both", Price: priced}}, true, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: "both", Price: priced, Latency: "streaming"}}, false, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: "both", Price: unset}}, true, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: "both", Price: priced, HiddenFromAnswers: true}}, false, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: "both", HiddenFromAnswers: true}}, false, false},
 		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Answer, Price: priced}}, true, false},
 		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Answer, HiddenFromAnswers: true}}, false, false},
 		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute, Price: priced, HiddenFromAnswers: true}}, false, true},
 		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute, Price: priced}}, false, true},
 		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute}}, false, false},
-		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: toolyard.Price{Set: true, OptOut: true}}}, true, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: "both", Price: toolyard.Price{Set: true, OptOut: true}}}, true, false},
 	} {
 		tt.spec.Name = "x"
 		tool := named(tt.spec)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
@@ -72,7 +73,7 @@ var (
 	otherNames = map[string]string{"price": "pricing", "limit": "rateLimit", "limits": "rateLimit", "rateLimits": "rateLimit", "latency": "latencyClass"}
 	// priceFields are the members of a price.
 	priceFields = []string{"executeUsd", "queryUsd"}
-	surfaces    = []Surface{Answer, Execute, Both}
+	surfaces    = []Surface{Answer, Execute, ident.SurfaceBoth}
 	latencies   = []string{"instant", "fast", "slow", "streaming"}
 )
 

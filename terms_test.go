@@ -47,10 +47,10 @@ func TestEligibilityTable(t *testing.T) {
 		answer, execute bool
 		fault           string
 	}{
-		{toolyard.Both, false, true, true, true, ""},
-		{toolyard.Both, false, false, true, false, ""},
-		{toolyard.Both, true, true, false, true, ""},
-		{toolyard.Both, true, false, false, false, unreachable},
+		{"both", false, true, true, true, ""},
+		{"both", false, false, true, false, ""},
+		{"both", true, true, false, true, ""},
+		{"both", true, false, false, false, unreachable},
 		{toolyard.Answer, false, true, true, false, idle},
 		{toolyard.Answer, false, false, true, false, ""},
 		{toolyard.Answer, true, true, false, false, unreachable},
@@ -70,7 +70,7 @@ func TestEligibilityTable(t *testing.T) {
 				}
 			}
 			tool := named(spec)
-			for at, want := range map[toolyard.Surface]bool{toolyard.Answer: answer, toolyard.Execute: row.execute, toolyard.Both: true, "": true} {
+			for at, want := range map[toolyard.Surface]bool{toolyard.Answer: answer, toolyard.Execute: row.execute, "both": true, "": true} {
 				gate := &gates.Gate{Mode: toolyard.Write, Surface: at}
 				view := gate.Bind(catalog.Offer{Tools: []*toolyard.Tool{tool}}, nil)
 				_, callable := view.Lookup("x")
@@ -135,7 +135,7 @@ func TestDefaultPrices(t *testing.T) {
 			if got != now.want || e.ExecuteEligible != (now.want != "none") {
 				t.Errorf("%s: %s, not %s", name, got, now.want)
 			}
-			if name == "no metadata" && (e.Surface != toolyard.Both || !e.QueryEligible || e.Latency != "slow") {
+			if name == "no metadata" && (e.Surface != "both" || !e.QueryEligible || e.Latency != "slow") {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
@@ -333,7 +333,7 @@ func TestShown(t *testing.T) {
 		if diff := cmp.Diff(tt.want, string(tool.CallerInput())); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if string(tool.Input) != tt.input || string(toolterms.Apply(tool, toolterms.Terms{Surface: toolyard.Both}).CallerInput()) != tt.want {
+		if string(tool.Input) != tt.input || string(toolterms.Apply(tool, toolterms.Terms{Surface: "both"}).CallerInput()) != tt.want {
 			t.Errorf("%s: the tool's own schema has changed", name)
 		}
 	}
@@ -442,7 +442,7 @@ func TestTheModelIsShownGuidance(t *testing.T) {
 			"\n\nFor many items, use mcp_s__many, other instead of single calls. Costs 0.001 USD per call.",
 			"\n\nIt accepts many items in one call. Costs 0.000000001 USD per call.\n\n---\nSource: o.ts",
 		},
-		toolyard.Both: {
+		"both": {
 			"", "\n\nFor many items, use mcp_s__many, other instead of single calls.", "\n\nIt accepts many items in one call.\n\n---\nSource: o.ts",
 		},
 	} {

@@ -48,9 +48,6 @@ type Spec struct {
 	Extra map[string]json.RawMessage
 }
 
-// External is the category of all tools of MCP servers. Other tools cannot declare it.
-const External = "external"
-
 // Terms are the part of a [Spec] that controls the use of the tool. The operator can override
 // them.
 type Terms struct {
@@ -60,7 +57,7 @@ type Terms struct {
 	MaxArgs   int           // size of the arguments in bytes; zero for the default of the yard
 	MaxResult int           // size of the result in bytes; zero for the default of the yard
 
-	// Surface is where the tool is offered; empty means Both.
+	// Surface is where the tool is offered; empty means both.
 	Surface Surface
 	// HiddenFromAnswers excludes the tool from gates for answers (queryEligible: false).
 	HiddenFromAnswers bool
@@ -94,11 +91,10 @@ func (l Limit) Limited() bool { return l.PerMinute > 0 || l.Cooldown > 0 || l.Co
 // per call, or both.
 type Surface string
 
-// The surfaces. Empty means Both.
+// The surfaces. Empty means both.
 const (
 	Answer  Surface = "answer"
 	Execute Surface = "execute"
-	Both    Surface = "both"
 )
 
 // Price is the price of a call. The zero value means that no price is declared, so the
@@ -198,8 +194,8 @@ func (s *Spec) check() error {
 	if !slices.Contains([]Effects{"", ReadOnly, writes}, s.Effects) {
 		return fmt.Errorf("unknown effects %.80q; use read or write", s.Effects)
 	}
-	if s.Server == "" && s.Category == External {
-		return fmt.Errorf("category %s is reserved for tools of MCP servers", External)
+	if s.Server == "" && s.Category == ident.ExternalCategory {
+		return fmt.Errorf("category %s is reserved for tools of MCP servers", ident.ExternalCategory)
 	}
 	if s.Server == "" {
 		if err := s.checkMeta(); err != nil {
@@ -212,7 +208,7 @@ func (s *Spec) check() error {
 	if err := s.Limit.check(); err != nil {
 		return err
 	}
-	if !slices.Contains([]Surface{"", Answer, Execute, Both}, s.Surface) {
+	if !slices.Contains([]Surface{"", Answer, Execute, ident.SurfaceBoth}, s.Surface) {
 		return fmt.Errorf("unknown surface %q", s.Surface)
 	}
 	if s.Latency != "" && !slices.Contains(latencies, s.Latency) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/sources/pin"
@@ -265,7 +266,7 @@ var specMembers = []string{"name", "title", "description", "inputSchema", "outpu
 
 func (d *definitions) newTool(def *definition) (*toolyard.Tool, error) {
 	spec := toolyard.Spec{
-		Name: def.name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: toolyard.External,
+		Name: def.name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: ident.ExternalCategory,
 		Title: text(def.raw, "title"), Description: text(def.raw, "description"),
 		Input: objectSchema(strictjson.Member(def.raw, "inputSchema")), Output: strictjson.Member(def.raw, "outputSchema"),
 		Effects: d.opts.effects(def), Terms: d.opts.terms(d.opts.timeoutOf(def.name)),
@@ -304,7 +305,7 @@ func (d *definitions) action(name string, h toolyard.Handler) *toolyard.Tool {
 		return t
 	}
 	t, err := toolyard.NewTool(toolyard.Spec{
-		Name: name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: toolyard.External,
+		Name: name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: ident.ExternalCategory,
 		Effects: toolyard.ReadOnly, Terms: d.opts.terms(d.opts.Timeout),
 	}, h)
 	if err != nil {

@@ -41,14 +41,10 @@ const probeTimeout = 5 * time.Second
 
 // session speaks one version of the protocol over a link.
 type session struct {
-	link           link
-	client         []byte // name and version of this client, as JSON
-	self           string // ID of this yard
-	version        string
-	versionGuessed bool            // because the server was slow to report it
-	capabilities   map[string]bool // tools, tools.listChanged ...
-	serverName     string
-	serverVersion  string
+	link   link
+	client []byte // name and version of this client, as JSON
+	self   string // ID of this yard
+	handshake
 
 	ids      atomic.Int64
 	answered atomic.Bool   // the server has answered a call
@@ -59,6 +55,15 @@ type session struct {
 	relay    *relay        // receives updates of resources
 	opening  sync.Map      // chan struct{} by the ID of a stream that is not acknowledged yet
 	replies  chan struct{} // replies in flight
+}
+
+// handshake is the information that a server gives about itself at the start of a session.
+type handshake struct {
+	version        string
+	versionGuessed bool            // because the server was slow to report it
+	capabilities   map[string]bool // tools, tools.listChanged ...
+	serverName     string
+	serverVersion  string
 }
 
 // maxReplies bounds the replies in flight. A server that asks faster than it reads gets no reply.

@@ -51,7 +51,7 @@ func (y *Yard) RunAction(ctx context.Context, pack, action string, caller toolya
 	run := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(int(limits.Args), 0), callpath.Validate(limits.Timeout.Std()),
 		callpath.Cap(0, int(limits.Result)), callpath.Deadline(limits.Timeout.Std()))
 	c := &toolyard.Call{
-		ID: ident.NewCallID(now), Tool: tool, Args: args, Caller: caller, Mode: toolyard.Write, Surface: toolyard.Both, AsOf: now, Start: now,
+		ID: ident.NewCallID(now), Tool: tool, Args: args, Caller: caller, Mode: toolyard.Write, Surface: ident.SurfaceBoth, AsOf: now, Start: now,
 	}
 	c.Log = p.log
 	res, err := run(ctx, c)

@@ -348,14 +348,14 @@ func (h *packHost) lend(s *settings.Settings, packs, old map[string]*openPack, v
 	}
 	for _, g := range s.Gates {
 		lender := &gateLender{host: h}
-		lent := []*toolyard.Clients{h.opts.Clients}
+		var lent []*toolyard.Clients
 		for _, name := range slices.Sorted(maps.Keys(packs)) {
 			clients, failed := h.lendTo(s, g, packs[name], vault)
 			faults = append(faults, failed...)
 			lent, lender.packs = append(lent, clients), append(lender.packs, packs[name])
 		}
 		var err error
-		if lender.clients, err = toolyard.JoinClients(lent...); err != nil {
+		if lender.clients, err = h.opts.Clients.Join(lent...); err != nil {
 			faults = append(faults, s.At(toolyard.Problem{Subject: "gates." + g.Name, Message: err.Error()}, "gates", g.Name))
 		}
 		g.Lender = lender

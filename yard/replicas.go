@@ -115,7 +115,7 @@ func (y *Yard) followStore(ctx context.Context) {
 		if !y.pinsInStore {
 			return // no other process writes the rest
 		}
-		switch version := y.awaitDocument(ctx, name); {
+		switch version := awaitDocument(ctx, y.enforcement.store, name); {
 		case ctx.Err() != nil:
 		case name == pinsDocument:
 			y.recheckPins()
@@ -174,9 +174,9 @@ const storeRetry = 50 * time.Millisecond
 
 // awaitDocument waits until a changed document can be read, and returns its version: the store
 // notifies of each change only once.
-func (y *Yard) awaitDocument(ctx context.Context, name string) (version int64) {
+func awaitDocument(ctx context.Context, s *store.Store, name string) (version int64) {
 	for ctx.Err() == nil {
-		_, version, err := y.enforcement.store.Document(ctx, name)
+		_, version, err := s.Document(ctx, name)
 		if !errors.Is(err, store.ErrUnavailable) {
 			return version
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/control"
 	"github.com/toolyard/toolyard/internal/serve/console"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
@@ -24,7 +25,7 @@ func (y *Yard) routes(c *config.Source, sealKey func() httpapi.SealKey) http.Han
 		mux.Handle("/sse", y.server.SSEHandler(gate))
 		mux.Handle("/sse/{gate}", y.server.SSEHandler(gate))
 	}
-	mux.Handle("GET /api/tools/catalog", y.protectCatalog(httpapi.Catalog(y.control.View, y.Down)))
+	mux.Handle("GET /api/tools/catalog", protectCatalog(y.control, y.access, httpapi.Catalog(y.control.View, y.Down)))
 	mux.Handle("/api/v1/", y.api(c, sealKey))
 	pages := console.Handler()
 	mux.Handle(console.Prefix, pages)
@@ -69,10 +70,10 @@ func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handle
 }
 
 // protectCatalog serves the catalog of a gate only to callers that may use the gate.
-func (y *Yard) protectCatalog(next http.Handler) http.Handler {
+func protectCatalog(c *control.Control, a *access, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v, ok := y.control.View(r.URL.Query().Get("gate")); ok {
-			if _, err := y.access.authorizeRequest(r, v.Gate); err != nil {
+		if v, ok := c.View(r.URL.Query().Get("gate")); ok {
+			if _, err := a.authorizeRequest(r, v.Gate); err != nil {
 				mcpserver.Refuse(w, r, err)
 				return
 			}

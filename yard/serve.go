@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -40,7 +41,7 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	}
 	defer stop()
 	s := newServer(y.handler)
-	l = inbound.LimitConnections(l, y.current.Load().Limits.Connections, y.logRefusedConnections())
+	l = inbound.LimitConnections(l, y.current.Load().Limits.Connections, logRefusedConnections(y.log, y.opts.Process.Now))
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()
 	select {
@@ -59,12 +60,12 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // logRefusedConnections logs refused connections, at most once a minute.
-func (y *Yard) logRefusedConnections() func(address string) {
+func logRefusedConnections(log *slog.Logger, now func() time.Time) func(address string) {
 	var last atomic.Int64
 	return func(address string) {
-		now := y.opts.Process.Now().Unix()
-		if before := last.Load(); now-before >= 60 && last.CompareAndSwap(before, now) {
-			y.log.Warn("connection refused: limits.connections is reached", "address", address)
+		at := now().Unix()
+		if before := last.Load(); at-before >= 60 && last.CompareAndSwap(before, at) {
+			log.Warn("connection refused: limits.connections is reached", "address", address)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
@@ -77,7 +78,7 @@ func (s *Source) With(e *Edits) (*Source, error) {
 	}
 	if slices.Contains(c.Editable, EditGates) && len(e.Gates) > 0 {
 		if len(c.Gates) == 0 { // keep the implicit gate
-			c.Gates = map[string]Gate{DefaultGate: {Mode: toolyard.Write, Surface: toolyard.Both, Naming: gates.NamingMCP, Errors: gates.ErrorsAsResults}}
+			c.Gates = map[string]Gate{DefaultGate: {Mode: toolyard.Write, Surface: ident.SurfaceBoth, Naming: gates.NamingMCP, Errors: gates.ErrorsAsResults}}
 		}
 		c.Gates = merged(c.Gates, e.Gates)
 	}

@@ -14,6 +14,12 @@ import (
 // Anonymous is the ID of an unauthenticated caller.
 const Anonymous = "anonymous"
 
+// ExternalCategory is the category of all tools of MCP servers. Other tools cannot declare it.
+const ExternalCategory = "external"
+
+// SurfaceBoth is the text of an empty surface.
+const SurfaceBoth = "both"
+
 // maxToolName is the longest tool name that MCP allows.
 const maxToolName = 128
 

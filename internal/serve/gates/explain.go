@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
 
@@ -72,7 +73,7 @@ func declareReadOnly(t *toolyard.Tool) string {
 }
 
 func (g *Gate) explainSurface(t *toolyard.Tool) Step {
-	step := Step{Rule: "surface", Text: fmt.Sprintf("the gate offers surface %s, the tool %s", cmp.Or(g.Surface, toolyard.Both), cmp.Or(t.Surface, toolyard.Both))}
+	step := Step{Rule: "surface", Text: fmt.Sprintf("the gate offers surface %s, the tool %s", cmp.Or(g.Surface, ident.SurfaceBoth), cmp.Or(t.Surface, ident.SurfaceBoth))}
 	reason := toolterms.Ineligible(&t.Spec, g.Surface)
 	switch {
 	case reason != "":

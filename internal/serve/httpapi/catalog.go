@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
@@ -68,7 +69,7 @@ func encode(v *gates.View, down []string) []byte {
 			InputSchema: t.CallerInput(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: toolterms.EffectiveOf(&t.Spec),
 		}
 		if t.Server != "" {
-			e.Category, e.Down = toolyard.External, slices.Contains(down, t.Server)
+			e.Category, e.Down = ident.ExternalCategory, slices.Contains(down, t.Server)
 		}
 		if len(e.Modes) == 0 {
 			e.Modes = []toolyard.Mode{toolyard.Write}

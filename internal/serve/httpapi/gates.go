@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/control/export"
 	"github.com/toolyard/toolyard/internal/serve/gates"
@@ -32,7 +33,7 @@ type gateSettings struct {
 
 func (t gateSettings) gate() config.Gate {
 	return config.Gate{
-		Mode: t.Mode, Surface: cmp.Or(t.Surface, toolyard.Both), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
+		Mode: t.Mode, Surface: cmp.Or(t.Surface, ident.SurfaceBoth), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
 		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes, Clock: t.Clock,
 	}
 }
@@ -88,7 +89,7 @@ func (h *gateHandler) gateItem(v *gates.View, size viewSize, edits *config.Edits
 	item := gateItem{
 		Name: g.Name, Path: "/mcp/" + g.Name, From: origin(edits.Gates, g.Name), Problems: len(v.Problems), Version: version,
 		gateSettings: gateSettings{
-			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, gates.NamingMCP),
+			Mode: g.Mode, Surface: cmp.Or(g.Surface, ident.SurfaceBoth), Naming: cmp.Or(g.Naming, gates.NamingMCP),
 			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: h.yard.Config().Gates[g.Name].SourceNotes,
 		},
 	}

@@ -140,7 +140,7 @@ func identify(r *http.Request) (toolyard.Caller, error) {
 
 var testGates = []*gates.Gate{
 	{Name: "chat", Surface: toolyard.Answer},
-	{Name: "dev", Surface: toolyard.Both},
+	{Name: "dev", Surface: "both"},
 	{Name: "sdk", Surface: toolyard.Execute},
 	{Name: "sdk2", Surface: toolyard.Execute},
 }

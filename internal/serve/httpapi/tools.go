@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 )
@@ -241,7 +242,7 @@ func (h *toolHandler) withheld(d *toolDetail, server, name string) bool {
 		return false // unknown or invalid definition
 	}
 	d.Server, d.Name, d.Withheld, d.Mode = server, name, true, toolyard.Write
-	d.Surface, d.Latency = toolyard.Both, "slow"
+	d.Surface, d.Latency = ident.SurfaceBoth, "slow"
 	for _, v := range h.catalog.index().snapshot.Views {
 		d.Visibility = append(d.Visibility, gateDecision{Gate: v.Gate.Name, Name: v.Gate.Naming.Render(v.Gate.Yard, server, name), Steps: steps})
 	}

@@ -57,7 +57,7 @@ func TestLint(t *testing.T) {
 		"batch": {change(func(s *toolyard.Spec) {
 			s.Limit = toolyard.Limit{PerMinute: 30, BatchTools: []string{"get_rate", "get_rates"}}
 		}), []string{"_meta.rateLimit.recommendedBatchTools names get_rates, which does not exist", "_meta.rateLimit limits calls per minute, but not concurrent ones"}},
-		"server": {change(func(s *toolyard.Spec) { s.Server, s.Name, s.Category = "github", "X", toolyard.External }), nil},
+		"server": {change(func(s *toolyard.Spec) { s.Server, s.Name, s.Category = "github", "X", "external" }), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
@@ -76,7 +77,7 @@ type Effective struct {
 // surfaces, eligible for answers, and slow.
 func EffectiveOf(s *toolyard.Spec) Effective {
 	e := Effective{
-		Surface: cmp.Or(s.Surface, toolyard.Both), QueryEligible: !s.HiddenFromAnswers, Latency: cmp.Or(s.Latency, "slow"),
+		Surface: cmp.Or(s.Surface, ident.SurfaceBoth), QueryEligible: !s.HiddenFromAnswers, Latency: cmp.Or(s.Latency, "slow"),
 		ExecuteEligible: Ineligible(s, toolyard.Execute) == "", RateLimit: s.Limit.Meta(),
 	}
 	if usd := s.Price.USD; forSale(s.Price) {
