@@ -105,29 +105,55 @@ func proposeOrder() *toolyard.Tool {
 		}
 		r.Broker = broker
 		if a.Submit == account.Confirm {
-			r.Confirm = func(ctx context.Context, d *engine.Decision) (bool, error) { return confirm(ctx, c, a, &r.Proposal, d) }
+			r.Confirm = func(ctx context.Context, d *engine.Decision) (string, error) {
+				return confirm(ctx, c, a, &r.Proposal, d)
+			}
 		}
 		return a.Propose(ctx, r)
 	})
 }
 
-// confirm asks a person whether an order may be placed.
-func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine.Proposal, d *engine.Decision) (bool, error) {
+// consent is the part of a question that an order may not move away from.
+type consent struct {
+	Price    decimal.Decimal `json:"price"`
+	ValueUSD decimal.Decimal `json:"valueUsd"`
+}
+
+// confirm asks a person whether an order may be placed, and returns the reason if it may not. If
+// the position changes before the answer, the person is asked again.
+func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine.Proposal, d *engine.Decision) (refusal string, err error) {
+	now := consent{d.Estimate.Price, d.Estimate.NotionalUSD}
+	state, err := json.Marshal(now)
+	if err != nil {
+		return "", err
+	}
 	reply, err := toolyard.Ask[struct{}](ctx, c, toolyard.Question{
-		Key: "confirm", Message: question(a, p, d), State: []byte(d.Estimate.Price.String()),
+		Key: "confirm", Message: question(a, p, d), State: state, Bind: fmt.Sprintf("%s %s %s", a.BrokerName, a.Name, d.Held),
 	})
-	if err != nil || !reply.Accepted() {
-		return false, err
+	switch {
+	case err != nil:
+		return "", err
+	case reply.Action == "decline":
+		return "the user declined the order", nil
+	case !reply.Accepted():
+		return "the user closed the question without an answer", nil
 	}
-	asked, err := decimal.NewFromString(string(reply.State))
-	if err != nil || !p.PlacesOrder() {
-		return err == nil, err
+	var then consent
+	if err := json.Unmarshal(reply.State, &then); err != nil {
+		return "", err
 	}
-	moved := d.Estimate.Price.Sub(asked).Abs().Mul(decimal.NewFromInt(10_000))
-	if moved.GreaterThan(asked.Mul(decimal.NewFromInt(int64(a.Mandate.CollarBps)))) {
-		return false, toolyard.Errorf(toolyard.Failed, "The price moved from %s to %s since the question was asked. Propose the order again.", asked, d.Estimate.Price)
+	switch collar := a.Mandate.CollarBps; {
+	case moved(then.Price, now.Price, collar):
+		return fmt.Sprintf("the price moved from %s to %s after the question; propose a new order", then.Price, now.Price), nil
+	case moved(then.ValueUSD, now.ValueUSD, collar):
+		return fmt.Sprintf("the value of the order changed from %s to %s USD after the question; propose a new order", then.ValueUSD.Round(2), now.ValueUSD.Round(2)), nil
 	}
-	return true, nil
+	return "", nil
+}
+
+// moved reports whether a value changed by more than a number of basis points.
+func moved(from, to decimal.Decimal, bps int) bool {
+	return to.Sub(from).Abs().Mul(decimal.NewFromInt(10_000)).GreaterThan(from.Mul(decimal.NewFromInt(int64(bps))))
 }
 
 func question(a *account.Access, p *engine.Proposal, d *engine.Decision) string {

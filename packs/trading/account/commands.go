@@ -112,6 +112,11 @@ func (a *Account) cancelAll(ctx context.Context, o *Instruction) (canceled int, 
 		}
 	}
 	snapshot, err := a.Portfolio.At(ctx, o.At)
+	if local, ok := o.Broker.(market.LocalBroker); ok && err != nil {
+		if canceled, err = local.CancelAll(ctx, o.At); err == nil {
+			return canceled, failures
+		}
+	}
 	if err != nil {
 		fail("open orders", err)
 		return 0, failures

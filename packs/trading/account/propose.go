@@ -31,8 +31,10 @@ type Request struct {
 	Simulated   bool // the caller sets the as-of time
 	Broker      market.Broker
 
-	// Confirm asks a person whether an order may be placed. Nil if nobody has to be asked.
-	Confirm func(context.Context, *engine.Decision) (accepted bool, err error)
+	// Confirm asks a person whether an order may be placed, and returns the reason if it may not.
+	// It is called again whenever the decision is repeated, because consent to one order is no
+	// consent to another. Nil if no confirmation is needed.
+	Confirm func(context.Context, *engine.Decision) (refusal string, err error)
 }
 
 // clientID returns the client order ID. Without a key it follows from the position in the
@@ -85,8 +87,10 @@ func (a *Account) Evaluate(ctx context.Context, r Request) (engine.Decision, err
 // order. A rejection is a result, not an error.
 func (a *Account) Propose(ctx context.Context, r Request) (*Result, error) {
 	r.AsOf = r.AsOf.UTC().Truncate(time.Microsecond)
-	confirmed := r.Confirm == nil
 	for range maxAttempts {
+		if err := a.catchUp(ctx, &r); err != nil {
+			return nil, err
+		}
 		l, err := a.Ledger(ctx, r.AsOf)
 		if err != nil {
 			return nil, err
@@ -95,11 +99,6 @@ func (a *Account) Propose(ctx context.Context, r Request) (*Result, error) {
 			return nil, err
 		} else if changed {
 			continue
-		}
-		if last, err := a.LastTime(ctx); err != nil {
-			return nil, err
-		} else if r.AsOf.Before(last) && r.Simulated {
-			return nil, toolyard.Errorf(toolyard.Invalid, "The account is at %s: nothing can be proposed before that. Reset it to start again.", last.Format(time.RFC3339))
 		}
 		if earlier, err := a.earlier(ctx, l, &r); err != nil || earlier != nil {
 			return earlier, err
@@ -110,13 +109,13 @@ func (a *Account) Propose(ctx context.Context, r Request) (*Result, error) {
 		}
 		decision := engine.Evaluate(in)
 		d := a.decide(&r, &in, &decision, l)
-		if d.Kind == Pending && !confirmed {
-			accepted, err := r.Confirm(ctx, &decision)
+		if d.Kind == Pending && r.Confirm != nil {
+			refusal, err := r.Confirm(ctx, &decision)
 			if err != nil {
 				return nil, err
 			}
-			if confirmed = accepted; !accepted {
-				d.Kind, d.Rule, d.Detail = Rejected, RuleConfirm, "the user declined the order"
+			if refusal != "" {
+				d.Kind, d.Rule, d.Detail = Rejected, RuleConfirm, refusal
 			}
 		}
 		result, err := a.commit(ctx, l, &r, in.ClientID, d, decision.Halt)
@@ -125,6 +124,20 @@ func (a *Account) Propose(ctx context.Context, r Request) (*Result, error) {
 		}
 	}
 	return nil, errTooBusy
+}
+
+// catchUp moves a proposal that is older than the newest row of the journal to the time of that
+// row: a decision depends on all rows. A simulated proposal is refused instead.
+func (a *Account) catchUp(ctx context.Context, r *Request) error {
+	last, err := a.LastTime(ctx)
+	switch {
+	case err != nil || !r.AsOf.Before(last):
+		return err
+	case r.Simulated:
+		return toolyard.Errorf(toolyard.Invalid, "The account is at %s: nothing can be proposed before that. Reset it to start again.", last.Format(time.RFC3339))
+	}
+	r.AsOf = last
+	return nil
 }
 
 // LastTime returns the time of the newest row of the journal, or zero if there is none.

@@ -38,7 +38,7 @@ const (
 // Rules of the account itself, beside those of the engine.
 const (
 	RuleSubmit  engine.Rule = "SUBMIT"  // the account does not place orders
-	RuleConfirm engine.Rule = "CONFIRM" // a person declined the order
+	RuleConfirm engine.Rule = "CONFIRM" // a person did not agree to the order
 	RuleVenue   engine.Rule = "VENUE"   // the broker rejected the order
 )
 

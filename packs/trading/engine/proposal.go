@@ -58,6 +58,7 @@ type Plan struct {
 	Order    market.Order
 	Adjusted []string // what was rounded
 	Estimate Estimate
+	Held     decimal.Decimal // size of the position before the order; negative for a short one
 
 	requested decimal.Decimal // size before rounding
 	reference decimal.Decimal // price at which the order is valued
@@ -87,7 +88,7 @@ func newPlan(in *Input) Plan {
 	if p.Action != Open {
 		o.Side = position.Side().Opposite()
 	}
-	plan := Plan{Order: o}
+	plan := Plan{Order: o, Held: position.Size}
 	plan.setPrices(in)
 	plan.setSize(in, position)
 	plan.estimate(in, position)

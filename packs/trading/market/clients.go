@@ -100,6 +100,12 @@ type SwitchedBroker interface {
 	CancelAllAt(ctx context.Context, at time.Time, s Stamp) error
 }
 
+// LocalBroker is implemented by a broker that can cancel orders while no venue can be reached.
+type LocalBroker interface {
+	// CancelAll cancels all open orders and returns their number.
+	CancelAll(ctx context.Context, at time.Time) (int, error)
+}
+
 // FillHistory is implemented by a Portfolio that can list its fills.
 type FillHistory interface {
 	// Fills returns the fills with from < At ≤ to, oldest first.

@@ -166,6 +166,8 @@ func (f *folded) apply(row yard.JournalEntry) error {
 // maxAttempts bounds how often a change is repeated because another replica was faster.
 const maxAttempts = 100
 
+var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changed too often; try again.")
+
 // change loads the account, lets edit add events, and stores them.
 func (a *Account) change(ctx context.Context, at time.Time, edit func(*simulation) error) error {
 	at = at.UTC().Truncate(time.Microsecond)
@@ -189,7 +191,7 @@ func (a *Account) change(ctx context.Context, at time.Time, edit func(*simulatio
 			return err
 		}
 	}
-	return toolyard.Errorf(toolyard.Unavailable, "The account is changed too often; try again.")
+	return errTooBusy
 }
 
 func (a *Account) lastTime() time.Time {
@@ -370,6 +372,40 @@ func (b broker) Cancel(ctx context.Context, r market.Ref, s market.Stamp) error 
 		}
 		return nil
 	})
+}
+
+// CancelAll implements [market.LocalBroker]. It needs no market data: bars that are not settled yet
+// fill none of the orders.
+func (b broker) CancelAll(ctx context.Context, at time.Time) (int, error) {
+	for range maxAttempts {
+		f, err := b.latest(ctx)
+		if err != nil || len(f.state.Orders) == 0 {
+			return 0, err
+		}
+		if at = at.UTC().Truncate(time.Microsecond); at.Before(f.asOf) {
+			at = f.asOf
+		}
+		var events []Event
+		for _, o := range f.state.Orders {
+			events = append(events, Event{AsOf: at, Cancel: &Cancellation{o.ClientID, "canceled"}})
+		}
+		if err = b.append(ctx, f.seq, events); !isConflict(err) {
+			return len(events), err
+		}
+	}
+	return 0, errTooBusy
+}
+
+// latest returns the state after the newest row of the journal.
+func (a *Account) latest(ctx context.Context) (folded, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.refresh(ctx); err != nil {
+		return folded{}, err
+	}
+	f := a.folded
+	f.state = f.state.clone()
+	return f, nil
 }
 
 // Find implements [market.Broker].
