@@ -23,7 +23,7 @@ const (
 type Reply[T any] struct {
 	Action string // accept; decline: the user said no; cancel: the user closed the form without a choice
 	Form   T      // the completed form; the zero value unless the action is accept
-	State  []byte // of the question
+	State  []byte // the State of the question, unchanged
 }
 
 // Accepted reports whether the user accepted.
@@ -39,7 +39,7 @@ const maxQuestionState = 16 << 10
 //
 // T is the form, a struct of strings, numbers, booleans and enums with the tags of [Define], or
 // struct{} for a confirmation. If the question has a Schema, the form is described by it and not
-// derived from T. Declined and cancelled forms are answers.
+// derived from T. Declining or canceling is an answer, not an error.
 //
 // An answer counts only for the call that asked: the same caller, gate, tool and arguments, once,
 // within ten minutes, and only while Bind is unchanged. A handler may ask several questions with
@@ -183,7 +183,7 @@ func newInputRequest(q Question, form *Schema, answers map[string]askedQuestion)
 	return &inputRequest{res}
 }
 
-// decodeAnswer validates an answer and decodes its form.
+// decodeReply validates an answer and decodes its form.
 func decodeReply[T any](ctx context.Context, c *Call, key string, form *Schema, q askedQuestion) (a Reply[T], err error) {
 	var given struct {
 		Action  string          `json:"action"`

@@ -26,7 +26,7 @@ const (
 	NotFound            Code = "NOT_FOUND"            // The session, account, gate, resource, prompt, key or record does not exist.
 	Failed              Code = "TOOL_EXECUTION_ERROR" // The tool failed.
 	InvalidOutput       Code = "OUTPUT_ERROR"         // The tool ran, but its result violates its output schema.
-	NoData              Code = "NO_DATA"              // There is no data to work on. For example, the caller has linked no account of the kind.
+	NoData              Code = "NO_DATA"              // There is no data to work on. For example, the caller has not linked an account of the kind.
 	Timeout             Code = "TIMEOUT"              // The call took too long. It may have had an effect.
 	Canceled            Code = "CANCELED"             // The caller disconnected or canceled the call.
 	Unavailable         Code = "UNAVAILABLE"          // The store, a server or a service is down. Without `retryAfterMs`, the tool may have run.

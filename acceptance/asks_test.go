@@ -83,7 +83,7 @@ func (p person) ends(got turn, want string) {
 	}
 }
 
-// filled returns the members that answer a question of a call.
+// filled returns the JSON members that accept a question.
 func filled(key, state, content string) string {
 	return fmt.Sprintf(`,"state":%q,"answers":{%q:{"action":"accept","content":%s}}`, state, key, content)
 }

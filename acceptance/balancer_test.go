@@ -247,7 +247,7 @@ func inspectorJourney(t *testing.T, balanced string) {
 	}
 }
 
-// goTraveller is the Go SDK's client.
+// goTraveller drives the Go SDK's client across replicas.
 type goTraveller struct {
 	t       *testing.T
 	session *mcp.ClientSession

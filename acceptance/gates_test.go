@@ -130,8 +130,9 @@ func TestCatalogNeedsNoExternalService(t *testing.T) {
 				t.Errorf("%v has no %s", e["name"], key)
 			}
 		}
-		if e["name"] == "fetch_recent_bars" && e["uiHint"] != "Use to read recent price action before deciding to trade" {
-			t.Errorf("uiHint is %v", e["uiHint"])
+		const hint = "Use to read recent price action before deciding to trade"
+		if e["name"] == "fetch_recent_bars" && e["uiHint"] != hint {
+			t.Errorf("uiHint is %v, want %s", e["uiHint"], hint)
 		}
 	}
 	if len(entries) != len(listTools(t, modernHTTP{t: t, url: p.url})) {

@@ -180,7 +180,7 @@ func TestGateOfALegacySessionCanGo(t *testing.T) {
 	select {
 	case _, open := <-events:
 		if open {
-			t.Error("a message on a removed gate")
+			t.Error("received a message from a removed gate")
 		}
 	case <-time.After(5 * time.Second):
 		t.Error("the stream of a removed gate stays open")

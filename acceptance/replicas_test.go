@@ -158,8 +158,8 @@ func startFakes(t *testing.T, n int) (config string) {
 	return servers(entries...)
 }
 
-// approveOnAll changes a tool of a server, which withholds it on every replica, and approves it
-// once, which restores it everywhere.
+// approveOnAll changes a tool, checks that every replica withholds it, approves it once, and checks
+// that every replica offers it again.
 func (c *crew) approveOnAll(server string) reached {
 	c.t.Helper()
 	tool := "mcp_" + server + "__plain"

@@ -821,7 +821,8 @@ func TestUpstreamApproval(t *testing.T) {
 	})
 }
 
-// approve approves the changes of the server up after listing them, which changes nothing.
+// approve lists the changes of the server up, checks that listing approves nothing, and then approves
+// them.
 func approve(t *testing.T, p *process) {
 	t.Helper()
 	c := modernHTTP{t: t, url: p.url}
@@ -1305,7 +1306,7 @@ func TestUpstreamPromptsAndTemplates(t *testing.T) {
 				{"resources/read", `{"uri":"resource://item/7","name":"resource://item/7"}`, "this is item/7"},
 			} {
 				if m, _ := c.send("1", tt.method, tt.params); m.Error != nil || !strings.Contains(string(m.Result), tt.want) {
-					t.Errorf("%s: %s: %+v %s", name, tt.method, m.Error, m.Result)
+					t.Errorf("%s: %s: error %+v, result %s, want %s", name, tt.method, m.Error, m.Result, tt.want)
 				}
 			}
 		}

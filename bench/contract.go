@@ -49,7 +49,7 @@ func measureContract(ctx context.Context, turn time.Duration, turns int, quick b
 	return errors.Join(err, c.Close())
 }
 
-// way is a yard that serves a tool with a part of the contract.
+// way is a benchmark variant: a yard that serves a tool with a part of the contract.
 type way struct{ name, title, config string }
 
 // ways serve the same tool, each with more of the contract than the previous one. All receive
@@ -96,7 +96,7 @@ func serveWay(name, dir string) error {
 	return serveYard(l, func() { fmt.Println(l.Addr()) }, opts)
 }
 
-// prepareWay creates the folder of a way: its configuration, and a store with a key and funds.
+// prepareWay creates the folder of a benchmark variant: its configuration, and a store with a key and funds.
 func prepareWay(ctx context.Context, dir, config string, key identity.Key) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err

@@ -25,7 +25,7 @@ func newDevCommand(a *app) *cobra.Command {
 	c := &devCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "dev [FOLDER]",
-		Short: "Serve a folder of TypeScript tools over HTTP, with live reload, calls and errors",
+		Short: "Serve a folder of TypeScript tools over HTTP, reload changes, and print calls and errors",
 		Args:  cobra.MaximumNArgs(1),
 		Example: `  toolyard dev                  # the configured folder, or tools, or example
   toolyard dev my-tools --port 4000`,

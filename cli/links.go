@@ -19,7 +19,7 @@ import (
 type linkFlags struct{ account string }
 
 func (f *linkFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.account, "account", "", "account of the caller (default: the account of the caller's keys, or the caller's own)")
+	cmd.Flags().StringVar(&f.account, "account", "", "account of the caller (default: the account of the caller's keys, or one named after the caller)")
 }
 
 // owner resolves the caller whose links a command changes.

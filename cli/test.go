@@ -35,9 +35,9 @@ func newTestCommand(a *app) *cobra.Command {
 		Short: "Run the tests of TypeScript tools: *.test.ts, *.spec.ts and files below __tests__",
 		Long: `Run the tests of TypeScript tools: *.test.ts, *.spec.ts and files below __tests__.
 
-Arguments select the files whose path contains one of them. Every test runs in a VM of its own, under the
-limits of a call, without network and environment. The command exits with 1 if a test fails or if there is
-none.`,
+Arguments select the files whose path contains one of them. Each test runs in its own VM with the limits of
+a call, and without access to the network or environment variables. The command exits with 1 if a test fails
+or no test is found.`,
 		Example: `  toolyard test
   toolyard test hello --name "greets" --watch`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },

@@ -195,7 +195,7 @@ func (t turns) call(make func() (*toolyard.Result, error)) (*toolyard.Result, er
 		defer func() { <-t }()
 		return make()
 	default:
-		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("More than %d calls within one call", maxCalls), RetryAfter: time.Second}
+		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("A call can run at most %d nested calls at once. Wait for one to finish.", maxCalls), RetryAfter: time.Second}
 	}
 }
 

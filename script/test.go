@@ -101,7 +101,8 @@ func (f *Folder) testPool() (*jsvm.Pool, error) {
 }
 
 // Test runs the test files of the folder: *.test.ts, *.spec.ts and the files below __tests__. Every
-// test runs in a VM of its own, under the limits of a call, and without network and environment.
+// test runs in its own VM with the limits of a call, and without access to the network or environment
+// variables.
 func (f *Folder) Test(ctx context.Context, o TestOptions) ([]TestFile, error) {
 	paths, err := f.testFiles(o.Files)
 	if err != nil || len(paths) == 0 {

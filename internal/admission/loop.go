@@ -512,7 +512,7 @@ func (o *loop) sweep(ctx context.Context) {
 			case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
 				more = false // the loop logs it
 			default:
-				o.opts.Log.Error("expired rows of the store could not be removed; trying again in a minute", "error", err)
+				o.opts.Log.Error("expired rows of the store could not be removed; skipping them for a minute", "error", err)
 			}
 		}
 	}

@@ -285,8 +285,8 @@ func (w *walker) expand(at position, text string, steps []string) any {
 	return expanded
 }
 
-// isString reports whether a value stays a string even if it is true or false: values that are
-// passed to servers.
+// isString reports whether the value at a path stays a string even if it reads true or false, because
+// it is passed on as text.
 func isString(steps []string) bool {
 	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2]) || isContextHeader(steps)
 }

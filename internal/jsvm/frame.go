@@ -119,12 +119,12 @@ type runHeader struct {
 
 const runHeaderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1
 
-func (o *runHeader) bytes() []byte {
-	b, _ := binary.Append(make([]byte, 0, runHeaderSize), binary.LittleEndian, o) // fixed size
+func (h *runHeader) bytes() []byte {
+	b, _ := binary.Append(make([]byte, 0, runHeaderSize), binary.LittleEndian, h) // fixed size
 	return b
 }
 
-func readOrder(body []byte) (o runHeader, request []byte, err error) {
-	n, err := binary.Decode(body, binary.LittleEndian, &o)
-	return o, body[n:], err
+func readRunHeader(body []byte) (h runHeader, request []byte, err error) {
+	n, err := binary.Decode(body, binary.LittleEndian, &h)
+	return h, body[n:], err
 }

@@ -20,7 +20,7 @@ func FuzzReceive(f *testing.F) {
 			if err != nil {
 				return
 			}
-			_, _, _ = readOrder(frame.body)
+			_, _, _ = readRunHeader(frame.body)
 			_, _ = m.open(frame.body)
 		}
 	})

@@ -126,7 +126,7 @@ func (r *execution) log(args []string) (*string, error) {
 func (r *execution) random(args []string) (*string, error) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil || n < 0 || n > 64<<10 {
-		return nil, fmt.Errorf("at most %d random bytes at once", 64<<10)
+		return nil, fmt.Errorf("at most %d random bytes can be requested at once", 64<<10)
 	}
 	buf := make([]byte, n)
 	_, _ = rand.Read(buf) // it never fails

@@ -17,7 +17,7 @@ type inFlight struct {
 	run          *Run
 	ctx          context.Context
 	cancel       context.CancelFunc
-	order        runHeader
+	header       runHeader
 	answer       chan frame // closed when the worker dies
 	timedOut     bool       // it exceeded its deadline, and the worker was killed
 	reported     bool       // its end was reported to the caller
@@ -40,14 +40,14 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pend := &inFlight{run: r, ctx: inner, cancel: cancel, order: r.header(timeout, cpu), answer: make(chan frame, 1), log: w.log}
+	pend := &inFlight{run: r, ctx: inner, cancel: cancel, header: r.header(timeout, cpu), answer: make(chan frame, 1), log: w.log}
 	id, ok := w.begin(pend)
 	if !ok {
 		return nil, &lostError{}
 	}
 	// The worker stops the run at its deadline. If it does not, it is killed.
 	watchdog := time.AfterFunc(timeout+grace, func() { w.overdue(id) })
-	if err := w.conn.send(frameRun, id, pend.order.bytes(), r.Request); err != nil {
+	if err := w.conn.send(frameRun, id, pend.header.bytes(), r.Request); err != nil {
 		watchdog.Stop()
 		w.forget(id)
 		if errors.Is(err, errLargeFrame) {
@@ -176,7 +176,7 @@ func (w *process) handle(f frame) {
 func (w *process) sendModule(id uint32, pend *inFlight) {
 	m := pend.run.Module
 	if w.conn.send(frameModule, 0, m.body()) == nil {
-		_ = w.conn.send(frameRun, id, pend.order.bytes(), pend.run.Request)
+		_ = w.conn.send(frameRun, id, pend.header.bytes(), pend.run.Request)
 	}
 }
 

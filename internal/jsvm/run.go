@@ -49,10 +49,10 @@ type posted struct {
 
 // Reasons to stop an execution.
 var (
-	errDeadline = errors.New("it took too long")
-	errCPU      = errors.New("it used too much CPU time")
-	errCanceled = errors.New("it was canceled")
-	errUnending = errors.New("it waits for a promise that never settles")
+	errDeadline = errors.New(string(DeadlineExceeded))
+	errCPU      = errors.New(string(CPUExceeded))
+	errCanceled = errors.New(string(Canceled))
+	errUnending = errors.New(string(NeverSettles))
 )
 
 // stop returns why the execution must stop now, or nil.

@@ -111,17 +111,18 @@ func (w *worker) take(f frame) {
 	case frameRun:
 		w.start(f)
 	case frameCancel:
-		if j := w.job(f.run); j != nil {
-			j.cancel()
+		if run := w.running(f.run); run != nil {
+			run.cancel()
 		}
 	case frameReply:
-		if j := w.job(f.run); j != nil && len(f.body) >= 4 {
-			j.reply(binary.LittleEndian.Uint32(f.body), string(f.body[4:]))
+		if run := w.running(f.run); run != nil && len(f.body) >= 4 {
+			run.reply(binary.LittleEndian.Uint32(f.body), string(f.body[4:]))
 		}
 	}
 }
 
-func (w *worker) job(id uint32) *workerRun {
+// running returns a run by its ID, or nil if it has ended.
+func (w *worker) running(id uint32) *workerRun {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.runs[id]
@@ -129,30 +130,30 @@ func (w *worker) job(id uint32) *workerRun {
 
 // start starts a run, or requests its module.
 func (w *worker) start(f frame) {
-	o, request, err := readOrder(f.body)
+	header, request, err := readRunHeader(f.body)
 	if err != nil {
 		w.finish(f.run, "", err)
 		return
 	}
-	m := w.useModule(o.Module)
+	m := w.useModule(header.Module)
 	if m == nil {
 		_ = w.conn.send(frameNeed, f.run)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &workerRun{worker: w, id: f.run, cancel: cancel, posted: make(chan struct{}, 1)}
+	run := &workerRun{worker: w, id: f.run, cancel: cancel, posted: make(chan struct{}, 1)}
 	w.mu.Lock()
-	w.runs[f.run] = j
+	w.runs[f.run] = run
 	w.mu.Unlock()
 	now := time.Now()
-	r := &execution{ctx: ctx, started: now, deadline: time.Unix(0, o.Deadline), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), shared: o.Shared, out: j}
+	r := &execution{ctx: ctx, started: now, deadline: time.Unix(0, header.Deadline), cpu: time.Duration(header.CPU), now: time.Unix(header.Seconds, int64(header.Nanos)), shared: header.Shared, out: run}
 	w.do(func() {
 		defer cancel()
-		run := m.run
-		if o.Once {
-			run = m.runOnce
+		execute := m.run
+		if header.Once {
+			execute = m.runOnce
 		}
-		answer, err := run(r, string(request))
+		answer, err := execute(r, string(request))
 		r.meter.release()
 		w.mu.Lock()
 		delete(w.runs, f.run)
@@ -210,19 +211,19 @@ func (w *worker) finish(id uint32, answer string, err error) {
 }
 
 // log implements host.
-func (j *workerRun) log(level, text string) {
-	_ = j.worker.conn.send(frameLog, j.id, []byte(level), []byte{0}, []byte(text))
+func (run *workerRun) log(level, text string) {
+	_ = run.worker.conn.send(frameLog, run.id, []byte(level), []byte{0}, []byte(text))
 }
 
 // tell implements host.
-func (j *workerRun) tell(op, payload string) {
-	_ = j.worker.conn.send(frameTell, j.id, []byte(op), []byte{0}, []byte(payload))
+func (run *workerRun) tell(op, payload string) {
+	_ = run.worker.conn.send(frameTell, run.id, []byte(op), []byte{0}, []byte(payload))
 }
 
 // ask implements host. It waits for the answer, which arrives even if the run has ended.
-func (j *workerRun) ask(r *execution, op, payload string) (string, error) {
+func (run *workerRun) ask(r *execution, op, payload string) (string, error) {
 	answer := make(chan string, 1)
-	j.question(op, payload, func(s string) { answer <- s })
+	run.question(op, payload, func(s string) { answer <- s })
 	late := time.NewTimer(time.Until(r.deadline))
 	defer late.Stop()
 	select {
@@ -236,48 +237,48 @@ func (j *workerRun) ask(r *execution, op, payload string) (string, error) {
 }
 
 // post implements host.
-func (j *workerRun) post(id int, op, payload string) {
-	j.question(op, payload, func(s string) {
-		j.mu.Lock()
-		j.answered = append(j.answered, posted{id, s})
-		j.mu.Unlock()
+func (run *workerRun) post(id int, op, payload string) {
+	run.question(op, payload, func(s string) {
+		run.mu.Lock()
+		run.answered = append(run.answered, posted{id, s})
+		run.mu.Unlock()
 		select {
-		case j.posted <- struct{}{}:
+		case run.posted <- struct{}{}:
 		default: // the previous signal was not received yet
 		}
 	})
 }
 
 // answers implements host.
-func (j *workerRun) answers() <-chan struct{} { return j.posted }
+func (run *workerRun) answers() <-chan struct{} { return run.posted }
 
 // take implements host.
-func (j *workerRun) take() []posted {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	list := j.answered
-	j.answered = nil
+func (run *workerRun) take() []posted {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	list := run.answered
+	run.answered = nil
 	return list
 }
 
 // question sends a host request to the parent.
-func (j *workerRun) question(op, payload string, answer func(string)) {
-	j.mu.Lock()
-	j.last++
-	n := j.last
-	if j.asked == nil {
-		j.asked = make(map[uint32]func(string))
+func (run *workerRun) question(op, payload string, answer func(string)) {
+	run.mu.Lock()
+	run.last++
+	n := run.last
+	if run.asked == nil {
+		run.asked = make(map[uint32]func(string))
 	}
-	j.asked[n] = answer
-	j.mu.Unlock()
-	_ = j.worker.conn.send(frameAsk, j.id, number32(n), []byte(op), []byte{0}, []byte(payload))
+	run.asked[n] = answer
+	run.mu.Unlock()
+	_ = run.worker.conn.send(frameAsk, run.id, number32(n), []byte(op), []byte{0}, []byte(payload))
 }
 
-func (j *workerRun) reply(n uint32, answer string) {
-	j.mu.Lock()
-	f := j.asked[n]
-	delete(j.asked, n)
-	j.mu.Unlock()
+func (run *workerRun) reply(n uint32, answer string) {
+	run.mu.Lock()
+	f := run.asked[n]
+	delete(run.asked, n)
+	run.mu.Unlock()
 	if f != nil {
 		f(answer)
 	}

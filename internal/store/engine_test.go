@@ -414,7 +414,7 @@ func TestCallsAreAppendedOnce(t *testing.T) {
 			t.Errorf("%d rows of %d", got, n)
 		}
 		if got := rowCount(t, s, `SELECT count(*) FROM calls WHERE args IS NULL AND at = $1`, calls[1].At); got != 1 {
-			t.Errorf("%d rows without arguments", got)
+			t.Errorf("%d rows without arguments, want 1", got)
 		}
 	})
 }

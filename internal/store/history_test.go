@@ -147,7 +147,7 @@ func (m *modelBooks) open(o op) seen {
 	account, session := &m.purses[anAccount], &m.purses[aSession]
 	switch {
 	case session.there:
-		return seen{} // all that are opened here are the same
+		return seen{} // opening the same session again has no effect
 	case account.balance < o.amount:
 		return seen{code: toolyard.BudgetExceeded}
 	}

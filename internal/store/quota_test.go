@@ -70,7 +70,7 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 	wantCode(t, open("acme", maxOpenSessions), toolyard.RateLimited)
 	for name, err := range map[string]error{"the same again": open("acme", 0), "another account": open("other", 0)} {
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("OpenSession, %s: error %v, want none", name, err)
 		}
 	}
 	if _, err := s.CloseSession(t.Context(), "acme0"); err != nil {

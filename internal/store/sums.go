@@ -156,7 +156,7 @@ func scanKnown(s scanner) (ledger.CallRef, *CallRow, error) {
 	return ledger.CallRef{ID: c.ID, At: c.At}, c, err
 }
 
-// addSums adds to the sums.
+// addSums adds tallies to the sums per hour and minute.
 func (t *liteTx) addSums(sums *tallies) error {
 	hours, minutes := sums.rows()
 	if err := t.writeRows(liteAddHours, hours); err != nil {

@@ -43,7 +43,7 @@ func TestDurationsNameABoundedNumberOfTools(t *testing.T) {
 		t.Errorf("%s is missing", want)
 	}
 	if n := strings.Count(text, "mcp_server_operation_duration_seconds_count"); n != maxTimed+1 {
-		t.Errorf("%d series", n)
+		t.Errorf("%d series, want %d", n, maxTimed+1)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/toolyard/toolyard/packs/homeassistant/hass"
 )
 
-// commonAttributes are shown for all entities. Attributes that are in no list are never shown:
-// some contain tokens of cameras and media players, positions of people, or long data.
+// commonAttributes are shown for all entities. Unlisted attributes are never shown: some
+// contain access tokens, people's locations, or large values.
 var commonAttributes = []string{"device_class", "state_class", "unit_of_measurement", "battery_level", "supported_features", "assumed_state"}
 
 var attributesByDomain = map[string][]string{

@@ -145,7 +145,7 @@ func (v *view) isSensitive(e *hass.Entity) bool {
 func (v *view) checkDenied(e *hass.Entity) error {
 	for _, m := range v.members(e) {
 		if matchesAny(v.home.policy.deny, m.ID) {
-			return toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device that the operator has denied.", e.ID)
+			return toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device to which the operator has denied access.", e.ID)
 		}
 	}
 	return nil

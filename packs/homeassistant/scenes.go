@@ -62,10 +62,10 @@ func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string
 	}
 	for entity := range affected.entities {
 		if err := v.checkDenied(entity); err != nil {
-			return confirmedResult{}, toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device that the operator has denied.", e.ID)
+			return confirmedResult{}, toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device to which the operator has denied access.", e.ID)
 		}
 	}
-	if agreed, err := affected.confirm(ctx, c, e); err != nil || agreed != agreedTo {
+	if agreed, err := affected.confirm(ctx, c, e); err != nil || agreed != accepted {
 		return declined(agreed), err
 	}
 	start := time.Now()
@@ -79,7 +79,7 @@ func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string
 func (r *reach) confirm(ctx context.Context, c *toolyard.Call, e *hass.Entity) (string, error) {
 	sensitive := r.sensitive()
 	if len(sensitive) == 0 && len(r.unknown) == 0 {
-		return agreedTo, nil
+		return accepted, nil
 	}
 	message := "Run “" + printable(e.Name, 80) + "” (" + e.ID + ")?"
 	if len(sensitive) > 0 {

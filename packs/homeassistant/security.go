@@ -23,8 +23,8 @@ type confirmedResult struct {
 	controlResult
 }
 
-// agreedTo is the reply of a person who agrees. Any other reply means that nothing happens.
-const agreedTo = "accept"
+// accepted is the reply that confirms an action.
+const accepted = "accept"
 
 // declined is the result if a person did not agree.
 func declined(reply string) confirmedResult {

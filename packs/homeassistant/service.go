@@ -35,7 +35,7 @@ var callService = toolyard.Define(writeSpec("call_service", "Calls a service of 
 		if err != nil {
 			return confirmedResult{}, err
 		}
-		if agreed, err := v.confirmService(ctx, c, in.Service, domain, targets); err != nil || agreed != agreedTo {
+		if agreed, err := v.confirmService(ctx, c, in.Service, domain, targets); err != nil || agreed != accepted {
 			return declined(agreed), err
 		}
 		data := make(map[string]any, len(in.Data)+1)
@@ -90,7 +90,7 @@ func (v *view) confirmService(ctx context.Context, c *toolyard.Call, name, domai
 	}
 	isSensitiveDomain := v.home.policy.isSensitive(&hass.Entity{ID: name, Domain: domain, State: &hass.State{}})
 	if len(sensitive) == 0 && !isSensitiveDomain {
-		return agreedTo, nil
+		return accepted, nil
 	}
 	message := "Call " + name + "?" + requestedBy(c)
 	if len(sensitive) > 0 {

@@ -164,7 +164,7 @@ func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, 
 	}
 	out := &walletData{ChainID: id.Int64(), Balances: []balance{}}
 	if chain != 0 && out.ChainID != chain {
-		return nil, fmt.Errorf("it serves chain %d, but the configuration requires chain %d; correct url or chain of the context %s", out.ChainID, chain, wallet)
+		return nil, fmt.Errorf("the node serves chain %d, but the configuration requires chain %d; correct url or chain in context.%s", out.ChainID, chain, wallet)
 	}
 	native, err := next().quantity()
 	if err != nil {
@@ -174,7 +174,7 @@ func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, 
 	for i := range tokens {
 		held, err := tokens[i].read(next)
 		if err != nil {
-			return nil, fmt.Errorf("the contract %s on chain %d is not a supported token (%w); correct tokens of the context %s",
+			return nil, fmt.Errorf("the contract %s on chain %d is not a supported token (%w); correct tokens in context.%s",
 				tokens[i].address, out.ChainID, err, wallet)
 		}
 		if t := tokens[i]; held.Sign() > 0 {

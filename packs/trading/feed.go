@@ -117,7 +117,7 @@ func (f *fundingCache) Rates(ctx context.Context, symbol string, from, to time.T
 	return list, nil
 }
 
-// block returns the rates of a block that are known at a time, and maybe later ones.
+// block returns the rates of a block up to a time. It may include later ones.
 func (f *fundingCache) block(ctx context.Context, symbol string, start, to time.Time) ([]market.Rate, error) {
 	key, end, now := fundingBlock{symbol, start.Unix()}, start.Add(fundingBlockLength), f.now()
 	f.mu.Lock()

@@ -6,6 +6,13 @@
 // read gate and of a write gate of the same account share its journal: a chat can explain what
 // an agent did, and cannot trade itself. At a gate with clock: caller, the same tools answer
 // for a time in the past, so a backtest is an ordinary use of them.
+//
+// Some words differ from those of the platform. An account is an account at a broker, with money to
+// trade; it does not pay for calls. A ledger is the state of such an account, folded from its
+// journal, and unrelated to limits and prices. A mark is the price at which the venue values
+// positions ([paper.Mark] records how far a paper account is settled), and a watermark the equity
+// that losses are measured from. A session is the platform's: the observations of a decision are
+// those of the same session.
 package trading
 
 import (

@@ -74,10 +74,10 @@ func call[T any](t testing.TB, y *yard.Yard, gate string, asOf time.Time, tool, 
 	t.Helper()
 	res, err := callRaw(t.Context(), y, gate, asOf, tool, args)
 	if err != nil {
-		t.Fatalf("%s: %v", tool, err)
+		t.Fatalf("calling %s at gate %s: error %v, want none", tool, gate, err)
 	}
 	if err := json.Unmarshal(res.Structured, &out); err != nil {
-		t.Fatalf("%s: %v", tool, err)
+		t.Fatalf("result of %s: %v, want a %T: %s", tool, err, out, res.Structured)
 	}
 	return out
 }

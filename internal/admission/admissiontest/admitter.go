@@ -102,7 +102,7 @@ func run(ctx context.Context, a admission.Admitter, needs *admission.Request, wo
 	return a.Settle(ctx, t, ran)
 }
 
-var errReplay = errors.New("it ran before")
+var errReplay = errors.New("the call has already run")
 
 // codeOf returns the code of an error, or OK.
 func codeOf(err error) toolyard.Code {

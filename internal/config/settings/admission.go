@@ -67,7 +67,8 @@ func scopeLimits(a *admission.Request) {
 // ScopedLimitKey returns the prefix of the keys of a limit that is counted for each account or caller.
 func ScopedLimitKey(key string) string { return key + "/for/" }
 
-// LimitsOf returns the limits that a tool counts against, the widest first.
+// LimitsOf returns the limits that a tool counts against, the widest first. The name of a
+// local limit starts its error message, so it is capitalized; other names follow other words.
 func (s *Settings) LimitsOf(t *toolyard.Tool) (limits []admission.LimitRef) {
 	if server, ok := s.Servers[t.Server]; ok {
 		n := server.Limits.Concurrency

@@ -131,7 +131,7 @@ func (s *Settings) CheckNext(next *Settings) error {
 	case !before.Open() && file.Open():
 		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate accepts unauthenticated callers, and none did before", Fix: "Set callers: keys at every gate, or restart to open it."})}
 	case Openness(next.Gates) > max(Openness(next.fileGates), Openness(s.fileGates)):
-		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate allows unauthenticated callers more than the file does", Fix: "Set callers: keys, or open a gate in the file."})}
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate lets unauthenticated callers do more than the file allows", Fix: "Set callers: keys, or open a gate in the file."})}
 	}
 	return nil
 }

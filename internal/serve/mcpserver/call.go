@@ -47,12 +47,12 @@ func (s *Server) CallInteractive(ctx context.Context, r *serve.CallRequest) (out
 			Code: toolyard.Invalid, Message: "The call cannot continue: " + fault.Path + " " + fault.Message + ".", Issues: []toolyard.Issue{*fault},
 		}
 	}
-	step, err := req.step(ctx)
-	if err != nil || step.input == nil {
-		return serve.CallOutcome{Call: step.call, Result: step.result}, err
+	round, err := req.runRound(ctx)
+	if err != nil || round.input == nil {
+		return serve.CallOutcome{Call: round.call, Result: round.result}, err
 	}
-	required := &serve.InputRequired{Questions: step.input.promptsForUser(), State: req.sealState(step.input)}
-	return serve.CallOutcome{Call: step.call, InputRequired: required}, nil
+	required := &serve.InputRequired{Questions: round.input.promptsForUser(), State: req.sealState(round.input)}
+	return serve.CallOutcome{Call: round.call, InputRequired: required}, nil
 }
 
 // request resolves a request that does not come from an MCP client.

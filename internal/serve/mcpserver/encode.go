@@ -82,13 +82,13 @@ func appendReceipt(b []byte, c *toolyard.Call) []byte {
 // envelope holds the members of a result that concern this server and its client. They replace those
 // of the server that produced the result.
 type envelope struct {
-	era    era
-	server []byte         // server info member
-	call   string         // call ID; empty for none
-	paid   *toolyard.Call // call with the receipt; nil for none
-	cached bool           // add cache hints in the modern era
-	state  string         // sealed state of an unfinished result; empty for a finished one
-	typed  bool           // the tool has an output schema
+	era       era
+	server    []byte         // server info member
+	call      string         // call ID; empty for none
+	receiptOf *toolyard.Call // nil for none
+	cached    bool           // add cache hints in the modern era
+	state     string         // sealed state of an unfinished result; empty for a finished one
+	typed     bool           // the tool has an output schema
 
 	failure json.RawMessage // structured content of a failed result of a typed tool
 }
@@ -107,7 +107,7 @@ func (e *envelope) append(b []byte, raw json.RawMessage) []byte {
 	if e.typed && string(strictjson.Member(raw, "isError")) == "true" {
 		e.failure = strictjson.Member(raw, "structuredContent")
 	}
-	hasType, hasMeta := e.era == legacyEra, e.era == legacyEra && e.failure == nil && (e.paid == nil || e.paid.Receipt == nil)
+	hasType, hasMeta := e.era == legacyEra, e.era == legacyEra && e.failure == nil && (e.receiptOf == nil || e.receiptOf.Receipt == nil)
 	for key, part := range parts(raw) {
 		switch {
 		case key == "_meta" && part.value[0] == '{':
@@ -164,7 +164,7 @@ func (e *envelope) appendMeta(b []byte, theirs json.RawMessage) []byte {
 			b = append(append(append(b, `"`+metaCall+`":"`...), e.call...), `",`...)
 		}
 	}
-	b = appendReceipt(b, e.paid)
+	b = appendReceipt(b, e.receiptOf)
 	if e.failure != nil {
 		b = append(append(append(b, `"`+metaStructured+`":`...), e.failure...), ',')
 	}

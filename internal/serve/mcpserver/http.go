@@ -41,7 +41,7 @@ func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
 	})
 }
 
-// access is an admitted request: its caller, and the view of the gate that serves it.
+// access is an authorized request: its caller, and the view of the gate that serves it.
 type access struct {
 	gate   *gate
 	view   *view
@@ -49,7 +49,7 @@ type access struct {
 	origin string // key of per-caller quotas
 }
 
-// enter admits a request to a gate. It returns nil if it has written a response.
+// enter authorizes a request for a gate. It returns nil if it has written a response.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) *access {
 	g, ok := (*s.gates.Load())[gateName]
 	if !ok {
@@ -100,7 +100,7 @@ func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
 	return renewed
 }
 
-// Refuse writes the response to a request that was not admitted, following RFC 6750.
+// Refuse writes the response to a request that was not authorized, following RFC 6750.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := toolyard.AsError(err)
 	status, challenge := http.StatusUnauthorized, `Bearer realm="toolyard"`

@@ -64,46 +64,46 @@ func (r *request) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	if fault != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wireNames[fault.Path] + " " + fault.Message}
 	}
-	for round := 0; ; round++ {
-		step, err := r.step(ctx)
-		if err != nil || step.input == nil {
-			return r.encode(step.call, step.result, err)
+	for n := 0; ; n++ {
+		round, err := r.runRound(ctx)
+		if err != nil || round.input == nil {
+			return r.encode(round.call, round.result, err)
 		}
 		if r.era == modernEra {
-			e := r.envelope(step.call)
-			e.state = r.sealState(step.input)
-			return e.append(nil, step.result.Raw()), nil
+			e := r.envelope(round.call)
+			e.state = r.sealState(round.input)
+			return e.append(nil, round.result.Raw()), nil
 		}
-		if err := r.askClient(ctx, round, step.input); err != nil {
-			return r.encode(step.call, nil, err)
+		if err := r.askClient(ctx, n, round.input); err != nil {
+			return r.encode(round.call, nil, err)
 		}
 	}
 }
 
-// step is one run of the call path: it ends the request or requires input.
-type step struct {
+// round is one run of the call path: it ends the request or requires input.
+type round struct {
 	call   *toolyard.Call
 	result *toolyard.Result // nil if it failed
 	input  *inputRequired   // nil if the request has ended
 }
 
-// step runs the call path once. Input is only required if the client can provide it.
-func (r *request) step(ctx context.Context) (step, error) {
+// runRound runs the call path once. Input is only required if the client can provide it.
+func (r *request) runRound(ctx context.Context) (round, error) {
 	c, res, err := r.call(ctx)
 	if err != nil && !c.Ran() {
 		r.releaseState(ctx)
 	}
 	if err != nil || !res.InputRequired() {
-		return step{call: c, result: res}, err
+		return round{call: c, result: res}, err
 	}
 	input, err := readInputRequired(c, res.Raw())
 	if err == nil && r.method == "completion/complete" {
 		err = toolyard.Errorf(toolyard.Failed, "A completion cannot require input.")
 	}
 	if err != nil {
-		return step{call: c}, err
+		return round{call: c}, err
 	}
-	return step{c, res, input}, nil
+	return round{c, res, input}, nil
 }
 
 // _meta members of a request for the session, the idempotency key and the as-of time. They are not
@@ -187,7 +187,7 @@ func (r *request) sealState(input *inputRequired) string {
 	return s.states().seal(input.state, binding(r), s.opts.Now())
 }
 
-// askClient asks a legacy client for the answers that the next step needs.
+// askClient asks a legacy client for the answers that the next round needs.
 func (r *request) askClient(ctx context.Context, round int, input *inputRequired) (err error) {
 	if round == maxRounds {
 		return toolyard.Errorf(toolyard.Failed, "%s was stopped after it requested input %d times.", r.tool.Name, maxRounds)
@@ -397,7 +397,7 @@ func (r *request) refusal(e *toolyard.Error) *jsonrpc.Error {
 func (r *request) envelope(c *toolyard.Call) *envelope {
 	e := &envelope{era: r.era, server: r.gate.server.serverInfo, cached: r.method == "resources/read"}
 	if c != nil {
-		e.call, e.paid, e.typed = c.ID, c, len(c.Tool.Output) > 0
+		e.call, e.receiptOf, e.typed = c.ID, c, len(c.Tool.Output) > 0
 	}
 	return e
 }

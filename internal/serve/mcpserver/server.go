@@ -14,6 +14,17 @@
 //
 // Other requests share request_context.go and everything below it; the transports and sessions of the
 // legacy era are in the legacy_*.go files. Lists are encoded once per view, in list.go.
+//
+// On this path, a request has one type for each role:
+//
+//	access             an authorized request: its caller, gate and view
+//	message            a JSON-RPC message with undecoded members
+//	params             the common members of a message's params
+//	requestContext     a message with its access, and the way back to the client
+//	request            a request that runs the call path, with the tool that it resolves to
+//	serve.CallRequest  the part of a request that all front ends share
+//	toolyard.Call      one run of the call path
+//	toolyard.Request   the part of a Call that the MCP client sends along with the arguments
 package mcpserver
 
 import (

@@ -116,7 +116,7 @@ func sameDefinition(a, b gates.NamedTool) bool {
 	return a.Name == b.Name && a.Note == b.Note && (a.Tool == b.Tool || a.Digest() == b.Digest())
 }
 
-// era is one of the two incompatible generations of MCP.
+// era is one of the two incompatible families of MCP versions.
 type era int
 
 const (

@@ -12,7 +12,7 @@ import (
 
 const testTTL = 2 * time.Second
 
-// answering answers after a while, and counts.
+// answering returns a function that responds after a delay and counts its calls.
 func answering(after time.Duration, size int, asked *int) func(context.Context) (json.RawMessage, error) {
 	return func(ctx context.Context) (json.RawMessage, error) {
 		*asked++

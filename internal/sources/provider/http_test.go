@@ -218,8 +218,9 @@ func TestHTTPProviderFaultsOfTheService(t *testing.T) {
 			if e := toolyard.AsError(err); e.RetryAfter > time.Minute || strings.Contains(e.Message, c.URL) {
 				t.Errorf("%v %s", e.RetryAfter, e.Message)
 			}
-			if logged := strings.Contains(log.String(), "context provider is failing"); logged != (tt.code == toolyard.Unavailable) {
-				t.Errorf("logged: %s", log.String())
+			want := tt.code == toolyard.Unavailable
+			if logged := strings.Contains(log.String(), "context provider is failing"); logged != want {
+				t.Errorf("failure logged = %t, want %t; log: %s", logged, want, log.String())
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // NewHTTPClient creates a client of the standard type for Go code that an operator configured, such
-// as a pack. Any public host may be reached. Of the others, only hosts that the operator named may:
+// as a pack. It reaches any public host. It reaches a private host only if the operator named it: as
 // an address, localhost, or a name within a network that n allows. Responses are bounded by l, and
 // redirects are refused.
 //

@@ -13,7 +13,7 @@ func TestSeal(t *testing.T) {
 	s, other, elsewhere := seal.New([]byte("one"), "cookie"), seal.New([]byte("two"), "cookie"), seal.New([]byte("one"), "state")
 	text := s.Seal("ty_secret", nil, now.Add(time.Minute))
 	if key, _, ok := s.Open(text, nil, now); !ok || key != "ty_secret" || strings.Contains(text, "secret") {
-		t.Errorf("%q is %q", text, key)
+		t.Errorf("opened %q as %q", text, key)
 	}
 	for name, open := range map[string]func() (string, seal.Nonce, bool){
 		"too late":        func() (string, seal.Nonce, bool) { return s.Open(text, nil, now.Add(time.Minute+time.Second)) },

@@ -76,7 +76,7 @@ func parse(ref string) (reference, error) {
 		return reference{kind: inEnvironment, target: target}, nil
 	case found && scheme == "file":
 		if target == "" {
-			return reference{}, errors.New("expected file: followed by a path")
+			return reference{}, errors.New(`expected "file:" followed by a path`)
 		}
 		return reference{kind: inFile, target: target}, nil
 	case found && scheme == "age":

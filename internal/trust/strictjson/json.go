@@ -151,7 +151,8 @@ func (r *reader) array(depth int) {
 	}
 }
 
-// close skips what follows a member: the end, which it reports, or a comma.
+// close consumes the comma or closing byte after a member, and reports whether it was the closing
+// byte.
 func (r *reader) close(end byte) bool {
 	r.space()
 	switch r.peek() {

@@ -1,5 +1,5 @@
 // Package account runs the accounts of the trading pack: it applies the rules of the engine to
-// proposals, places orders exactly once, and records every decision in the journal of the
+// proposals, places each order at most once, and records every decision in the journal of the
 // account.
 //
 // The journal is the only state. An account reads it, decides, and appends with the sequence
@@ -100,7 +100,9 @@ func (a *Account) quote(ctx context.Context, symbol string, asOf time.Time, simu
 }
 
 // Streams returns the streams of the journal with the decisions and observations of a caller.
-func (a *Account) Streams(caller string) []string { return []string{a.stream(), a.seenStream(caller)} }
+func (a *Account) Streams(caller string) []string {
+	return []string{a.stream(), a.observationStream(caller)}
+}
 
 // HasCode reports whether an error has a code of the platform.
 func HasCode(err error, code toolyard.Code) bool {

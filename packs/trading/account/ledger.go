@@ -115,7 +115,7 @@ func decode[T any](r yard.JournalEntry, apply func(yard.JournalEntry, *T)) error
 const memory = time.Hour
 
 func (l *Ledger) addDecision(r yard.JournalEntry, d *Decision) {
-	l.Watermark = d.Mark
+	l.Watermark = d.Watermark
 	if d.Kind == Noop {
 		return
 	}

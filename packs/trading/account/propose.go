@@ -134,7 +134,7 @@ func (a *Account) catchUp(ctx context.Context, r *Request) error {
 	case err != nil || !r.AsOf.Before(last):
 		return err
 	case r.Simulated:
-		return toolyard.Errorf(toolyard.Invalid, "The account is at %s: nothing can be proposed before that. Reset it to start again.", last.Format(time.RFC3339))
+		return toolyard.Errorf(toolyard.Invalid, "The account has already reached %s, and its time cannot go back. Reset the account to start over.", last.Format(time.RFC3339))
 	}
 	r.AsOf = last
 	return nil
@@ -153,7 +153,7 @@ func (a *Account) LastTime(ctx context.Context) (time.Time, error) {
 func (a *Account) decide(r *Request, in *engine.Input, e *engine.Decision, l *Ledger) *Decision {
 	d := &Decision{
 		Proposal: r.Proposal, Reasoning: r.Reasoning, Kind: Pending, Verdicts: e.Verdicts, Adjusted: e.Adjusted,
-		EquityUSD: in.Account.EquityUSD, Mark: l.mark(&in.Account), Caller: r.Caller, Gate: r.Gate,
+		EquityUSD: in.Account.EquityUSD, Watermark: l.mark(&in.Account), Caller: r.Caller, Gate: r.Gate,
 	}
 	if r.Proposal.PlacesOrder() && e.Order.Symbol != "" {
 		d.Order, d.Estimate = &e.Order, &e.Estimate
@@ -173,11 +173,11 @@ func (a *Account) decide(r *Request, in *engine.Input, e *engine.Decision, l *Le
 // commit records a decision and carries it out.
 func (a *Account) commit(ctx context.Context, l *Ledger, r *Request, clientID string, d *Decision, halt *engine.Halt) (*Result, error) {
 	id := "d" + strconv.FormatUint(l.seq+1, 10)
-	sight, err := a.sight(ctx, r)
+	observed, err := a.observedRange(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	d.Seen = sight
+	d.Observed = observed
 	rows := []yard.JournalEntry{row(kindDecision, clientID, r.AsOf, d)}
 	var intent *Intent
 	if d.Kind == Pending {
@@ -194,7 +194,7 @@ func (a *Account) commit(ctx context.Context, l *Ledger, r *Request, clientID st
 	if _, err := a.Journal.Append(ctx, a.stream(), l.seq, rows...); err != nil {
 		return nil, err
 	}
-	a.markSeen(ctx, sight, id, r.AsOf)
+	a.closeObservedRange(ctx, observed, id, r.AsOf)
 	result := &Result{Kind: d.Kind, Rule: d.Rule, Detail: d.Detail, Decision: id, Adjusted: d.Adjusted}
 	switch {
 	case intent == nil:

@@ -54,14 +54,14 @@ type Decision struct {
 	Order     *market.Order    `json:"order,omitempty"`
 	Estimate  *engine.Estimate `json:"estimate,omitempty"`
 	EquityUSD decimal.Decimal  `json:"equityUsd"`
-	Mark      market.Watermark `json:"watermark"`
+	Watermark market.Watermark `json:"watermark"`
 	Caller    string           `json:"caller"`
 	Gate      string           `json:"gate"`
-	Seen      *Sight           `json:"seen,omitempty"`
+	Observed  *ObservedRange   `json:"seen,omitempty"`
 }
 
-// Sight locates what a caller observed before a decision.
-type Sight struct {
+// ObservedRange locates what a caller observed before a decision.
+type ObservedRange struct {
 	Stream  string `json:"stream"`
 	Session string `json:"session,omitempty"`
 	Last    uint64 `json:"last"` // sequence number of the last observation

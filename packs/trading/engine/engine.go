@@ -126,7 +126,7 @@ type RecentOrder struct {
 	Size   decimal.Decimal
 }
 
-// Verdict is the verdict of one rule.
+// Verdict is whether one rule accepts a proposal, and why.
 type Verdict struct {
 	Rule    Rule   `json:"rule"`
 	OK      bool   `json:"ok"`

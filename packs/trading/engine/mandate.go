@@ -60,7 +60,7 @@ func (m *Mandate) CheckTightens(base *Mandate) error {
 		return fmt.Errorf("allowedSymbols: an empty list allows more than the list for all accounts")
 	}
 	if base.RequireStop && !m.RequireStop {
-		return fmt.Errorf("requireStop: it is required for all accounts")
+		return fmt.Errorf("requireStop: cannot be false, because it is true for all accounts")
 	}
 	if base.Cooldown > m.Cooldown {
 		return fmt.Errorf("cooldown: %s is shorter than %s, which applies to all accounts", m.Cooldown, base.Cooldown)

@@ -235,7 +235,7 @@ func (b *Broker) Cancel(ctx context.Context, r market.Ref, s market.Stamp) error
 	if r.ClientID == "" {
 		id, err := strconv.ParseUint(r.OrderID, 10, 64)
 		if err != nil {
-			return toolyard.Errorf(toolyard.Invalid, "%.60q is not an order id of Hyperliquid.", r.OrderID)
+			return toolyard.Errorf(toolyard.Invalid, "%.60q is not a Hyperliquid order ID.", r.OrderID)
 		}
 		a = cancelAction{Type: "cancel", Cancels: []cancelWire{{asset, id}}}
 	}

@@ -196,7 +196,7 @@ func TestBrokerRefusesUnsafeKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewBroker(a, testKey, false); err == nil || strings.Contains(err.Error(), testKey[2:]) {
-		t.Errorf("the key of the account itself: %v", err)
+		t.Errorf("NewBroker with the account's own key: error %v", err)
 	}
 	mainnet, err := New(Options{HTTP: http.DefaultClient})
 	if err != nil {

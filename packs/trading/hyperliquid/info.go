@@ -162,7 +162,7 @@ func (c *Client) fetchUniverse(ctx context.Context) (*universe, error) {
 
 func readUniverse(answer []json.RawMessage) (*universe, error) {
 	if len(answer) != 2 {
-		return nil, fmt.Errorf("%d members instead of 2", len(answer))
+		return nil, fmt.Errorf("expected 2 members, got %d", len(answer))
 	}
 	var meta struct {
 		Universe     []assetMeta          `json:"universe"`

@@ -73,7 +73,7 @@ func getRecentDecisions() *toolyard.Tool {
 		Outcome account.Kind `json:"outcome,omitempty" enum:"noop,rejected,executed,resting,pending,canceled,unknown" doc:"Only decisions with this outcome."`
 	}
 	return define("get_recent_decisions", "List the account's recent trading decisions, newest first: what was decided, why, and what became of it.",
-		"Use to answer what the agent did lately and why. Holding is a decision, too.",
+		"Use to answer what the agent did lately and why. Holding is also a decision.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in args) ([]Summary, error) {
 			asOf, err := a.Time(ctx, c)
 			if err != nil {

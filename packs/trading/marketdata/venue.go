@@ -141,7 +141,7 @@ func (f *fundingResult) addPresent(ctx context.Context, c *toolyard.Call, symbol
 	}
 	list, err := forecast.Forecast(ctx, symbol)
 	if err != nil {
-		return nil //nolint:nilerr // predictions of other venues are an extra
+		return nil //nolint:nilerr // predictions of other venues are optional
 	}
 	for _, p := range list {
 		if p.Venue != ownVenue {

@@ -33,9 +33,9 @@ const (
 	freshFor        = 15 * time.Minute
 )
 
-// seenStream returns the stream with the observations of a caller. The name of the caller is
+// observationStream returns the stream with the observations of a caller. The name of the caller is
 // hashed, because it may be long.
-func (a *Account) seenStream(caller string) string {
+func (a *Account) observationStream(caller string) string {
 	sum := sha256.Sum256([]byte(caller))
 	return "seen/" + a.Name + "/" + hex.EncodeToString(sum[:8])
 }
@@ -50,10 +50,10 @@ func (a *Account) Observe(ctx context.Context, c *toolyard.Call, structured json
 	if len(o.Args) > maxObservedArgs {
 		o.Args = nil
 	}
-	return a.appendSeen(ctx, a.seenStream(c.Caller.ID), row(kindObservation, c.Session, c.AsOf, o))
+	return a.appendObservation(ctx, a.observationStream(c.Caller.ID), row(kindObservation, c.Session, c.AsOf, o))
 }
 
-func (a *Account) appendSeen(ctx context.Context, stream string, e yard.JournalEntry) error {
+func (a *Account) appendObservation(ctx context.Context, stream string, e yard.JournalEntry) error {
 	for range maxAttempts {
 		last, err := a.Journal.Last(ctx, stream)
 		if err != nil {
@@ -67,23 +67,23 @@ func (a *Account) appendSeen(ctx context.Context, stream string, e yard.JournalE
 	return errTooBusy
 }
 
-// sight locates what the caller of a proposal has observed.
-func (a *Account) sight(ctx context.Context, r *Request) (*Sight, error) {
-	stream := a.seenStream(r.Caller)
+// observedRange locates what the caller of a proposal has observed.
+func (a *Account) observedRange(ctx context.Context, r *Request) (*ObservedRange, error) {
+	stream := a.observationStream(r.Caller)
 	last, err := a.Journal.Last(ctx, stream)
 	if err != nil || last == 0 {
 		return nil, err
 	}
-	return &Sight{Stream: stream, Session: r.Session, Last: last}, nil
+	return &ObservedRange{Stream: stream, Session: r.Session, Last: last}, nil
 }
 
-// markSeen separates observations of the next decision from those of this one. If that fails,
+// closeObservedRange separates observations of the next decision from those of this one. If that fails,
 // the next decision shows too much, which does no harm.
-func (a *Account) markSeen(ctx context.Context, s *Sight, id string, asOf time.Time) {
-	if s == nil {
+func (a *Account) closeObservedRange(ctx context.Context, o *ObservedRange, id string, asOf time.Time) {
+	if o == nil {
 		return
 	}
-	if err := a.appendSeen(ctx, s.Stream, row(kindDecided, "", asOf, id)); err != nil {
+	if err := a.appendObservation(ctx, o.Stream, row(kindDecided, "", asOf, id)); err != nil {
 		a.Log.Warn("observations of a decision cannot be separated", "account", a.Name, "decision", id, "error", err)
 	}
 }
@@ -91,19 +91,19 @@ func (a *Account) markSeen(ctx context.Context, s *Sight, id string, asOf time.T
 // Observations returns what the caller saw before a decision, oldest first: since its last
 // decision, in the same session or within 15 minutes.
 func (a *Account) Observations(ctx context.Context, d *Decision, at time.Time) ([]Observation, error) {
-	if d.Seen == nil {
+	if d.Observed == nil {
 		return nil, nil
 	}
-	rows, err := a.Journal.List(ctx, d.Seen.Stream, yard.JournalQuery{Before: d.Seen.Last + 1, Until: at, Newest: true, Limit: maxObservations})
+	rows, err := a.Journal.List(ctx, d.Observed.Stream, yard.JournalQuery{Before: d.Observed.Last + 1, Until: at, Newest: true, Limit: maxObservations})
 	if err != nil {
 		return nil, err
 	}
 	var list []Observation
 	for _, r := range rows {
-		if r.Kind == kindDecided || d.Seen.Session == "" && at.Sub(r.AsOf) > freshFor {
+		if r.Kind == kindDecided || d.Observed.Session == "" && at.Sub(r.AsOf) > freshFor {
 			break
 		}
-		if d.Seen.Session != "" && r.Key != d.Seen.Session {
+		if d.Observed.Session != "" && r.Key != d.Observed.Session {
 			continue
 		}
 		var o Observation
