@@ -52,6 +52,7 @@ log: {level: warn}
 terms:
   hello: {executeUsd: "0.001"}
   random: {rate: {perMinute: 1}}
+packs: {trading: {accounts: {lab: {broker: paper}}}}
 toolsets: {some: {tools: [hello, calculator]}}
 gates:
   all: {mode: write, callers: keys}

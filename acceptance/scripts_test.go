@@ -381,7 +381,7 @@ func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	if m := call(t, c, "unknown", "{}").result(t); !m.IsError || !strings.Contains(m.Content[0].Text, "Unknown server: nobody") {
 		t.Errorf("%+v", m)
 	}
-	if m := string(call(t, c, "recursive", "{}").Result); !strings.Contains(m, "more than 8 deep") {
+	if m := string(call(t, c, "recursive", "{}").Result); !strings.Contains(m, "more than 8 levels deep") {
 		t.Errorf("%s", m)
 	}
 }

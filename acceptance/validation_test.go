@@ -35,7 +35,7 @@ export default async ({ tags }) => tags.length;
 	for want, params := range map[string]string{
 		"found":                    fmt.Sprintf(`{"name":"filter","arguments":{"filter":%s}}`, tree),
 		"validation stopped after": fmt.Sprintf(`{"name":"slug","arguments":{"tags":[%s]}}`, tags),
-		"did you mean \"tags\"?":   `{"name":"slug","arguments":{"tags":[],"tasg":1}}`,
+		`did you mean \"tags\"?`:   `{"name":"slug","arguments":{"tags":[],"tasg":1}}`,
 	} {
 		for name, c := range eras(t, p) {
 			start := time.Now()

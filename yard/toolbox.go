@@ -47,7 +47,7 @@ func usable(c *toolyard.Call, t *toolyard.Tool) bool { return t.IsReadOnly() || 
 // CallTool implements [toolyard.Toolbox].
 func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	if c.Depth+1 >= maxDepth {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Calls are nested more than %d levels levels deep.", maxDepth)
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Calls are nested more than %d levels deep.", maxDepth)
 	}
 	v, err := b.gateView(c)
 	if err != nil {

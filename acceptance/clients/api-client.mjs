@@ -131,7 +131,7 @@ async function keys() {
 }
 
 async function catalog() {
-  const { total, tools } = await call('searchTools', { query: { q: 'hel', source: '-', mode: 'read', limit: 5 } });
+  const { total, tools } = await call('searchTools', { query: { q: 'hell', source: '-', mode: 'read', limit: 5 } });
   expect('the tool is found by a prefix', total === 1 && tools[0].name === 'hello', tools);
   await call('searchTools', { query: { limit: 100000 } }, 400);
   const tool = await call('getTool', { path: { source: '-', name: 'hello' } });
@@ -338,6 +338,16 @@ async function edits() {
   await call('getGate', { path: { name: 'mine' } });
 }
 
+async function packs() {
+  const { packs } = await call('listPacks');
+  expect('the pack has actions', packs[0]?.name === 'trading' && packs[0].actions.some((a) => a.name === 'pause'), packs);
+  const path = { pack: 'trading', action: 'pause' };
+  const { result } = await call('runPackAction', { path, body: { args: { account: 'lab', reason: 'a holiday' } } });
+  expect('the action runs', result.isError !== true, result);
+  await call('runPackAction', { path, body: { args: { account: 'lab', reason: 'a holiday' } } }, 403, viewer);
+  await call('runPackAction', { path: { ...path, action: 'nothing' }, body: {} }, 404);
+}
+
 async function changes() {
   const { changes } = await call('listChanges', { query: { limit: 1000 } });
   const actions = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.action));
@@ -348,7 +358,7 @@ async function changes() {
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
 }
 
-for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, changes]) {
+for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, packs, changes]) {
   try {
     await part();
   } catch (error) {

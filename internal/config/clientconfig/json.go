@@ -76,7 +76,7 @@ func checkJSON(data []byte) error {
 			nodes++
 		}
 		if depth > maxDepth {
-			return fmt.Errorf("the file is nested more than %d levels levels deep", maxDepth)
+			return fmt.Errorf("the file is nested more than %d levels deep", maxDepth)
 		}
 	}
 	if nodes > maxNodes {

@@ -132,7 +132,7 @@ func precheck(data []byte) string {
 		}
 		atStart = atStart && (c == '-' || c == ' ' || c == '\n' || c == '?' || c == '\t')
 		if open > maxBrackets || (dashes > MaxDepth && c != '-') {
-			return fmt.Sprintf("the file is nested more than %d levels levels deep", MaxDepth)
+			return fmt.Sprintf("the file is nested more than %d levels deep", MaxDepth)
 		}
 	}
 	return ""
