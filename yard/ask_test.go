@@ -74,7 +74,7 @@ func TestTheUserConfirmsACall(t *testing.T) {
 	}
 }
 
-// An answer that is not for this very call has no effect.
+// An answer to a different call has no effect.
 func TestOnlyTheAnswerToACallCounts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		role   string

@@ -13,7 +13,7 @@ import (
 )
 
 func TestPolicyOfTheProgramRefusesCalls(t *testing.T) {
-	officeHours := func(next toolyard.Handler) toolyard.Handler {
+	closed := func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			if c.Tool.Name == "random" {
 				return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s is closed.", c.Tool.Name)
@@ -21,7 +21,7 @@ func TestPolicyOfTheProgramRefusesCalls(t *testing.T) {
 			return next(ctx, c)
 		}
 	}
-	y := start(t, yard.Options{Tools: basics.Tools(), Policies: []toolyard.Policy{officeHours}})
+	y := start(t, yard.Options{Tools: basics.Tools(), Policies: []toolyard.Policy{closed}})
 	call := func(body string) string {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+body+`}`))
 		r.Header.Set("Content-Type", "application/json")

@@ -98,7 +98,7 @@ func TestConfigurationInTheStoreIsFollowed(t *testing.T) {
 			within(t, 2*time.Second, "the corrected one is served", serves("[c]"))
 			within(t, 2*time.Second, "the reload is logged", func() bool { return log.has("toolyard.yaml (version 5 in the store)") })
 			if log.has("after a restart") {
-				t.Error("the store counts as changed")
+				t.Error("the log asks for a restart, although the store did not change")
 			}
 			if _, err := os.Stat("elsewhere.db"); err == nil {
 				t.Error("another store was opened")
