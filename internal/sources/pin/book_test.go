@@ -342,7 +342,7 @@ func TestUnwrittenChangesAreKeptInMemory(t *testing.T) {
 	b := open(t, path)
 	calls := 0
 	err := b.Update("a", func(e *pin.Entry) { calls++; add("x", `{}`)(e) })
-	if err == nil || !strings.Contains(err.Error(), "the definitions of a could not be saved and are kept in memory only: ") || calls != 1 {
+	if err == nil || !strings.Contains(err.Error(), "the definitions of a could not be saved; they are kept in memory only: ") || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 	if err := b.Remove("b"); err == nil {
