@@ -173,7 +173,7 @@ func checkOrders(t *testing.T, book *orderBook, venue *fakemarkets.Hyperliquid, 
 	}
 	t.Logf("%d orders under %d kills: %d executed, %d times the outcome was unknown", proposed, *orderKills, executed, book.unknown)
 	if twice+lost+invented+len(placed) > 0 {
-		t.Errorf("%d orders were placed twice, %d were reported as not placed, %d were reported and not placed, %d nobody was told about", twice, lost, invented, len(placed))
+		t.Errorf("%d orders were placed twice, %d were reported as not placed, %d were reported and not placed, %d were placed and not reported", twice, lost, invented, len(placed))
 	}
 	if executed < proposed/3 {
 		t.Errorf("only %d of %d orders were executed: the test shows too little", executed, proposed)

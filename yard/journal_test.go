@@ -81,7 +81,7 @@ func TestJournalReportsConflicts(t *testing.T) {
 }
 
 // Writers race for every sequence number. Each number is assigned once, without gaps, and every
-// writer that lost is told so.
+// writer that lost gets a conflict.
 func TestJournalAppendersNeverShareASequenceNumber(t *testing.T) {
 	forEachJournal(t, func(t *testing.T, j Journal) {
 		const writers, each = 8, 12

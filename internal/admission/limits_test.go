@@ -144,7 +144,7 @@ func TestLimitsOverTenMinutes(t *testing.T) {
 	}
 }
 
-// Two callers, one of whom floods the limit, each get their share.
+// A caller gets its share of a limit although another caller floods it.
 func TestLimitsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		during := 5 * time.Minute

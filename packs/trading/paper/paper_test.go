@@ -239,7 +239,7 @@ func TestTimeDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// The state at a time must not depend on when it is computed, by whom, and what happened later.
+// The state at a time must not depend on when or where it is computed, or on later events.
 func TestStateAtATimeIsAFold(t *testing.T) {
 	data := markettest.New("5m")
 	data.Walk("BTC", 7, start, 300, 100)
