@@ -1,11 +1,11 @@
 package homeassistant
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/packs/similar"
 )
 
 const (
@@ -16,12 +16,8 @@ const (
 // nearest returns the names that are most similar to a name: those that contain it, and then those
 // with the smallest edit distance.
 func nearest(name string, known []string) []string {
-	type candidate struct {
-		name     string
-		distance int
-	}
 	wanted := strings.ToLower(cut(name, maxCompared))
-	var all []candidate
+	var all []similar.Candidate
 	seen := make(map[string]bool, len(known))
 	for _, k := range known {
 		lower := strings.ToLower(cut(k, maxCompared))
@@ -29,43 +25,15 @@ func nearest(name string, known []string) []string {
 			continue
 		}
 		seen[lower] = true
-		distance := editDistance(wanted, lower)
+		distance := similar.Distance(wanted, lower)
 		if len(wanted) >= 3 && (strings.Contains(lower, wanted) || strings.Contains(wanted, lower)) {
 			distance = min(distance, 1)
 		}
 		if distance <= max(2, len(wanted)/3) {
-			all = append(all, candidate{printable(k, 80), distance})
+			all = append(all, similar.Candidate{Name: printable(k, 80), Distance: distance})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
-	})
-	near := make([]string, 0, maxNear)
-	for _, c := range all[:min(len(all), maxNear)] {
-		near = append(near, c.name)
-	}
-	return near
-}
-
-// editDistance returns the Levenshtein distance.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return similar.Closest(all, maxNear)
 }
 
 // printable returns at most limit bytes of a text without control characters. Names of a home are

@@ -4,7 +4,6 @@
 package marketdata
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/similar"
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
@@ -77,11 +77,7 @@ const maxNear = 3
 func nearest(symbol string, known []string) []string {
 	wanted := strings.ToUpper(symbol)
 	base, _, _ := strings.Cut(strings.NewReplacer("-", "/", "_", "/", "USDT", "/", "USDC", "/", "USD", "/").Replace(wanted), "/")
-	type candidate struct {
-		name     string
-		distance int
-	}
-	var list []candidate
+	var list []similar.Candidate
 	for _, name := range known {
 		upper := strings.ToUpper(name)
 		d := min(distance(upper, wanted), distance(upper, base))
@@ -89,41 +85,18 @@ func nearest(symbol string, known []string) []string {
 			d = min(d, 1)
 		}
 		if d <= min(max(1, len(base)/3), 3) {
-			list = append(list, candidate{name, d})
+			list = append(list, similar.Candidate{Name: name, Distance: d})
 		}
 	}
-	slices.SortFunc(list, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
-	})
-	var out []string
-	for _, c := range list[:min(len(list), maxNear)] {
-		out = append(out, c.name)
-	}
-	return out
+	return similar.Closest(list, maxNear)
 }
 
 const maxCompared = 20 // characters
 
-// distance is the number of letters to change, insert or remove.
+// distance is the edit distance of two symbols. Long ones are not compared.
 func distance(a, b string) int {
 	if len(a) > maxCompared || len(b) > maxCompared {
 		return maxCompared
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return similar.Distance(a, b)
 }
