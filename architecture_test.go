@@ -53,6 +53,7 @@ var imports = map[string][]string{
 	"/internal/callpath":                {"", "/internal/admission", "/internal/base/jsonobject"},
 	"/toolyardtest":                     {"", "/internal/callpath"},
 	"/toolyardtest/packtest":            {"", "/yard"},
+	"/agent/model":                      {"/internal/trust/framing", "/internal/trust/outbound", "/internal/trust/strictjson", "/internal/trust/untrusted"},
 	"/acceptance/fakemarkets":           {},
 	"/acceptance/fakehome":              {},
 	"/packs/homeassistant/hass":         {},
