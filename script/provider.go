@@ -182,7 +182,7 @@ func (p *Provider) object(answer json.RawMessage) (json.RawMessage, error) {
 	value := bytes.TrimSpace(returned.Value)
 	switch {
 	case returned.Text == nil && (len(value) == 0 || string(value) == "null"):
-		return nil, toolyard.Errorf(toolyard.NoData, "The context %s has no data about you.", p.folder.kind)
+		return nil, toolyard.Errorf(toolyard.NoData, "The context %s has no data for you.", p.folder.kind)
 	case returned.Text != nil || value[0] != '{':
 		return nil, p.unavailable("its script did not return an object", nil)
 	}

@@ -79,8 +79,8 @@ func TestProviderFailures(t *testing.T) {
 		message string
 		logged  string
 	}{
-		`export default () => null;`:      {toolyard.NoData, "has no data about you", ""},
-		`export default () => undefined;`: {toolyard.NoData, "has no data about you", ""},
+		`export default () => null;`:      {toolyard.NoData, "has no data for you", ""},
+		`export default () => undefined;`: {toolyard.NoData, "has no data for you", ""},
 		`export default () => "gold";`:    {toolyard.Unavailable, "did not return an object", ""},
 		`export default () => [1];`:       {toolyard.Unavailable, "did not return an object", ""},
 		`export default () => 7;`:         {toolyard.Unavailable, "did not return an object", ""},

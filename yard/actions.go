@@ -89,7 +89,7 @@ func (p *openPack) readActions() (err error) {
 	slices.SortFunc(p.actions, func(a, b *toolyard.Tool) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(p.actions); i++ {
 		if name := p.actions[i].Name; name == p.actions[i-1].Name {
-			return fmt.Errorf("the pack has two actions %s", name)
+			return fmt.Errorf("the pack has two actions named %s", name)
 		}
 	}
 	return nil

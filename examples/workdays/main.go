@@ -37,7 +37,7 @@ var countWorkdays = toolyard.Define(toolyard.Spec{
 		return answer{}, invalid("to", "is not a date")
 	}
 	if last.Before(first) || last.After(first.AddDate(0, 0, maxDays)) {
-		return answer{}, invalid("to", "must be the first day or later, by ten years at most")
+		return answer{}, invalid("to", "must not be before the first day, nor more than ten years after it")
 	}
 	var days int
 	for at := first; !at.After(last); at = at.AddDate(0, 0, 1) {

@@ -118,7 +118,7 @@ var businessDays = toolyard.Define(
 	func(_ context.Context, _ *toolyard.Call, in daysArgs) (found daysFound, _ error) {
 		found.CalendarDays = int(in.To.day.Sub(in.From.day).Hours()/24) + 1
 		if found.CalendarDays < 1 || found.CalendarDays > maxSpan {
-			return found, refuse("The last day must be after the first, by at most ten years.")
+			return found, refuse("The last day must be after the first, and at most ten years later.")
 		}
 		for day := in.From.day; !day.After(in.To.day); day = day.AddDate(0, 0, 1) {
 			if !slices.Contains(freeDays[in.Week], day.Weekday()) && !slices.Contains(in.Holidays, date{day}) {

@@ -196,7 +196,7 @@ var getStatistics = toolyard.Define(readSpec("get_statistics",
 		length := statisticsPeriods[in.Period]
 		live := v.home.now().Sub(to) < maxPast // an unfinished row has no data after to
 		if rows := float64(len(all)) * float64(to.Sub(from)) / float64(length); rows > maxStatistics {
-			return statisticsResult{}, toolyard.Errorf(toolyard.Invalid, "The answer would have about %.0f rows; the limit is %d. Choose a longer row or a shorter period.", rows, maxStatistics)
+			return statisticsResult{}, toolyard.Errorf(toolyard.Invalid, "The answer would have about %.0f rows; the limit is %d. Use longer rows or a shorter period.", rows, maxStatistics)
 		}
 		ids := make([]string, 0, len(all))
 		for _, e := range all {

@@ -30,7 +30,7 @@ type home struct {
 func homeOf(c *toolyard.Call) (*home, error) {
 	h, ok := toolyard.Client[*home](c)
 	if !ok {
-		return nil, toolyard.Errorf(toolyard.NoData, "This gate has no home.")
+		return nil, toolyard.Errorf(toolyard.NoData, "No home is configured for this gate.")
 	}
 	return h, nil
 }

@@ -28,7 +28,7 @@ var sendNotification = toolyard.Define(writeSpec("send_notification", "Sends a n
 			return notifyResult{}, err
 		}
 		if phoneCommands.MatchString(strings.TrimSpace(in.Message)) {
-			return notifyResult{}, toolyard.Errorf(toolyard.Invalid, "Phones execute the message %q as a command. Write a text.", in.Message)
+			return notifyResult{}, toolyard.Errorf(toolyard.Invalid, "Phones interpret the message %q as a command. Use another message.", in.Message)
 		}
 		service, target, err := v.notifyTarget(ctx, in.Target)
 		if err != nil {
@@ -65,7 +65,7 @@ func (v *view) notifyTarget(ctx context.Context, name string) (service string, t
 		targets = append(targets, s)
 	}
 	if len(targets) <= maxNear {
-		return "", nil, toolyard.Errorf(toolyard.NotFound, "Unknown notification target %q. Known are: %s.", printable(name, 80), strings.Join(targets, ", "))
+		return "", nil, toolyard.Errorf(toolyard.NotFound, "Unknown notification target %q. The targets are: %s.", printable(name, 80), strings.Join(targets, ", "))
 	}
 	return "", nil, unknown("notification target", name, targets)
 }

@@ -54,7 +54,7 @@ func runBacktest(ctx context.Context, setup yard.PackCommandSetup) error {
 		return errors.New("the configuration does not enable the pack: add packs: {trading: …}")
 	}
 	if len(setup.Args) != 1 {
-		return errors.New("name one tool, the strategy")
+		return errors.New("name exactly one tool: the strategy")
 	}
 	value := func(name string) string { return setup.Flags.Lookup(name).Value.String() }
 	from, err := parseTime("from", value("from"))

@@ -171,7 +171,7 @@ func (s *accountSettings) submission() account.Submission {
 // checkPaper refuses settings of a live account.
 func (s *accountSettings) checkPaper() error {
 	if s.Address != "" || s.AgentKey != "" || s.Live {
-		return fmt.Errorf("address, agentKey and live are for broker: hyperliquid")
+		return fmt.Errorf("address, agentKey and live apply only to broker: hyperliquid")
 	}
 	return nil
 }

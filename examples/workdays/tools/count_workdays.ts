@@ -19,7 +19,7 @@ export default async ({ from, to, holidays }: z.infer<typeof inputSchema>) => {
   if (last < first || last - first > maxDays * day) {
     throw new ToolError(`The period must have 1 to ${maxDays} days.`, {
       code: "VALIDATION_ERROR",
-      issues: [{ path: "to", message: "must be the first day or later, by ten years at most" }],
+      issues: [{ path: "to", message: "must not be before the first day, nor more than ten years after it" }],
     });
   }
   const off = new Set(holidays);

@@ -120,7 +120,7 @@ func TestDamagedFiles(t *testing.T) {
 		edited("1,", `"1",`):           ":2: the value has the wrong type",
 		edited(`"log"`, `"log" x`):     ":7: invalid character 'x'",
 		edited(`"log": {`, `"log": [`): ":8: invalid character ':'",
-		edited("é", "\xff"):            ":11: this is not UTF-8",
+		edited("é", "\xff"):            ":11: the file is not UTF-8",
 		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): ": contains a merge conflict",
 		edited(`"digest": `, `"diggest": `):               `:8: unknown key "diggest"`,
 		edited(`"tools"`, `"trust"`):                      `:6: unknown key "trust"`,

@@ -169,7 +169,7 @@ func (d *damage) Unwrap() error { return d.err }
 // decode parses the content of the file.
 func decode(data []byte) (map[string]*Entry, error) {
 	if i := firstInvalid(data); i >= 0 {
-		return nil, &damage{int64(i), errors.New("this is not UTF-8")}
+		return nil, &damage{int64(i), errors.New("the file is not UTF-8")}
 	}
 	d := decoder{json.NewDecoder(bytes.NewReader(data))}
 	servers := make(map[string]*Entry)

@@ -290,7 +290,7 @@ func (p *HTTP) refused(res *http.Response) error {
 }
 
 func (p *HTTP) nothing() error {
-	return toolyard.Errorf(toolyard.NoData, "The context %s has no data about you.", p.opts.Kind)
+	return toolyard.Errorf(toolyard.NoData, "The context %s has no data for you.", p.opts.Kind)
 }
 
 // find returns the object that the pointer leads to.

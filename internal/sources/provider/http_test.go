@@ -185,8 +185,8 @@ func TestHTTPProviderFaultsOfTheService(t *testing.T) {
 		code    toolyard.Code
 		message string
 	}{
-		"unknown caller":         {status(404), "", toolyard.NoData, "has no data about you"},
-		"null":                   {answer(`{"data":null}`), "/data", toolyard.NoData, "has no data about you"},
+		"unknown caller":         {status(404), "", toolyard.NoData, "has no data for you"},
+		"null":                   {answer(`{"data":null}`), "/data", toolyard.NoData, "has no data for you"},
 		"refused":                {status(403), "", toolyard.Unavailable, "status 403"},
 		"broken":                 {status(500), "", toolyard.Unavailable, "status 500"},
 		"no content":             {status(204), "", toolyard.Unavailable, "status 204"},

@@ -503,14 +503,14 @@ func (c *searchCompiler) codePoint() (rune, bool, error) {
 	if end := strings.IndexByte(c.source[c.at:], '}'); c.peek("{") && end > 0 {
 		code, err := strconv.ParseUint(c.source[c.at+1:c.at+end], 16, 32)
 		if err != nil || code > unicode.MaxRune {
-			return 0, false, c.fail("a wrong escape")
+			return 0, false, c.fail("an invalid escape")
 		}
 		c.at += end + 1
 		return rune(code), false, nil
 	}
 	code, size := hexadecimal(c.source[c.at:], 4)
 	if size == 0 {
-		return 0, false, c.fail("a wrong escape")
+		return 0, false, c.fail("an invalid escape")
 	}
 	c.at += size
 	if code >= 0xD800 && code < 0xDC00 && c.peek(`\u`) {

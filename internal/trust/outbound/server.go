@@ -38,7 +38,7 @@ const (
 )
 
 // ErrIdle is returned when a server sends nothing for longer than [Limits] allows.
-var ErrIdle = errors.New("it has not sent anything for too long")
+var ErrIdle = errors.New("it stopped sending data")
 
 // TooLargeError is returned for a response that is larger than [Limits] allows.
 type TooLargeError struct{ Max int64 }

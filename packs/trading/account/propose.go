@@ -68,7 +68,7 @@ type ExecutedFill struct {
 // maxAttempts bounds how often a decision is repeated because another replica was faster.
 const maxAttempts = 100
 
-var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changed too often; try again.")
+var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changing too quickly. Try again.")
 
 // Evaluate returns the verdicts of all rules. It changes nothing.
 func (a *Account) Evaluate(ctx context.Context, r Request) (engine.Decision, error) {
@@ -209,7 +209,7 @@ func (a *Account) commit(ctx context.Context, l *Ledger, r *Request, clientID st
 	}
 	result.add(outcome)
 	if outcome.Unknown {
-		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "It is not known whether the order %s was placed (decision %s). The account accepts no new risk until it is.", clientID, id)
+		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether the order %s was placed is unknown (decision %s). Until this is resolved, the account accepts no new risk.", clientID, id)
 	}
 	return result, nil
 }
@@ -373,7 +373,7 @@ func (a *Account) earlier(ctx context.Context, l *Ledger, r *Request) (*Result, 
 	case err != nil:
 		return nil, err
 	case o == nil || o.Unknown:
-		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "It is not known yet whether the order %s was placed (decision %s).", clientID, result.Decision)
+		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether the order %s was placed is not known yet (decision %s).", clientID, result.Decision)
 	}
 	result.add(o)
 	return result, nil

@@ -82,7 +82,7 @@ func Open(o Options) *Store {
 // Recent implements [market.Bars]: the closed bars of the last n intervals, newest first.
 func (s *Store) Recent(ctx context.Context, symbol string, interval market.Interval, n int, asOf time.Time) ([]market.Bar, error) {
 	if !interval.Valid() || n < 1 {
-		return nil, toolyard.Errorf(toolyard.Invalid, "There are no %d bars of %q.", n, interval)
+		return nil, toolyard.Errorf(toolyard.Invalid, "Invalid request for %d bars with the interval %q.", n, interval)
 	}
 	last := interval.LastClosed(asOf)
 	out, err := s.Between(ctx, symbol, interval, last.Add(-time.Duration(n-1)*interval.Duration()), last.Add(interval.Duration()))
@@ -98,7 +98,7 @@ func (s *Store) Between(ctx context.Context, symbol string, interval market.Inte
 	}
 	want := key.align(span{from, to})
 	if want.to.Sub(want.from)/interval.Duration() > maxSpan {
-		return nil, toolyard.Errorf(toolyard.Invalid, "A request for more than %d bars is too large.", maxSpan)
+		return nil, toolyard.Errorf(toolyard.Invalid, "A request can cover at most %d bars.", maxSpan)
 	}
 	out, missing, err := s.stored(key, want)
 	if err != nil || missing.from.IsZero() {

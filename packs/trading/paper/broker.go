@@ -166,7 +166,7 @@ func (f *folded) apply(row yard.JournalEntry) error {
 // maxAttempts bounds how often a change is repeated because another replica was faster.
 const maxAttempts = 100
 
-var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changed too often; try again.")
+var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changing too quickly. Try again.")
 
 // change loads the account, lets edit add events, and stores them.
 func (a *Account) change(ctx context.Context, at time.Time, edit func(*simulation) error) error {

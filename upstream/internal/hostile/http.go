@@ -169,7 +169,7 @@ func readMessage(r *http.Request) (m message, err error) {
 		return m, err
 	}
 	if json.Unmarshal(data, &m) != nil {
-		return m, errors.New("that is not a message")
+		return m, errors.New("it is not a message")
 	}
 	return m, nil
 }
