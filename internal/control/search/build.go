@@ -66,17 +66,45 @@ func New(docs []Doc) *Index {
 	}
 	b := &builder{ids: make(map[string]int32), postings: make([]posting, 0, room)}
 	x := &Index{starts: make([]int32, 0, len(docs)+1)}
+	terms, servers, categories := newTermBuilder(len(docs)), newLabels(), newLabels()
 	var names strings.Builder
 	for i, d := range docs {
 		x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // names are at most 256 bytes
 		names.WriteString(squeeze(untrusted.Prefix(d.Name, maxLabel)))
 		names.WriteByte(0)
 		b.read(int32(i), d)
+		terms.read(&d)
+		x.server = append(x.server, servers.id(d.Server))
+		x.category = append(x.category, categories.id(cmp.Or(d.Category, d.Server)))
 	}
 	x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // as above
 	x.names = names.String()
 	b.finish(x)
+	x.terms, x.servers, x.categories = terms.finish(), len(servers.names), categories.names
 	return x
+}
+
+// labels numbers strings.
+type labels struct {
+	ids   map[string]int32
+	names []string
+}
+
+func newLabels() *labels { return &labels{ids: make(map[string]int32)} }
+
+// id returns the number of a label, -1 if it is empty.
+func (l *labels) id(label string) int32 {
+	if label = untrusted.Prefix(label, maxLabel); label == "" {
+		return -1
+	}
+	id, ok := l.ids[label]
+	if !ok {
+		id = int32(len(l.names)) //nolint:gosec // there are fewer labels than documents
+		label = strings.Clone(label)
+		l.ids[label] = id
+		l.names = append(l.names, label)
+	}
+	return id
 }
 
 // read adds a document.

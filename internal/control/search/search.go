@@ -1,7 +1,11 @@
-// Package search ranks the tools of a catalog for a query. Every word of the query must match a
-// word, the start of a word, or a part of a name. Matches in the name rank highest, then title,
-// server and category, and text; rare words weigh more than common ones. A word without a match
-// may have one typo.
+// Package search finds tools of a catalog, for people and for models.
+//
+// Find is for people who type a few words: every word of the query must match a word, the start of
+// a word, or a part of a name. Matches in the name rank highest, then title, server and category,
+// and text; rare words weigh more than common ones. A word without a match may have one typo.
+//
+// Rank is for models and for whole requests: it returns the tools that fit best, even if most words
+// of the request match nothing.
 package search
 
 import (
@@ -12,8 +16,14 @@ import (
 	"unicode/utf8"
 )
 
-// Doc is a document to search.
-type Doc struct{ Name, Title, Text, Server, Category string }
+// Doc is a document to search. Find does not read the arguments.
+type Doc struct {
+	Name, Title, Text, Server, Category string
+	Args                                []Arg
+}
+
+// Arg is an argument of a tool.
+type Arg struct{ Name, Text string }
 
 // Hit is a match; Doc is the position of the document.
 type Hit struct {
@@ -31,6 +41,12 @@ type Index struct {
 	docs   []int32  // documents of the postings
 	levels []uint8  // weights of the postings
 	heads  []int32  // words outside of texts, which are checked for typos
+
+	terms      termIndex // for Rank
+	server     []int32   // of each document, -1 without one
+	servers    int
+	category   []int32 // of each document, or its server; -1 without both
+	categories []string
 }
 
 // Scores of name matches, higher than any sum of words.

@@ -14,22 +14,22 @@ import (
 
 // catalog is the catalog of a yard with a few common servers.
 var catalog = []Doc{
-	{"create_issue", "Create issue", "Open a new issue in a repository.", "github", "code"},
-	{"list_issues", "List issues", "List issues of a repository, newest first.", "github", "code"},
-	{"issue_read", "", "Get an issue, its comments or its labels.", "github", "code"},
-	{"create_pull_request", "Open a pull request", "Propose changes of a branch.", "github", "code"},
-	{"search_code", "Code search", "Find code in all repositories.", "github", "code"},
-	{"search", "Search pages", "Search the workspace by title.", "notion", "documents"},
-	{"createPage", "Create a page", "Add a page below a parent.", "notion", "documents"},
-	{"query-database", "Query a database", "Run a filter against a database and return pages.", "notion", "documents"},
-	{"get_candles", "Candles", "Open, high, low and close of a market by the minute.", "", "markets"},
-	{"get_price", "", "The last price of a symbol such as BTC.", "", "markets"},
-	{"pay_invoice", "Pay", "Pays an invoice from the account. Reissue is not possible.", "", "money"},
-	{"sendEmail", "Send e-mail", "Send a message through the mail server.", "postmark", "mail"},
-	{"S3.putObject", "", "Store a file in a bucket.", "aws", "storage"},
-	{"HTTPFetch", "Fetch a URL", "Download a page of the web.", "", "web"},
-	{"wetter_abfragen", "Wetter für Städte", "Zeigt Temperaturen und Wörter wie Übergröße.", "wetter", ""},
-	{"reissue_card", "", "Order a card again.", "bank", "money"},
+	{Name: "create_issue", Title: "Create issue", Text: "Open a new issue in a repository.", Server: "github", Category: "code"},
+	{Name: "list_issues", Title: "List issues", Text: "List issues of a repository, newest first.", Server: "github", Category: "code"},
+	{Name: "issue_read", Text: "Get an issue, its comments or its labels.", Server: "github", Category: "code"},
+	{Name: "create_pull_request", Title: "Open a pull request", Text: "Propose changes of a branch.", Server: "github", Category: "code"},
+	{Name: "search_code", Title: "Code search", Text: "Find code in all repositories.", Server: "github", Category: "code"},
+	{Name: "search", Title: "Search pages", Text: "Search the workspace by title.", Server: "notion", Category: "documents"},
+	{Name: "createPage", Title: "Create a page", Text: "Add a page below a parent.", Server: "notion", Category: "documents"},
+	{Name: "query-database", Title: "Query a database", Text: "Run a filter against a database and return pages.", Server: "notion", Category: "documents"},
+	{Name: "get_candles", Title: "Candles", Text: "Open, high, low and close of a market by the minute.", Category: "markets"},
+	{Name: "get_price", Text: "The last price of a symbol such as BTC.", Category: "markets"},
+	{Name: "pay_invoice", Title: "Pay", Text: "Pays an invoice from the account. Reissue is not possible.", Category: "money"},
+	{Name: "sendEmail", Title: "Send e-mail", Text: "Send a message through the mail server.", Server: "postmark", Category: "mail"},
+	{Name: "S3.putObject", Text: "Store a file in a bucket.", Server: "aws", Category: "storage"},
+	{Name: "HTTPFetch", Title: "Fetch a URL", Text: "Download a page of the web.", Category: "web"},
+	{Name: "wetter_abfragen", Title: "Wetter für Städte", Text: "Zeigt Temperaturen und Wörter wie Übergröße.", Server: "wetter"},
+	{Name: "reissue_card", Text: "Order a card again.", Server: "bank", Category: "money"},
 }
 
 func names(hits []Hit) (list []string) {

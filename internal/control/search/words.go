@@ -10,10 +10,12 @@ import (
 
 // Limits of untrusted text, in bytes.
 const (
-	maxQuery = 256
-	maxLabel = 256 // of a name, title, server or category
-	maxText  = 2 << 10
-	maxWord  = 64
+	maxQuery   = 256
+	maxLabel   = 256 // of a name, title, server or category
+	maxText    = 2 << 10
+	maxArgs    = 4 << 10 // of all arguments of a tool
+	maxArgText = 512
+	maxWord    = 64
 )
 
 const (

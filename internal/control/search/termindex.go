@@ -1,0 +1,189 @@
+package search
+
+import (
+	"math"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// field is a part of a document that Rank reads.
+type field int
+
+const (
+	fieldName field = iota
+	fieldTitle
+	fieldOrigin // server and category
+	fieldText
+	fieldArgNames
+	fieldArgTexts
+	fields
+)
+
+// Weights of the fields, and how far the length of a field lowers the weight of its words, as in
+// BM25F.
+var (
+	fieldWeight = [fields]float64{fieldName: 3, fieldTitle: 1, fieldOrigin: 1, fieldText: 1, fieldArgNames: 1, fieldArgTexts: 0.5}
+	fieldLength = [fields]float64{fieldName: 0.5, fieldTitle: 0.5, fieldOrigin: 0.5, fieldText: 0.75, fieldArgNames: 0.75, fieldArgTexts: 0.75}
+)
+
+// termIndex is an inverted index of terms with the weights of BM25F, computed when it is built.
+type termIndex struct {
+	ids      map[string]int32
+	rarity   []float32 // of each term
+	first    []int32   // first posting of each term, and the end
+	postings []gain
+}
+
+// gain is the weight of a term in a document, between 0 and 1+saturation. The score of the document
+// is the sum of gain and rarity over the terms of the query.
+type gain struct {
+	doc    int32
+	weight float32
+}
+
+// of returns the postings of a term.
+func (x *termIndex) of(term int32) []gain { return x.postings[x.first[term]:x.first[term+1]] }
+
+// termBuilder builds a termIndex.
+type termBuilder struct {
+	ids     map[string]int32
+	docs    []int32         // number of documents of each term
+	last    []int32         // last entry of each term
+	chunks  map[string]span // terms of the chunks so far
+	terms   []int32         // terms of chunks
+	entries []occurrence
+	doc     int32
+	first   int32            // first entry of the current document
+	lengths [][fields]uint16 // of the fields, by document
+}
+
+// span is a range of terms.
+type span struct{ start, end int32 }
+
+// occurrence counts a term in the fields of a document.
+type occurrence struct {
+	term, doc int32
+	counts    [fields]uint16
+}
+
+func newTermBuilder(docs int) *termBuilder {
+	return &termBuilder{ids: make(map[string]int32), chunks: make(map[string]span), lengths: make([][fields]uint16, 0, docs)}
+}
+
+// read adds a document.
+func (b *termBuilder) read(d *Doc) {
+	b.doc, b.first = int32(len(b.lengths)), int32(len(b.entries)) //nolint:gosec // documents and their words are bounded
+	b.lengths = append(b.lengths, [fields]uint16{})
+	b.field(fieldName, d.Name, maxLabel)
+	b.field(fieldTitle, d.Title, maxLabel)
+	b.field(fieldOrigin, d.Server, maxLabel)
+	b.field(fieldOrigin, d.Category, maxLabel)
+	b.field(fieldText, d.Text, maxText)
+	room := maxArgs
+	for _, a := range d.Args {
+		room -= b.field(fieldArgNames, a.Name, min(room, maxLabel))
+		room -= b.field(fieldArgTexts, a.Text, min(room, maxArgText))
+	}
+}
+
+// field adds the terms of a text, and returns how many bytes it read, at most limit.
+func (b *termBuilder) field(f field, text string, limit int) int {
+	text = untrusted.Prefix(text, limit)
+	for chunk := range strings.FieldsFuncSeq(text, isBreak) {
+		s, ok := b.chunks[chunk]
+		if !ok {
+			s = b.analyze(chunk)
+		}
+		for _, term := range b.terms[s.start:s.end] {
+			b.add(f, term)
+		}
+	}
+	return len(text)
+}
+
+// analyze returns the terms of a new chunk.
+func (b *termBuilder) analyze(chunk string) span {
+	s := span{start: int32(len(b.terms))} //nolint:gosec // there are fewer terms than bytes
+	terms(chunk, func(term string) {
+		id, ok := b.ids[term]
+		if !ok {
+			id = int32(len(b.docs)) //nolint:gosec // as above
+			b.ids[strings.Clone(term)] = id
+			b.docs, b.last = append(b.docs, 0), append(b.last, -1)
+		}
+		b.terms = append(b.terms, id)
+	})
+	s.end = int32(len(b.terms)) //nolint:gosec // as above
+	b.chunks[chunk] = s
+	return s
+}
+
+// add counts a term of the current document.
+func (b *termBuilder) add(f field, term int32) {
+	at := b.last[term]
+	if at < b.first {
+		at = int32(len(b.entries)) //nolint:gosec // documents are bounded
+		b.entries = append(b.entries, occurrence{term: term, doc: b.doc})
+		b.last[term] = at
+		b.docs[term]++
+	}
+	b.entries[at].counts[f]++
+	b.lengths[b.doc][f]++
+}
+
+// finish computes the weights and groups them by term.
+func (b *termBuilder) finish() termIndex {
+	x := termIndex{
+		ids:      b.ids,
+		rarity:   make([]float32, len(b.docs)),
+		first:    make([]int32, len(b.docs)+1),
+		postings: make([]gain, len(b.entries)),
+	}
+	at := b.last // next posting of each term
+	var sum int32
+	for term, n := range b.docs {
+		x.first[term], at[term] = sum, sum
+		sum += n
+		x.rarity[term] = float32(rarity(int(n), len(b.lengths)))
+	}
+	x.first[len(b.docs)] = sum
+	norms := b.norms()
+	for i := range b.entries {
+		e := &b.entries[i]
+		var tf float64
+		for f, n := range e.counts {
+			if n > 0 {
+				tf += float64(n) * norms[e.doc][f]
+			}
+		}
+		x.postings[at[e.term]] = gain{e.doc, float32(tf * (1 + saturation) / (tf + saturation))}
+		at[e.term]++
+	}
+	return x
+}
+
+// norms returns the weight of one occurrence in each field of each document.
+func (b *termBuilder) norms() [][fields]float64 {
+	var sums [fields]float64
+	for _, lengths := range b.lengths {
+		for f, n := range lengths {
+			sums[f] += float64(n)
+		}
+	}
+	norms := make([][fields]float64, len(b.lengths))
+	for doc, lengths := range b.lengths {
+		for f, n := range lengths {
+			if n > 0 {
+				mean := sums[f] / float64(len(b.lengths))
+				norms[doc][f] = fieldWeight[f] / (1 - fieldLength[f] + fieldLength[f]*float64(n)/mean)
+			}
+		}
+	}
+	return norms
+}
+
+// rarity is the inverse document frequency of a word that n of all documents have.
+func rarity(n, all int) float64 {
+	return math.Log1p((float64(all-n) + 0.5) / (float64(n) + 0.5))
+}
