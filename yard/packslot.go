@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +34,7 @@ type openPack struct {
 	private  []config.Network // that its HTTP client may reach
 	http     *http.Client     //nolint:forbidigo // made by internal/trust/outbound
 	log      *slog.Logger
+	origin   *packOrigin
 
 	offered  chan struct{} // closed when it has published its tools
 	offering sync.Once
@@ -47,7 +47,7 @@ type openPack struct {
 }
 
 func newOpenPack(name string, log *slog.Logger) *openPack {
-	return &openPack{name: name, log: log, offered: make(chan struct{}), changed: make(chan struct{})}
+	return &openPack{name: name, log: log, origin: newPackOrigin(name), offered: make(chan struct{}), changed: make(chan struct{})}
 }
 
 // acquire keeps the pack open during a call. It returns false if the pack is closed.
@@ -79,20 +79,9 @@ func (p *openPack) run(ctx context.Context, publish func(toolyard.Offer)) (err e
 	defer p.decrease(&p.running)
 	defer recoverPack(p.log, &err)
 	return p.source.Run(ctx, func(offer toolyard.Offer) {
-		publish(p.sign(offer))
+		publish(p.origin.sign(offer))
 		p.offering.Do(func() { close(p.offered) })
 	})
-}
-
-// sign adds the name of the pack to its problems.
-func (p *openPack) sign(offer toolyard.Offer) toolyard.Offer {
-	offer.Problems = slices.Clone(offer.Problems)
-	for i := range offer.Problems {
-		if offer.Problems[i].Source == "" {
-			offer.Problems[i].Source = packSource(p.name)
-		}
-	}
-	return offer
 }
 
 // recoverPack turns a panic of a pack into an error.
@@ -245,6 +234,3 @@ func waitEnd(ended <-chan error) {
 	case <-time.After(packStopTimeout):
 	}
 }
-
-// packSource returns the name of the source of a pack in the catalog.
-func packSource(name string) string { return "pack " + name }

@@ -128,6 +128,7 @@ func (EnvName) JSONSchema() json.RawMessage {
 type Toolset struct {
 	Tools   []string `json:"tools,omitempty" doc:"Names of local tools."`
 	Servers []Pick   `json:"servers,omitempty" doc:"Servers, or some tools and resources of a server."`
+	Packs   []string `json:"packs,omitempty" doc:"Packs whose tools and resources are included."`
 }
 
 // Gate is an entry point with its own rules.
@@ -289,6 +290,13 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		}
 		if _, ok := c.Toolsets[g.Toolset]; !ok && g.Toolset != "" {
 			report("unknown toolset"+spelling.DidYouMean(g.Toolset, slices.Collect(maps.Keys(c.Toolsets))), "gates", name, "toolset")
+		}
+	}
+	for name, s := range c.Toolsets {
+		for i, pack := range s.Packs {
+			if _, ok := c.Packs[pack]; !ok {
+				report("the pack is not enabled"+spelling.DidYouMean(pack, slices.Collect(maps.Keys(c.Packs))), "toolsets", name, "packs", fmt.Sprint(i))
+			}
 		}
 	}
 	for i, n := range c.PrivateNetworks {

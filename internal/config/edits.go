@@ -92,7 +92,7 @@ func (s *Source) With(e *Edits) (*Source, error) {
 
 // Set converts t to the toolset of a gate.
 func (t Toolset) Set(name string) *gates.Toolset {
-	s := &gates.Toolset{Name: name, Tools: t.Tools}
+	s := &gates.Toolset{Name: name, Tools: t.Tools, Packs: t.Packs}
 	for _, p := range t.Servers {
 		s.Servers = append(s.Servers, gates.ServerPick(p))
 	}
@@ -101,7 +101,7 @@ func (t Toolset) Set(name string) *gates.Toolset {
 
 // NewToolset is the configuration of a toolset.
 func NewToolset(s gates.Toolset) Toolset {
-	t := Toolset{Tools: s.Tools}
+	t := Toolset{Tools: s.Tools, Packs: s.Packs}
 	for _, p := range s.Servers {
 		t.Servers = append(t.Servers, Pick(p))
 	}

@@ -55,7 +55,7 @@ func (g *Gate) explainMode(t *toolyard.Tool) Step {
 	default:
 		step.Text = "the gate is read-only, and the tool writes"
 	}
-	if step.Stops {
+	if step.Stops && PackOf(t) == "" {
 		step.Fix = "If it only reads, " + declareReadOnly(t)
 	}
 	return step

@@ -9,6 +9,7 @@ package gates
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/sources/toolterms"
@@ -41,6 +42,7 @@ type Toolset struct {
 	Name    string       `json:"-"`
 	Tools   []string     `json:"tools,omitempty" maxItems:"20000" doc:"Names of local tools."`
 	Servers []ServerPick `json:"servers,omitempty" maxItems:"1000" doc:"Servers whose tools and resources are included."`
+	Packs   []string     `json:"packs,omitempty" maxItems:"100" doc:"Packs whose tools and resources are included."`
 }
 
 // ServerPick selects tools and resources of one server: those named, or all if none is
@@ -66,9 +68,32 @@ func (s *Toolset) Matcher() func(*toolyard.Tool) bool {
 		}
 	}
 	return func(t *toolyard.Tool) bool {
-		return t.Server != "" && whole[t.Server] || named[key{t.Server, t.Name}]
+		return t.Server != "" && whole[t.Server] || named[key{t.Server, t.Name}] || s.includesPackOf(t)
 	}
 }
+
+// includesPackOf reports whether the toolset includes the pack that a tool comes from.
+func (s *Toolset) includesPackOf(t *toolyard.Tool) bool {
+	pack := PackOf(t)
+	return pack != "" && slices.Contains(s.Packs, pack)
+}
+
+// PackOf returns the name of the pack that a tool comes from, or "".
+func PackOf(t *toolyard.Tool) string {
+	if t == nil || t.Server != "" || t.File != "" {
+		return ""
+	}
+	name, ok := strings.CutPrefix(t.Origin, packOrigin)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// PackOrigin returns the origin of the tools of a pack.
+func PackOrigin(name string) string { return packOrigin + name }
+
+const packOrigin = "pack "
 
 // ErrorStyle is how a gate reports failures.
 type ErrorStyle string

@@ -20,7 +20,7 @@ type NamedPrompt struct {
 func (v *View) ReadResource(uri string) (*toolyard.Resource, bool) {
 	var best *toolyard.Resource
 	for _, r := range v.Resources {
-		if !r.Covers(uri) || !v.Gate.offers(&toolyard.Resource{Server: r.Server, URI: uri}) {
+		if !r.Covers(uri) || !v.Gate.offers(&toolyard.Resource{Server: r.Server, URI: uri, Reader: r.Reader}) {
 			continue
 		}
 		if best != nil && best.Server != r.Server {
@@ -45,7 +45,7 @@ func (v *View) GetPrompt(name string) (*toolyard.Prompt, bool) {
 
 // offers reports whether the gate's toolset includes a resource.
 func (g *Gate) offers(r *toolyard.Resource) bool {
-	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool {
+	return g.Toolset == nil || g.Toolset.includesPackOf(r.Reader) || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool {
 		return p.ID == r.Server && r.MatchesAny(p.Resources)
 	})
 }
@@ -133,11 +133,16 @@ func (v *View) resourceHolder(uri string, same []*toolyard.Resource) *toolyard.R
 	return nil
 }
 
-// bindPrompts shows the prompts of the servers that the gate shows.
+// offersPrompt reports whether the gate's toolset includes the source of a prompt.
+func (g *Gate) offersPrompt(p *toolyard.Prompt) bool {
+	return g.ShowsServer(p.Server) || g.Toolset.includesPackOf(p.Getter)
+}
+
+// bindPrompts shows the prompts of the servers and packs that the gate shows.
 func (v *View) bindPrompts(all []*toolyard.Prompt) {
 	byName := make(map[string][]*toolyard.Prompt)
 	for _, p := range all {
-		if v.Gate.ShowsServer(p.Server) && p.Getter.AllowedIn(v.Gate.Mode) {
+		if v.Gate.offersPrompt(p) && p.Getter.AllowedIn(v.Gate.Mode) {
 			name := v.Gate.Naming.Render(v.Gate.Yard, p.Server, p.Name)
 			byName[name] = append(byName[name], p)
 		}

@@ -21,15 +21,18 @@ export type Picking = {
   selection: Selection;
   pickTool: (server: string | undefined, name: string, on: boolean) => void;
   pickServer: (id: string, on: boolean) => void;
+  pickPack: (name: string, on: boolean) => void;
   /** The server whose tools are being loaded, to deselect one of them. */
   busy: string | undefined;
 };
 
-/** The catalog to select from: single tools or whole servers. */
+/** The catalog to select from: single tools, whole servers or packs. */
 export function CatalogPane(picking: Picking) {
+  const packs = useQuery(queries.packs()).data?.packs ?? [];
   const tabs = [
     { id: "tools", label: "Tools", content: <Tools {...picking} /> },
     { id: "servers", label: "Whole servers", content: <Servers {...picking} /> },
+    ...(packs.length > 0 ? [{ id: "packs", label: "Packs", content: <Packs names={packs.map(({ name }) => name)} {...picking} /> }] : []),
   ];
   return (
     <section className="Toolset-pane" aria-label="Catalog">
@@ -87,6 +90,19 @@ function items(any: string, facet: Facet[] | undefined, chosen: string | undefin
   const list = (facet ?? []).map(({ value, count: n }) => ({ value, label: `${name(value)} (${count(n)})` }));
   if (chosen && !list.some((item) => item.value === chosen)) list.unshift({ value: chosen, label: `${name(chosen)} (0)` });
   return [{ value: "", label: any }, ...list];
+}
+
+function Packs({ names, selection, pickPack }: Picking & { names: string[] }) {
+  return (
+    <div className="Toolset-pick">
+      <p className="small soft">Selecting a pack includes all its tools and resources.</p>
+      {names.map((name) => (
+        <div key={name} className="Toolset-line">
+          <Checkbox label={<span className="cut">{name}</span>} checked={selection.packs.includes(name)} onChange={(on) => pickPack(name, on)} />
+        </div>
+      ))}
+    </div>
+  );
 }
 
 function Servers({ selection, pickServer }: Picking) {

@@ -20,7 +20,7 @@ import { Effect } from "./Effect";
 import { ExportDialog } from "./ExportDialog";
 import { ExportMenu } from "./ExportMenu";
 import { SelectedPane } from "./SelectedPane";
-import { bodyOf, same, type Selection, selectionOf, toolState, withServer, withTool, withTools } from "./selection";
+import { bodyOf, same, type Selection, selectionOf, toolState, withPack, withServer, withTool, withTools } from "./selection";
 import { type Draft, type Snapshot, useDraft } from "./useDraft";
 
 type EditorProps = {
@@ -78,15 +78,16 @@ function Panes({ name, state, mayEdit }: { name: string; state: Draft; mayEdit: 
   const { draft, setDraft, dirty } = state;
   const expansion = useExpandServer(setDraft);
   const pickServer = (id: string, on: boolean) => setDraft(withServer(draft, id, on));
+  const pickPack = (id: string, on: boolean) => setDraft(withPack(draft, id, on));
   const pickTool = (server: string | undefined, tool: string, on: boolean) => {
     if (server !== undefined && !on && toolState(draft, server, tool) === "whole") expansion.name(server, tool);
     else setDraft(withTool(draft, server, tool, on));
   };
-  const picked = <SelectedPane selection={draft} mayEdit={mayEdit} onTool={pickTool} onServer={pickServer} onLocal={(tools) => setDraft({ ...draft, tools })} onExpand={(id) => expansion.name(id)} busy={expansion.busy} />;
+  const picked = <SelectedPane selection={draft} mayEdit={mayEdit} onTool={pickTool} onServer={pickServer} onPack={pickPack} onLocal={(tools) => setDraft({ ...draft, tools })} onExpand={(id) => expansion.name(id)} busy={expansion.busy} />;
   if (!mayEdit) return <div className="Toolset-read">{picked}<Effect name={name} selection={draft} dirty={false} /></div>;
   return (
     <div className="Toolset-panes">
-      <CatalogPane selection={draft} pickTool={pickTool} pickServer={pickServer} busy={expansion.busy} />
+      <CatalogPane selection={draft} pickTool={pickTool} pickServer={pickServer} pickPack={pickPack} busy={expansion.busy} />
       <div className="stack">
         <Effect name={name} selection={draft} dirty={dirty} />
         {picked}

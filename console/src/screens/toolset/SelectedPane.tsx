@@ -15,6 +15,7 @@ type SelectedPaneProps = {
   mayEdit: boolean;
   onTool: (server: string | undefined, name: string, on: boolean) => void;
   onServer: (id: string, on: boolean) => void;
+  onPack: (name: string, on: boolean) => void;
   onLocal: (tools: string[]) => void;
   /** Replaces a whole server with the list of its tools. */
   onExpand: (id: string) => void;
@@ -22,10 +23,10 @@ type SelectedPaneProps = {
 };
 
 /** The selection, grouped by server. */
-export function SelectedPane({ selection, mayEdit, onTool, onServer, onLocal, onExpand, busy }: SelectedPaneProps) {
+export function SelectedPane({ selection, mayEdit, onTool, onServer, onPack, onLocal, onExpand, busy }: SelectedPaneProps) {
   const servers = useQuery(queries.servers());
   const tools = new Map(servers.data?.servers.map((server) => [server.id, server.tools]));
-  const groups = selection.servers.length + (selection.tools.length > 0 ? 1 : 0);
+  const groups = selection.servers.length + selection.packs.length + (selection.tools.length > 0 ? 1 : 0);
   return (
     <Card title="Selected" flush={groups > 0}>
       {groups === 0 && <EmptyState icon={<Layers />} title="Nothing selected">{mayEdit ? "Gates that use this toolset would offer no tools. Select some from the catalog." : "Gates that use this toolset offer no tools."}</EmptyState>}
@@ -41,6 +42,9 @@ export function SelectedPane({ selection, mayEdit, onTool, onServer, onLocal, on
           actions={mayEdit && <PickActions pick={pick} busy={busy === pick.id} onServer={onServer} onExpand={onExpand} />}
           onRemove={mayEdit ? (name) => onTool(pick.id, name, false) : undefined}
         />
+      ))}
+      {selection.packs.map((name) => (
+        <Group key={`pack ${name}`} name={name} about="pack; all tools and resources" names={[]} actions={mayEdit && <IconButton size="s" label={`Remove pack ${name}`} icon={<X />} onClick={() => onPack(name, false)} />} onRemove={undefined} />
       ))}
     </Card>
   );

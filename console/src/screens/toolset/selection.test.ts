@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { bodyOf, summarize, namePattern, emptySelection, same, type Selection, selectionOf, serverState, toolState, withServer, withTool, withTools } from "./selection";
+import { bodyOf, summarize, namePattern, emptySelection, same, type Selection, selectionOf, serverState, toolState, withPack, withServer, withTool, withTools } from "./selection";
 
-const some: Selection = { tools: ["quote"], servers: [{ id: "jira" }, { id: "github", tools: ["search", "read"], resources: ["repo://a/*"] }] };
+const some: Selection = { tools: ["quote"], servers: [{ id: "jira" }, { id: "github", tools: ["search", "read"], resources: ["repo://a/*"] }], packs: ["trading"] };
 
 describe("a selection", () => {
   it("contains tools by name and whole servers", () => {
@@ -40,22 +40,25 @@ describe("a selection", () => {
   });
 
   it("merges duplicate entries of a server on change", () => {
-    const twice: Selection = { tools: [], servers: [{ id: "a", tools: ["x"] }, { id: "a", tools: ["y"] }] };
+    const twice: Selection = { tools: [], servers: [{ id: "a", tools: ["x"] }, { id: "a", tools: ["y"] }], packs: [] };
     expect(toolState(twice, "a", "y")).toBe("named");
     expect(withServer(twice, "a", true).servers).toEqual([{ id: "a" }]);
     expect(withTool(twice, "a", "y", false).servers).toEqual([{ id: "a", tools: ["x"] }]);
   });
 
   it("is equal in any order", () => {
-    expect(same(some, { tools: ["quote"], servers: [{ id: "github", tools: ["read", "search"], resources: ["repo://a/*"] }, { id: "jira", tools: [] }] })).toBe(true);
+    expect(same(some, { tools: ["quote"], servers: [{ id: "github", tools: ["read", "search"], resources: ["repo://a/*"] }, { id: "jira", tools: [] }], packs: ["trading"] })).toBe(true);
+    expect(same(some, withPack(some, "trading", false))).toBe(false);
+    expect(withPack(some, "trading", true).packs).toEqual(["trading"]);
+    expect(bodyOf(some).packs).toEqual(["trading"]);
     expect(same(some, withTool(some, "github", "read", false))).toBe(false);
     expect(same(selectionOf({}), emptySelection)).toBe(true);
   });
 
   it("omits empty members and has a summary", () => {
     expect(bodyOf(emptySelection)).toEqual({});
-    expect(summarize(some)).toBe("1 local tool, all of jira, 2 of github");
-    expect(summarize(some, 1)).toBe("1 local tool and 2 more");
+    expect(summarize(some, 4)).toBe("1 local tool, all of jira, 2 of github, pack trading");
+    expect(summarize(some, 1)).toBe("1 local tool and 3 more");
     expect(summarize(emptySelection)).toBe("no tools");
   });
 

@@ -1,23 +1,24 @@
 import type { ToolsetBody, ToolsetServer } from "../../api/types";
 
-/** The contents of a toolset: local tools, and whole servers or some of their tools. */
-export type Selection = { tools: string[]; servers: ToolsetServer[] };
+/** The contents of a toolset: local tools, whole servers or some of their tools, and packs. */
+export type Selection = { tools: string[]; servers: ToolsetServer[]; packs: string[] };
 /** How a tool is selected: by name, with its whole server, or not at all. */
 export type ToolState = "named" | "whole" | "no";
 
-export const emptySelection: Selection = { tools: [], servers: [] };
+export const emptySelection: Selection = { tools: [], servers: [], packs: [] };
 
 /** Valid names of toolsets and gates. */
 export const namePattern = /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/;
 export const nameHint = "lowercase letters, digits and hyphens, at most 32 characters";
 
-export function selectionOf({ tools = [], servers = [] }: ToolsetBody): Selection {
-  return { tools, servers };
+export function selectionOf({ tools = [], servers = [], packs = [] }: ToolsetBody): Selection {
+  return { tools, servers, packs };
 }
 
 /** A selection for the API, without empty members. */
-export function bodyOf({ tools, servers }: Selection): ToolsetBody {
-  return { tools: tools.length > 0 ? tools : undefined, servers: servers.length > 0 ? servers : undefined };
+export function bodyOf({ tools, servers, packs }: Selection): ToolsetBody {
+  const filled = <T>(list: T[]) => (list.length > 0 ? list : undefined);
+  return { tools: filled(tools), servers: filled(servers), packs: filled(packs) };
 }
 
 export const isWhole = (pick: ToolsetServer) => !pick.tools || pick.tools.length === 0;
@@ -55,6 +56,11 @@ export function withServer(selection: Selection, id: string, on: boolean): Selec
   return { ...selection, servers: replaced(selection.servers, id, ({ tools: _, ...pick }) => pick) };
 }
 
+/** Selects all tools and resources of a pack, or deselects it. */
+export function withPack(selection: Selection, name: string, on: boolean): Selection {
+  return { ...selection, packs: toggled(selection.packs, name, on) };
+}
+
 /** Selects exactly the given tools of a server. */
 export function withTools(selection: Selection, id: string, tools: string[]): Selection {
   if (tools.length === 0) return withServer(selection, id, false);
@@ -78,14 +84,15 @@ export function same(a: Selection, b: Selection): boolean {
   return canonical(a) === canonical(b);
 }
 
-function canonical({ tools, servers }: Selection): string {
+function canonical({ tools, servers, packs }: Selection): string {
   const picks = servers.map(({ id, tools: some = [], resources = [] }) => JSON.stringify([id, some.toSorted(), resources.toSorted()]));
-  return JSON.stringify([tools.toSorted(), picks.toSorted()]);
+  return JSON.stringify([tools.toSorted(), picks.toSorted(), packs.toSorted()]);
 }
 
 /** A short description: "2 local tools, all of jira, 3 of github". */
-export function summarize({ tools, servers }: Selection, most = 3): string {
+export function summarize({ tools, servers, packs }: Selection, most = 3): string {
   const words = servers.map((pick) => (isWhole(pick) ? `all of ${pick.id}` : `${pick.tools?.length} of ${pick.id}`));
+  words.push(...packs.map((name) => `pack ${name}`));
   if (tools.length > 0) words.unshift(tools.length === 1 ? "1 local tool" : `${tools.length} local tools`);
   if (words.length === 0) return "no tools";
   if (words.length <= most) return words.join(", ");
