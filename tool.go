@@ -65,6 +65,11 @@ type Terms struct {
 	// streaming. Empty means slow.
 	Latency string
 
+	// Labels classify the data that the tool handles: private (returns data of the caller),
+	// untrusted (returns text that strangers can write) and egress (sends data out). Nil means
+	// the default of its source.
+	Labels []string
+
 	// Contexts are the kinds of context that the platform injects into the arguments.
 	Contexts []string
 	// ContextArgs names the argument that receives a kind of context: {"crm": "customer"}. A kind
@@ -213,6 +218,11 @@ func (s *Spec) check() error {
 	}
 	if s.Latency != "" && !slices.Contains(latencies, s.Latency) {
 		return fmt.Errorf("unknown latency class %q", s.Latency)
+	}
+	for _, label := range s.Labels {
+		if !slices.Contains([]string{"private", "untrusted", "egress"}, label) {
+			return fmt.Errorf("unknown label %.80q; use private, untrusted or egress", label)
+		}
 	}
 	for _, members := range []map[string]json.RawMessage{s.Meta, s.Extra} {
 		for key, value := range members {

@@ -28,6 +28,7 @@ type Server struct {
 	Limits    ServerLimits             `json:"limits" default:"{}" doc:"Limits of calls to this server."`
 	Timeouts  map[string]Duration      `json:"timeouts,omitempty" doc:"Maximum duration of calls to single tools, by name."`
 
+	Labels     []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data its tools handle: private returns data of the caller, untrusted returns text that strangers can write, egress sends data out. Default: untrusted unless a trusted annotation declares openWorldHint: false, and egress for tools that write."`
 	Rate       *Rate            `json:"rate,omitempty" doc:"Rate limit of all its tools together, shared by all replicas."`
 	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"The default price of a call to its tools at an execute gate."`
 	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices of its tools, by name."`

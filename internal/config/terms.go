@@ -16,6 +16,7 @@ type Terms struct {
 	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"The use of the tool: answers, paid execution, or both."`
 	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether the tool may be used to compose answers."`
 	Latency       string           `json:"latencyClass,omitempty" enum:"instant,fast,slow,streaming" doc:"How long callers should expect to wait."`
+	Labels        []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data the tool handles, instead of the labels that it or its server has: private returns data of the caller, untrusted returns text that strangers can write, egress sends data out."`
 	Contexts      *Contexts        `json:"contextRequirements,omitempty" doc:"The context that is injected into its arguments, instead of what the tool declares: [{kind: crm, argument: customer}]."`
 }
 

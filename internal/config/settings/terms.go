@@ -12,6 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/sources/toolterms"
+	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
 // Terms applies the operator's prices, limits and surfaces to tools from every source. A tool
@@ -45,9 +46,10 @@ func newTerms(c *config.Source, old *Settings, kinds []string, provides func(kin
 // termsOf returns the terms that the configuration sets for a tool.
 func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolterms.Terms) {
 	price, byTool := t.config.ExecuteUSD, t.config.Terms
+	terms.DefaultLabels = taint.Defaults(&tool.Spec)
 	if tool.Server != "" {
 		server := t.config.Servers[tool.Server] // the zero value for a source from Options.Sources
-		price, byTool = server.ExecuteUSD, server.Terms
+		price, byTool, terms.Labels = server.ExecuteUSD, server.Terms, server.Labels
 	}
 	if price != nil {
 		terms.Default = toolyard.Price(*price)
@@ -57,6 +59,9 @@ func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolterms.Terms) {
 		return terms
 	}
 	terms.Limit, terms.Surface, terms.Latency = own.Rate.Limit(), own.Surface, own.Latency
+	if own.Labels != nil {
+		terms.Labels = own.Labels
+	}
 	if own.ExecuteUSD != nil {
 		terms.Price = toolyard.Price(*own.ExecuteUSD)
 	}

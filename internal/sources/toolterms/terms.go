@@ -24,6 +24,9 @@ type Terms struct {
 
 	HiddenFromAnswers *bool // nil for the tool's own
 
+	Labels        []string // replace the tool's labels; nil for the tool's own
+	DefaultLabels []string // of a tool that declares none
+
 	Contexts    []string          // nil for the tool's own
 	ContextArgs map[string]string // for Contexts; see [toolyard.Spec]
 }
@@ -37,6 +40,11 @@ func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
 		s.Latency = cmp.Or(terms.Latency, s.Latency)
 		if terms.HiddenFromAnswers != nil {
 			s.HiddenFromAnswers = *terms.HiddenFromAnswers
+		}
+		if terms.Labels != nil {
+			s.Labels = terms.Labels
+		} else if s.Labels == nil {
+			s.Labels = terms.DefaultLabels
 		}
 		s.Price = terms.price(s)
 		if terms.Contexts != nil {
