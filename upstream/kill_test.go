@@ -162,7 +162,7 @@ func newVictim(t *testing.T, mark string, seed uint64) *victim {
 		t.Fatal(err)
 	}
 	v.connected = c
-	if v.echo = c.tool("echo", 10*time.Second); v.echo == nil {
+	if v.echo = c.tool("echo", time.Minute); v.echo == nil {
 		t.Fatal("the server does not come up: ", c.Problems())
 	}
 	return v
@@ -190,8 +190,8 @@ func (v *victim) call(deadline time.Duration) (ok bool, err error) {
 
 // revive waits until the server responds again.
 func (v *victim) revive() {
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		ok, err := v.call(5 * time.Second)
+	for deadline := time.Now().Add(time.Minute); ; {
+		ok, err := v.call(30 * time.Second)
 		if ok {
 			return
 		}
@@ -215,7 +215,7 @@ func (v *victim) round() {
 	var failed []time.Time
 	for range callsInFlight {
 		calls.Go(func() {
-			if ok, err := v.call(5 * time.Second); !ok {
+			if ok, err := v.call(30 * time.Second); !ok {
 				mu.Lock()
 				defer mu.Unlock()
 				failed = append(failed, time.Now())
@@ -287,7 +287,7 @@ func stopAll(victims []*victim) (sum tally) {
 func expectFootprint(t *testing.T, when string, want footprint) {
 	t.Helper()
 	var now footprint
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if now = footprintNow(); now.goroutines <= want.goroutines+1 && now.files <= want.files+1 {
 			return
 		}

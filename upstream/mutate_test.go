@@ -3,7 +3,9 @@ package upstream_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -50,10 +52,7 @@ func mutate(rng *rand.Rand, value any) any {
 }
 
 func mutateObject(rng *rand.Rand, o map[string]any) any {
-	keys := make([]string, 0, len(o))
-	for k := range o {
-		keys = append(keys, k)
-	}
+	keys := slices.Sorted(maps.Keys(o)) // the same mutations in every run
 	switch key := keys[rng.IntN(len(keys))]; rng.IntN(6) {
 	case 0:
 		delete(o, key)

@@ -243,7 +243,7 @@ func (k *keeper) settle() {
 		k.t.Error(fault)
 	}
 	var left []string
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if left = marked(k.mark + "\x00"); len(left) == 0 || time.Now().After(deadline) {
 			break
 		}
@@ -529,7 +529,7 @@ func (v *visitorProcess) ask(what visit) report {
 		return r
 	case <-v.ended:
 		return report{} // reported once, with all that were open
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		return report{Faults: []string{"the visit does not end"}}
 	}
 }
@@ -672,7 +672,7 @@ func (v *visitor) fault(format string, args ...any) {
 func (v *visitor) settle() []string {
 	v.stops.Wait()
 	var now footprint
-	for deadline := time.Now().Add(8 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		now = footprintNow()
 		if now.goroutines <= v.base.goroutines+2 && now.files <= v.base.files+2 { // the honest server is being called
 			break
@@ -833,7 +833,7 @@ func (v *visitor) visit(what visit) (r report) {
 	defer v.part(what, c)
 	works, patience := b.Point(what.Seed) == "tools/call", callDeadline
 	if works {
-		patience = 10 * time.Second
+		patience = 30 * time.Second
 	}
 	echo := c.tool("echo", patience)
 	if echo == nil {
@@ -844,7 +844,7 @@ func (v *visitor) visit(what visit) (r report) {
 	}
 	g := &guest{report: &r, behaviour: b, works: works}
 	if works {
-		g.call(echo, 10*time.Second)
+		g.call(echo, 20*time.Second)
 	}
 	for _, t := range []*toolyard.Tool{c.tool("bad", 0), c.tool("", 0), echo} {
 		if t != nil {
@@ -925,7 +925,7 @@ func startSteady(ctx context.Context, v *visitor) *steady {
 	if err != nil {
 		panic(err)
 	}
-	echo := c.tool("echo", 10*time.Second)
+	echo := c.tool("echo", time.Minute)
 	if echo == nil {
 		panic(fmt.Sprint("the honest server does not offer its tools: ", c.Problems()))
 	}
@@ -941,7 +941,7 @@ func startSteady(ctx context.Context, v *visitor) *steady {
 			}
 			text := strconv.Itoa(n)
 			start := time.Now()
-			res, err := callTool(ctx, echo, text, 5*time.Second)
+			res, err := callTool(ctx, echo, text, 30*time.Second)
 			s.took = append(s.took, time.Since(start))
 			if err != nil || !bytes.Contains(res.Raw(), []byte(`"`+text+`"`)) {
 				v.fault("the honest server failed: %v, %v", res, err)

@@ -175,7 +175,7 @@ func TestContextFromAScript(t *testing.T) {
 	if err := y.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*time.Second, "the missing file is not reported", func() bool {
+	within(t, time.Minute, "the missing file is not reported", func() bool {
 		problems := y.Problems()
 		return len(problems) == 1 && problems[0].Subject == "context.crm" && strings.Contains(problems[0].Message, "there is no file")
 	})

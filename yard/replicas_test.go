@@ -88,15 +88,15 @@ func TestConfigurationInTheStoreIsFollowed(t *testing.T) {
 				t.Error(y.Gates())
 			}
 			put(t, s, "gates:\n  b: {mode: read}\n", 2)
-			within(t, 2*time.Second, "the new gate is served", serves("[b]"))
+			within(t, time.Minute, "the new gate is served", serves("[b]"))
 			put(t, s, "gates:\n  c: [\n", 3)
-			within(t, 2*time.Second, "the error is logged", func() bool { return log.has("toolyard.yaml (version 4 in the store):") })
+			within(t, time.Minute, "the error is logged", func() bool { return log.has("toolyard.yaml (version 4 in the store):") })
 			if !serves("[b]")() {
 				t.Error(y.Gates())
 			}
 			put(t, s, "gates:\n  c: {mode: read}\n", 4)
-			within(t, 2*time.Second, "the corrected one is served", serves("[c]"))
-			within(t, 2*time.Second, "the reload is logged", func() bool { return log.has("toolyard.yaml (version 5 in the store)") })
+			within(t, time.Minute, "the corrected one is served", serves("[c]"))
+			within(t, time.Minute, "the reload is logged", func() bool { return log.has("toolyard.yaml (version 5 in the store)") })
 			if log.has("after a restart") {
 				t.Error("the log asks for a restart, although the store did not change")
 			}

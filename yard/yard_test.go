@@ -320,7 +320,7 @@ func TestMetricsAtASeparateAddress(t *testing.T) {
 		"http://" + l.Addr().String() + "/healthz": 200,
 		"http://" + l.Addr().String() + "/metrics": 404,
 	} {
-		within(t, 5*time.Second, fmt.Sprint(url, " answers ", want), func() bool { return status(t, url) == want })
+		within(t, time.Minute, fmt.Sprint(url, " answers ", want), func() bool { return status(t, url) == want })
 	}
 	cancel()
 	if err := <-served; err != nil {
@@ -432,7 +432,7 @@ func TestTheConfigurationFileIsWatched(t *testing.T) {
 			}()
 			time.Sleep(100 * time.Millisecond)
 			write(target, "gates: {b: {mode: read}}\n")
-			for deadline := time.Now().Add(5 * time.Second); fmt.Sprint(y.Gates()) != "[b]"; time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); fmt.Sprint(y.Gates()) != "[b]"; time.Sleep(5 * time.Millisecond) {
 				write(filepath.Join(dir, "busy.log"), time.Now().String())
 				if time.Now().After(deadline) {
 					t.Fatal("the change was not detected")

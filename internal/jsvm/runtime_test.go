@@ -69,7 +69,7 @@ export default async () => {
 		fmt.Fprintf(&b, "  try { out.push(String(%s)) } catch (e) { out.push(\"threw \" + e) }\n", row.expression)
 	}
 	b.WriteString("  return out;\n};\n")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	raw, err := p.Run(ctx, &Run{Module: NewModule("m.js", b.String(), nil), Request: json.RawMessage("{}"), Now: time.UnixMilli(1_760_000_000_000)})
 	if err != nil {

@@ -159,11 +159,11 @@ func TestWatch(t *testing.T) {
 		put(t, s, "b", "1")
 		put(t, s, "a", "1")
 		w := watch(t, s)
-		got := []string{w.next(2 * time.Second), w.next(2 * time.Second)}
+		got := []string{w.next(time.Minute), w.next(time.Minute)}
 		put(t, s, "b", "2")
-		got = append(got, w.next(2*time.Second))
+		got = append(got, w.next(time.Minute))
 		put(t, s, "c", "1")
-		got = append(got, w.next(2*time.Second), w.next(1200*time.Millisecond))
+		got = append(got, w.next(time.Minute), w.next(1200*time.Millisecond))
 		if diff := cmp.Diff([]string{"a", "b", "b", "c", ""}, got); diff != "" {
 			t.Error(diff)
 		}
@@ -180,7 +180,7 @@ func TestWatchSeesOthers(t *testing.T) {
 	address := engines["sqlite"](t)
 	w := watch(t, openAt(t, address))
 	put(t, openAt(t, address), "a", "1")
-	if name := w.next(time.Second); name != "a" {
+	if name := w.next(time.Minute); name != "a" {
 		t.Errorf("%q", name)
 	}
 }
@@ -200,7 +200,7 @@ func TestWatchersAreNotifiedSoon(t *testing.T) {
 			began := time.Now()
 			put(t, writer, "a", fmt.Sprint(round))
 			for i, w := range watchers {
-				if name := w.next(5 * time.Second); name != "a" {
+				if name := w.next(time.Minute); name != "a" {
 					t.Fatalf("watcher %d is not notified: %q", i, name)
 				}
 			}
@@ -210,8 +210,8 @@ func TestWatchersAreNotifiedSoon(t *testing.T) {
 		}
 		slices.Sort(took)
 		t.Logf("from before the write until the last of %d watchers is notified: p50 %v, max %v", n, took[rounds/2], took[rounds-1])
-		if took[rounds-1] > time.Second {
-			t.Errorf("it took %v", took[rounds-1])
+		if took[rounds/2] > time.Second { // a busy machine delays some; without notifications, all take longer
+			t.Errorf("it took %v", took[rounds/2])
 		}
 		for _, w := range watchers {
 			w.stop()
@@ -226,7 +226,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	s := openAt(t, address)
 	w := watch(t, s)
 	put(t, s, "a", "1")
-	if name := w.next(2 * time.Second); name != "a" {
+	if name := w.next(time.Minute); name != "a" {
 		t.Fatalf("%q", name)
 	}
 	for round := range 5 {
@@ -237,7 +237,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 		}
 		began := time.Now()
 		put(t, s, "a", fmt.Sprint("after ", round))
-		if name := w.next(2 * time.Second); name != "a" {
+		if name := w.next(time.Minute); name != "a" {
 			t.Fatalf("round %d: %q", round, name)
 		}
 		t.Logf("seen %v after the connections were ended", time.Since(began))
@@ -250,7 +250,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 	s := openAt(t, cluster.URL())
 	w := watch(t, s)
 	put(t, s, "a", "1")
-	if name := w.next(2 * time.Second); name != "a" {
+	if name := w.next(time.Minute); name != "a" {
 		t.Fatalf("%q", name)
 	}
 	for _, end := range []func() error{func() error { return cluster.Stop("fast") }, cluster.Kill} {
@@ -266,7 +266,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		}
 		began := time.Now()
 		put(t, s, "a", "after")
-		if name := w.next(2 * time.Second); name != "a" {
+		if name := w.next(time.Minute); name != "a" {
 			t.Fatalf("%q", name)
 		}
 		t.Logf("seen %v after the server came back", time.Since(began))

@@ -142,7 +142,12 @@ func TestLostAnswers(t *testing.T) {
 		for len(p.home.Calls()) < 1 {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(50 * time.Millisecond)
+		for { // until the pack has the new state
+			if got, err := p.try("get_device", `{"id":"switch.coffee"}`); err == nil && strings.Contains(got, `"state":"on"`) {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 		p.home.Disconnect()
 	}()
 	if got := p.call("control_device", `{"ids":["switch.coffee"],"action":"turn_on"}`); !strings.Contains(got, "did not answer, but the states have changed") {
@@ -154,7 +159,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 		p.home.Disconnect()
 	}()
-	for range 100 {
+	for range 6000 {
 		if _, err := p.try("send_notification", `{"target":"mobile_app_phone","message":"hi"}`); toolyard.AsError(err).Code == toolyard.OutcomeUnknown {
 			return
 		}

@@ -293,7 +293,7 @@ func TestHostileFiles(t *testing.T) {
 			if err != nil && (len(err.Error()) > 1000 || strings.ContainsAny(err.Error(), "\n\x1b")) {
 				t.Errorf("a bad text: %q", err)
 			}
-			if d := time.Since(start); d > 10*time.Second {
+			if d := time.Since(start); d > 30*time.Second {
 				t.Errorf("took %v", d)
 			}
 		})
@@ -340,7 +340,7 @@ func TestManyNamesAlike(t *testing.T) {
 	}
 	var tr clientconfig.Translator
 	tr.Add(servers)
-	if d := time.Since(start); d > 10*time.Second {
+	if d := time.Since(start); d > 30*time.Second {
 		t.Errorf("took %v", d)
 	}
 }

@@ -324,7 +324,7 @@ func TestSessionBelongsToItsCaller(t *testing.T) {
 	server := httptest.NewServer(s.Handler(lastOfPath))
 	defer server.Close()
 	send := func(method, token, session, body string) (int, http.Header, string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a stream opened by mistake would not end
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a stream opened by mistake would not end
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, method, server.URL+"/mcp/chat", strings.NewReader(body))
 		if err != nil {
@@ -401,7 +401,7 @@ func TestSSEConnectionBelongsToItsCaller(t *testing.T) {
 	credential.mu.Lock()
 	credential.token = eve
 	credential.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "who"}); err == nil || reached.Load() > 0 {
 		t.Errorf("another caller was accepted: %v", err)

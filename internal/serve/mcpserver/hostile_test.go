@@ -179,7 +179,10 @@ func TestHostileBodies(t *testing.T) {
 		before := cpu()
 		w := post(h, body, header)
 		cost := cpu() - before
-		if cost > limit { // a garbage collection may have interfered
+		for range 5 { // a garbage collection may have interfered
+			if cost <= limit {
+				break
+			}
 			before = cpu()
 			post(h, body, header)
 			cost = min(cost, cpu()-before)

@@ -122,7 +122,7 @@ func hear(told <-chan string) string {
 	select {
 	case method := <-told:
 		return method
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		return "nothing"
 	}
 }

@@ -548,7 +548,7 @@ func TestManyToolsLoadQuickly(t *testing.T) {
 	b := open(t, path)
 	took := time.Since(start)
 	t.Logf("10,000 tools loaded in %v", took)
-	if took > 10*time.Second { // half a second on a quiet machine
+	if took > 30*time.Second { // half a second on a quiet machine
 		t.Errorf("it took %v", took)
 	}
 	start = time.Now()

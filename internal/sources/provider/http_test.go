@@ -259,7 +259,7 @@ func TestHTTPProviderIsBoundedInTime(t *testing.T) {
 			start := time.Now()
 			_, err := p.Provide(t.Context(), ann, start)
 			mustFail(t, err, toolyard.Unavailable, "did not respond within 100ms")
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})

@@ -30,7 +30,7 @@ func FuzzValidate(f *testing.F) {
 				t.Errorf("the completed value is invalid: %s %v %v", completed, issues, err)
 			}
 		}
-		if took := time.Since(start); took > 3*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})

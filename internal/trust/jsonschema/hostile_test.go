@@ -269,7 +269,7 @@ func TestEndedContextStopsValidation(t *testing.T) {
 	raw := []byte("[" + repeat(100, `"`+strings.Repeat("a", 40)+`!"`) + "]")
 	long := limits{1 << 40, 1 << 40} // it would never end
 	best := time.Hour
-	for range 5 {
+	for range 50 { // the machine may be busy; a validation that goes on would do so each time
 		ctx, cancel := context.WithCancel(t.Context())
 		var canceled time.Time
 		time.AfterFunc(20*time.Millisecond, func() { canceled = time.Now(); cancel() })
@@ -277,7 +277,9 @@ func TestEndedContextStopsValidation(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		best = min(best, time.Since(canceled))
+		if best = min(best, time.Since(canceled)); best <= 5*time.Millisecond {
+			break
+		}
 	}
 	if best > 5*time.Millisecond {
 		t.Errorf("it went on for %v", best)

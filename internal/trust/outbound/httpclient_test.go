@@ -55,7 +55,7 @@ func echoServer(t *testing.T, tls bool) *httptest.Server {
 // dialWebSocket dials with a context that ends when the handshake is done.
 func dialWebSocket(t *testing.T, client *http.Client, url string) (*websocket.Conn, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client})
 	if err == nil {

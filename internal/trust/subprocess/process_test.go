@@ -36,7 +36,7 @@ func startTest(t *testing.T, c Command) *Process {
 }
 
 func gone(pid int) bool {
-	for range 100 {
+	for range 3000 {
 		data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil || strings.Contains(string(data), ") Z ") {
 			return true
@@ -92,7 +92,7 @@ func TestProcessStops(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		start := time.Now()
 		p.Stop(context.Background())
-		if took := time.Since(start); took > time.Second || !gone(p.PID()) {
+		if took := time.Since(start); took > 20*time.Second || !gone(p.PID()) {
 			t.Errorf("%s: %v", name, took)
 		}
 	}

@@ -47,7 +47,7 @@ func newHome(t *testing.T, o fakehome.Options) *fakehome.Home {
 
 func ready(t *testing.T, c *Client) *Snapshot {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := c.Ready(ctx); err != nil {
 		t.Fatal(err, c.Err())
@@ -63,7 +63,7 @@ func ready(t *testing.T, c *Client) *Snapshot {
 func converge(t *testing.T, c *Client, home *fakehome.Home) {
 	t.Helper()
 	var got, want map[string]string
-	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		s, age, err := c.Snapshot()
 		if err != nil || age > 0 {
 			continue
@@ -152,7 +152,7 @@ func TestMirrorFollowsChanges(t *testing.T) {
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("not in time: " + what)
 		}
@@ -217,14 +217,15 @@ func TestStaleSnapshotIsRefused(t *testing.T) {
 }
 
 func TestSilentConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
 	home := newHome(t, fakehome.Options{})
-	c := start(t, home, func(c *Client) { c.times.ping, c.times.silence = 20*time.Millisecond, 100*time.Millisecond })
+	c := start(t, home, func(c *Client) { c.times.ping, c.times.silence = 20*time.Millisecond, 2*time.Second })
 	ready(t, c)
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(3 * time.Second)
 	if n := home.Logins(); n != 1 {
 		t.Errorf("%d logins although pings are answered", n)
 	}
-	home.Delay(300 * time.Millisecond)
+	home.Delay(2500 * time.Millisecond)
 	await(t, "another login", func() bool { return home.Logins() > 1 })
 }
 

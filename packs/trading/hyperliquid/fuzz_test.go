@@ -99,7 +99,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		start := time.Now()
 		_ = readAnswer(data)
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 30*time.Second {
 			t.Errorf("took %s", took)
 		}
 	})

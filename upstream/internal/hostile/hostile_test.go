@@ -78,7 +78,7 @@ func valid(line []byte, id int) json.RawMessage {
 func (c *client) converse(works bool) (echo, bad string) {
 	patience := 300 * time.Millisecond
 	if works {
-		patience = 10 * time.Second
+		patience = time.Minute
 	}
 	first := "initialize"
 	if c.modern {
