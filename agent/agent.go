@@ -1,0 +1,259 @@
+// Package agent answers questions with a language model and the tools of a gate.
+//
+// An [Agent] is offered as one tool, ask_NAME. Its loop asks the model for a turn, runs the calls of
+// the turn on the call path of the agent's gate, returns the results to the model, and ends with an
+// answer or when a limit is reached. The evidence of an answer is made from the calls that ran,
+// never from the text of the model. Hooks may narrow what an agent can do, and hand a query to
+// another agent; see [Hooks].
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent/model"
+)
+
+// Options configure an Agent.
+type Options struct {
+	Name         string
+	Description  string                 // of its tool, for callers
+	Instructions func() (string, error) // for the model; read for every query
+	Model        Model
+	Gate         Gate
+	Mode         toolyard.Mode            // of the gate
+	Hooks        Hooks                    // nil for none
+	Delegate     func(name string) *Agent // returns nil for an agent that this one must not delegate to; may be nil
+	Limits       Limits                   // zero values are replaced by the defaults
+	Price        toolyard.Price           // of a response
+	Store        Store                    // nil for none
+	Redact       func(string) string      // removes secrets from text; nil for none
+	Now          func() time.Time         // nil for time.Now
+	Log          *slog.Logger             // nil for none
+}
+
+// Model is a language model with its prices, which bound what a query may cost.
+type Model struct {
+	Name string
+	model.Model
+	MaxOutput                      int            // tokens of one turn; 8192 if zero
+	InputUSD, CachedUSD, OutputUSD toolyard.Money // per million tokens
+}
+
+// Limits bound a query, including the agents that it is delegated to.
+type Limits struct {
+	Calls                     int            // 100 if zero
+	Turns                     int            // 30 if zero
+	Time                      time.Duration  // 3 minutes if zero
+	InputTokens, OutputTokens int64          // of all turns; 400,000 and 20,000 if zero
+	USD                       toolyard.Money // cost of the model; unlimited if zero
+	Parallel                  int            // calls that run at the same time; 8 if zero
+}
+
+// MaxCalls is the largest number of calls that a query can be allowed.
+const MaxCalls = 100
+
+// Gate is the gate that an agent works at. Every call takes its call path.
+type Gate interface {
+	// Tools returns the tools that the gate offers for a query.
+	Tools(c *toolyard.Call) ([]Tool, error)
+	// Call calls a tool on behalf of a query. The name is the one at the gate. It returns the ID of
+	// the call, which is empty if the call was refused before it had one.
+	Call(ctx context.Context, c *toolyard.Call, name string, args json.RawMessage) (id string, res *toolyard.Result, err error)
+	// CallerClock reports whether queries may set an as-of time.
+	CallerClock() bool
+}
+
+// Tool is a tool with its name and description at the gate.
+type Tool struct {
+	Name, Description string
+	*toolyard.Tool
+}
+
+// Store keeps queries and their evidence.
+type Store interface {
+	SaveQuery(context.Context, *Run) error
+}
+
+// Agent answers questions. It is safe for concurrent use.
+type Agent struct {
+	opts Options
+	tool *toolyard.Tool
+}
+
+// New returns an agent.
+func New(opts Options) (*Agent, error) {
+	l := &opts.Limits
+	setDefault(&l.Calls, MaxCalls)
+	setDefault(&l.Turns, 30)
+	setDefault(&l.Time, 3*time.Minute)
+	setDefault(&l.InputTokens, 400_000)
+	setDefault(&l.OutputTokens, 20_000)
+	setDefault(&l.Parallel, 8)
+	setDefault(&opts.Model.MaxOutput, 8192)
+	if l.Calls > MaxCalls {
+		return nil, fmt.Errorf("agent %s: at most %d calls are possible", opts.Name, MaxCalls)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Redact == nil {
+		opts.Redact = func(text string) string { return text }
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &Agent{opts: opts}
+	var err error
+	a.tool, err = toolyard.NewTool(a.spec(), a.handle)
+	return a, err
+}
+
+func setDefault[T comparable](value *T, def T) {
+	var zero T
+	if *value == zero {
+		*value = def
+	}
+}
+
+// Origin is the prefix of the origin of an agent's tool, before the name of the agent.
+const Origin = "agent "
+
+// ToolName returns the name of the tool of an agent.
+func ToolName(agent string) string { return "ask_" + agent }
+
+// Tool returns the tool that offers the agent.
+func (a *Agent) Tool() *toolyard.Tool { return a.tool }
+
+// Run implements [toolyard.Source].
+func (a *Agent) Run(ctx context.Context, publish func(toolyard.Offer)) error {
+	publish(toolyard.Offer{Tools: []*toolyard.Tool{a.tool}})
+	<-ctx.Done()
+	return nil
+}
+
+// MaxTime returns the longest duration of a query.
+func (a *Agent) MaxTime() time.Duration { return a.opts.Limits.Time }
+
+func (a *Agent) spec() toolyard.Spec {
+	s := toolyard.Spec{
+		Name: ToolName(a.opts.Name), Origin: Origin + a.opts.Name, Category: "agents", Description: a.opts.Description,
+		Input: inputSchema, Terms: toolyard.Terms{Price: a.opts.Price, Latency: "slow"},
+	}
+	if s.Description == "" {
+		s.Description = "Answers a question from the tools of this platform, with evidence."
+	}
+	s.Price.Query = s.Price.USD
+	if a.opts.Mode == toolyard.Read {
+		s.Effects = toolyard.ReadOnly
+	}
+	return s
+}
+
+// Query is a question to an agent: the arguments of its tool.
+type Query struct {
+	Text  string   `json:"query"`
+	Shape Shape    `json:"shape,omitempty"`
+	Tools []string `json:"tools,omitempty"`
+	AsOf  string   `json:"asOf,omitempty"`
+}
+
+// Shape is what a response contains.
+type Shape string
+
+// The shapes.
+const (
+	AnswerOnly         Shape = "answer"
+	AnswerWithEvidence Shape = "answer_with_evidence"
+	EvidenceOnly       Shape = "evidence_only"
+)
+
+var inputSchema = json.RawMessage(`{"type":"object","required":["query"],"properties":{` +
+	`"query":{"type":"string","minLength":1,"maxLength":32768,"description":"The question."},` +
+	`"shape":{"type":"string","enum":["answer","answer_with_evidence","evidence_only"],"default":"answer_with_evidence","description":"What the response contains."},` +
+	`"tools":{"type":"array","maxItems":100,"items":{"type":"string","minLength":1,"maxLength":200},"description":"Use only these tools."},` +
+	`"asOf":{"type":"string","maxLength":64,"description":"Answer as of this time, in RFC 3339. Only if the agent supports it."}}}`)
+
+// handle is the handler of the agent's tool.
+func (a *Agent) handle(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	var q Query
+	if err := json.Unmarshal(c.Args, &q); err != nil {
+		return nil, toolyard.Errorf(toolyard.Invalid, "The arguments are not a query: %w", err)
+	}
+	answer, err := a.Ask(ctx, c, &q)
+	if err != nil {
+		return nil, err
+	}
+	return answer.result(q.Shape)
+}
+
+// Ask answers a query on behalf of a call of the agent's tool.
+func (a *Agent) Ask(ctx context.Context, c *toolyard.Call, q *Query) (*Answer, error) {
+	parent, err := a.asOf(c, q)
+	if err != nil {
+		return nil, err
+	}
+	start := a.opts.Now()
+	ctx, cancel := context.WithDeadline(ctx, start.Add(a.opts.Limits.Time))
+	defer cancel()
+	r := &run{
+		root: a, call: parent, query: q, start: start, events: observer(ctx), failures: make(map[string]*toolyard.Error), seen: make(map[string]int),
+	}
+	text, err := r.answer(ctx)
+	answer := r.finish(text)
+	if err != nil {
+		answer.Outcome = Failed
+		err = r.failure(ctx, err)
+	}
+	if a.opts.Store != nil {
+		if saveErr := a.opts.Store.SaveQuery(context.WithoutCancel(ctx), r.record(answer, err)); saveErr != nil {
+			a.opts.Log.ErrorContext(ctx, "query could not be stored; its evidence cannot be read later", "query", c.ID, "error", saveErr)
+		}
+	}
+	return answer, err
+}
+
+// asOf returns the call that the calls of the query are nested in, with the as-of time of the query.
+func (a *Agent) asOf(c *toolyard.Call, q *Query) (*toolyard.Call, error) {
+	parent := *c
+	parent.Session = "" // calls of the agent cost its caller nothing
+	if q.AsOf == "" {
+		return &parent, nil
+	}
+	at, err := time.Parse(time.RFC3339, q.AsOf)
+	switch {
+	case !a.opts.Gate.CallerClock():
+		return nil, toolyard.Errorf(toolyard.Invalid, "The agent %s does not let callers set the as-of time. Omit asOf.", a.opts.Name)
+	case err != nil:
+		return nil, toolyard.Errorf(toolyard.Invalid, "asOf must be a time in RFC 3339, such as 2026-01-31T09:30:00Z.")
+	case at.After(a.opts.Now()):
+		return nil, toolyard.Errorf(toolyard.Invalid, "asOf is in the future.")
+	}
+	parent.AsOf = at.UTC()
+	return &parent, nil
+}
+
+// Event reports the progress of a query. Either Tool or Text is set.
+type Event struct {
+	Tool   string // name at the gate
+	Server string
+	Status string // calling, done or failed
+	Text   string // the next part of the model's text
+}
+
+type observerKey struct{}
+
+// Observe returns a context in which a query reports its progress. The function is called from one
+// goroutine at a time.
+func Observe(ctx context.Context, on func(Event)) context.Context {
+	return context.WithValue(ctx, observerKey{}, on)
+}
+
+func observer(ctx context.Context) func(Event) {
+	on, _ := ctx.Value(observerKey{}).(func(Event))
+	return on
+}
