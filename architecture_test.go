@@ -57,6 +57,7 @@ var imports = map[string][]string{
 	"/agent":                            {"", "/agent/model", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/trust/untrusted"},
 	"/acceptance/fakemarkets":           {},
 	"/acceptance/fakehome":              {},
+	"/acceptance/fakemodel":             {"/internal/config/yamltree"},
 	"/packs/homeassistant/hass":         {},
 	"/packs/homeassistant":              {"", "/yard", "/packs/homeassistant/hass", "/packs/similar"},
 	"/internal/sources/provider":        {"", "/internal/base/spelling", "/internal/trust/outbound", "/internal/trust/strictjson"},

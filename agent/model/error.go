@@ -25,6 +25,8 @@ type Error struct {
 	Message    string        // for people; text from the provider is bounded
 	RetryAfter time.Duration // as the provider requested; zero if it did not
 	Usage      Usage         // tokens counted before the failure, which the provider may charge
+
+	retry bool // the client may send the request again
 }
 
 func (e *Error) Error() string {

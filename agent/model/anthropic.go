@@ -1,0 +1,341 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+var anthropicWire = wire{
+	base:   "https://api.anthropic.com",
+	path:   func(string) string { return "/v1/messages" },
+	auth:   func(key string) (string, string) { return "X-Api-Key", key },
+	fixed:  map[string]string{"Anthropic-Version": "2023-06-01"},
+	encode: encodeAnthropic,
+	decode: func(b *builder) decoder { return &anthropicDecoder{builder: b, blocks: map[int]*anthropicBlock{}} },
+}
+
+// cached marks the end of a prefix that the provider may cache.
+var cached = json.RawMessage(`{"type":"ephemeral"}`)
+
+func encodeAnthropic(o *Options, r *Request) []byte {
+	var tools []json.RawMessage
+	for _, f := range r.Tools {
+		tools = append(tools, object("name", f.Name, "description", f.Description, "input_schema", f.schema()))
+	}
+	choice := "auto"
+	if r.NoTools {
+		choice = "none"
+	}
+	return object("model", o.Model, "max_tokens", maxOutput(o, r), "stream", true, "temperature", optional(r.Temperature),
+		"system", when(r.System != "", []json.RawMessage{object("type", "text", "text", r.System, "cache_control", cached)}),
+		"tools", when(tools != nil, tools), "tool_choice", when(tools != nil, object("type", choice)),
+		"messages", anthropicMessages(r.Messages))
+}
+
+// anthropicMessages encodes a conversation. Adjacent messages of the user are one message, so that
+// answers stand before text.
+func anthropicMessages(list []Message) (out []json.RawMessage) {
+	var user []json.RawMessage
+	flush := func() {
+		if user != nil {
+			out = append(out, object("role", "user", "content", user))
+			user = nil
+		}
+	}
+	for i, m := range list {
+		mark := when(i == len(list)-1, cached)
+		if m.Turn != nil {
+			if content := anthropicBlocks(m.Turn); len(content) > 0 {
+				flush()
+				out = append(out, object("role", "assistant", "content", content))
+			}
+		}
+		if m.Text != "" {
+			user = append(user, object("type", "text", "text", m.Text, "cache_control", mark))
+		}
+		for k, a := range m.Answers {
+			content := when(a.Text != "", []json.RawMessage{object("type", "text", "text", a.Text)}) // an empty text is refused
+			user = append(user, object("type", "tool_result", "tool_use_id", a.ID, "is_error", a.Failed, "content", content,
+				"cache_control", when(k == len(m.Answers)-1, mark)))
+		}
+	}
+	flush()
+	return out
+}
+
+func anthropicBlocks(t *Turn) []json.RawMessage {
+	if raw := t.raw(Anthropic); raw != nil {
+		return elements(raw)
+	}
+	var blocks []json.RawMessage
+	if t.Text != "" {
+		blocks = append(blocks, object("type", "text", "text", t.Text))
+	}
+	for _, c := range t.Calls {
+		blocks = append(blocks, object("type", "tool_use", "id", c.ID, "name", c.Name, "input", c.arguments()))
+	}
+	return blocks
+}
+
+type anthropicDecoder struct {
+	*builder
+	started bool
+	blocks  map[int]*anthropicBlock
+	raw     []json.RawMessage // of closed blocks
+	usage   anthropicUsage
+}
+
+// anthropicBlock is a block that is being received.
+type anthropicBlock struct {
+	first  json.RawMessage // as it began
+	kind   string
+	fields map[string]*strings.Builder // values that arrive in parts
+	cites  []json.RawMessage
+}
+
+type anthropicUsage struct {
+	Input      *int64 `json:"input_tokens"`
+	CacheRead  *int64 `json:"cache_read_input_tokens"`
+	CacheWrite *int64 `json:"cache_creation_input_tokens"`
+	Output     *int64 `json:"output_tokens"`
+}
+
+type anthropicEvent struct {
+	Type    string `json:"type"`
+	Message struct {
+		Usage anthropicUsage `json:"usage"`
+	} `json:"message"`
+	Index        int             `json:"index"`
+	ContentBlock json.RawMessage `json:"content_block"`
+	Delta        json.RawMessage `json:"delta"`
+	Usage        anthropicUsage  `json:"usage"`
+}
+
+func (d *anthropicDecoder) event(data []byte) (last bool, err error) {
+	var e anthropicEvent
+	if err := json.Unmarshal(data, &e); err != nil {
+		return false, fmt.Errorf("an event is not valid: %w", err)
+	}
+	switch e.Type {
+	case "error":
+		return false, parseProviderError(data).failure()
+	case "message_start":
+		if d.started {
+			return false, errors.New("the message started twice")
+		}
+		d.started = true
+		d.countUsage(&e.Message.Usage)
+		return false, nil
+	case "ping":
+		return false, nil
+	}
+	if !d.started {
+		return false, errors.New("the first event is not message_start")
+	}
+	switch e.Type {
+	case "content_block_start":
+		return false, d.open(&e)
+	case "content_block_delta":
+		return false, d.extend(&e)
+	case "content_block_stop":
+		return false, d.close(&e)
+	case "message_delta":
+		d.countUsage(&e.Usage)
+		return false, d.endWith(e.Delta)
+	case "message_stop":
+		if len(d.blocks) > 0 {
+			return false, errors.New("the message stopped within a block")
+		}
+		d.turn.Raw = array(d.raw)
+		return true, nil
+	}
+	return false, nil
+}
+
+func (d *anthropicDecoder) end() error { return errIncomplete }
+
+func (d *anthropicDecoder) open(e *anthropicEvent) error {
+	if err := d.addPart(); err != nil {
+		return err
+	}
+	if d.blocks[e.Index] != nil {
+		return fmt.Errorf("block %d began twice", e.Index)
+	}
+	if !isObject(e.ContentBlock) || strictjson.Check(e.ContentBlock) != nil {
+		return fmt.Errorf("block %d is not an object", e.Index)
+	}
+	var begin struct{ Type, Name, Text string }
+	if err := json.Unmarshal(e.ContentBlock, &begin); err != nil {
+		return fmt.Errorf("block %d is not valid: %w", e.Index, err)
+	}
+	d.blocks[e.Index] = &anthropicBlock{first: e.ContentBlock, kind: begin.Type, fields: map[string]*strings.Builder{}}
+	if begin.Type == "tool_use" {
+		d.beginCall(begin.Name)
+	}
+	if begin.Type == "text" {
+		d.addText(begin.Text)
+	}
+	return nil
+}
+
+func (d *anthropicDecoder) extend(e *anthropicEvent) error {
+	b := d.blocks[e.Index]
+	if b == nil {
+		return fmt.Errorf("a delta belongs to block %d, which is not open", e.Index)
+	}
+	var delta struct {
+		Type, Text, Thinking, Signature string
+		PartialJSON                     string          `json:"partial_json"`
+		Citation                        json.RawMessage `json:"citation"`
+	}
+	if err := json.Unmarshal(e.Delta, &delta); err != nil {
+		return fmt.Errorf("a delta of block %d is not valid: %w", e.Index, err)
+	}
+	switch delta.Type {
+	case "text_delta":
+		b.add("text", delta.Text)
+		d.addText(delta.Text)
+	case "thinking_delta":
+		b.add("thinking", delta.Thinking)
+	case "signature_delta":
+		b.add("signature", delta.Signature)
+	case "input_json_delta":
+		b.add("input", delta.PartialJSON)
+	case "citations_delta":
+		if err := d.addPart(); err != nil {
+			return err
+		}
+		b.cites = append(b.cites, delta.Citation)
+	}
+	return nil
+}
+
+// add appends to a field. Its value at the begin of the block comes first, unless it is a
+// placeholder for the input.
+func (b *anthropicBlock) add(field, part string) {
+	f := b.fields[field]
+	if f == nil {
+		f = &strings.Builder{}
+		if value, ok := strictjson.String(strictjson.Member(b.first, field)); ok && field != "input" {
+			f.WriteString(value)
+		}
+		b.fields[field] = f
+	}
+	f.WriteString(part)
+}
+
+func (d *anthropicDecoder) close(e *anthropicEvent) error {
+	b := d.blocks[e.Index]
+	if b == nil {
+		return fmt.Errorf("block %d ended, which is not open", e.Index)
+	}
+	delete(d.blocks, e.Index)
+	input := string(strictjson.Member(b.first, "input"))
+	if f := b.fields["input"]; f != nil && f.Len() > 0 {
+		input = f.String()
+	}
+	if b.kind == "tool_use" {
+		id, _ := strictjson.String(strictjson.Member(b.first, "id"))
+		name, _ := strictjson.String(strictjson.Member(b.first, "name"))
+		if id == "" {
+			return errors.New("a call has no ID")
+		}
+		if err := d.addCall(id, name, input); err != nil {
+			return err
+		}
+	}
+	if raw := b.complete(input); raw != nil {
+		d.raw = append(d.raw, raw)
+	}
+	return nil
+}
+
+// complete returns the block as a response without streaming would contain it, or nil for an empty
+// text, which the provider does not accept back.
+func (b *anthropicBlock) complete(input string) json.RawMessage {
+	values := map[string]json.RawMessage{}
+	for name, f := range b.fields {
+		values[name] = quote(f.String())
+	}
+	if object, reason := parseArguments(input); reason == "" {
+		values["input"] = object
+	} else {
+		values["input"] = json.RawMessage("{}")
+	}
+	if b.cites != nil {
+		values["citations"] = array(b.cites)
+	}
+	var pairs []any
+	for name, value := range strictjson.Members(b.first) {
+		if replaced := values[name]; replaced != nil {
+			value = replaced
+			delete(values, name)
+		}
+		pairs = append(pairs, name, value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name != "input" {
+			pairs = append(pairs, name, values[name])
+		}
+	}
+	block := object(pairs...)
+	if text, ok := strictjson.String(strictjson.Member(block, "text")); ok && b.kind == "text" && text == "" {
+		return nil
+	}
+	return block
+}
+
+// countUsage takes counts that an event contains. Later counts replace earlier ones.
+func (d *anthropicDecoder) countUsage(u *anthropicUsage) {
+	for _, f := range []struct{ to, from **int64 }{
+		{&d.usage.Input, &u.Input},
+		{&d.usage.CacheRead, &u.CacheRead},
+		{&d.usage.CacheWrite, &u.CacheWrite},
+		{&d.usage.Output, &u.Output},
+	} {
+		if *f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if d.usage.Input == nil || d.usage.Output == nil {
+		return
+	}
+	value := func(p *int64) int64 {
+		if p == nil {
+			return 0
+		}
+		return *p
+	}
+	read, write := value(d.usage.CacheRead), value(d.usage.CacheWrite)
+	d.count(Usage{Input: *d.usage.Input + read + write, Cached: read, CacheWrite: write, Output: *d.usage.Output})
+}
+
+func (d *anthropicDecoder) endWith(delta json.RawMessage) error {
+	var e struct {
+		StopReason string `json:"stop_reason"`
+	}
+	if err := json.Unmarshal(delta, &e); err != nil {
+		return fmt.Errorf("the end of the message is not valid: %w", err)
+	}
+	switch e.StopReason {
+	case "":
+		return nil
+	case "max_tokens":
+		d.stop(StopLength)
+	case "model_context_window_exceeded":
+		d.stop(StopContext)
+	case "pause_turn":
+		d.stop(StopPause)
+	case "refusal":
+		return fail(Refused, "the model declined to respond")
+	default:
+		d.stop(StopEnd)
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+var responsesWire = wire{
+	base:   "https://api.openai.com/v1",
+	path:   func(string) string { return "/responses" },
+	auth:   bearer,
+	encode: encodeResponses,
+	decode: func(b *builder) decoder { return &responsesDecoder{builder: b} },
+}
+
+func bearer(key string) (name, value string) { return "Authorization", "Bearer " + key }
+
+// encodeResponses requests encrypted reasoning, because nothing is stored at the provider.
+func encodeResponses(o *Options, r *Request) []byte {
+	var tools []json.RawMessage
+	for _, f := range r.Tools { // strict is required, and most schemas do not conform to it
+		tools = append(tools, object("type", "function", "name", f.Name, "description", f.Description, "parameters", f.schema(), "strict", false))
+	}
+	var input []json.RawMessage
+	for _, m := range r.Messages {
+		if m.Text != "" {
+			input = append(input, object("role", "user", "content", m.Text))
+		}
+		if m.Turn != nil {
+			input = append(input, responseItems(m.Turn)...)
+		}
+		for _, a := range m.Answers {
+			input = append(input, object("type", "function_call_output", "call_id", a.ID, "output", a.Text))
+		}
+	}
+	return object("model", o.Model, "instructions", when(r.System != "", r.System), "stream", true, "store", false,
+		"include", []json.RawMessage{quote("reasoning.encrypted_content")}, "max_output_tokens", maxOutput(o, r),
+		"temperature", optional(r.Temperature), "tools", when(tools != nil, tools),
+		"parallel_tool_calls", when(tools != nil, true), "tool_choice", when(tools != nil, toolChoice(r)), "input", input)
+}
+
+func toolChoice(r *Request) string {
+	if r.NoTools {
+		return "none"
+	}
+	return "auto"
+}
+
+func responseItems(t *Turn) []json.RawMessage {
+	if raw := t.raw(OpenAI); raw != nil {
+		return elements(raw)
+	}
+	var items []json.RawMessage
+	if t.Text != "" {
+		items = append(items, object("role", "assistant", "content", t.Text))
+	}
+	for _, c := range t.Calls {
+		items = append(items, object("type", "function_call", "call_id", c.ID, "name", c.Name, "arguments", string(c.arguments())))
+	}
+	return items
+}
+
+type responsesDecoder struct {
+	*builder
+	items []responseItem
+}
+
+// responseItem is a complete item of the output.
+type responseItem struct {
+	index   int
+	raw     json.RawMessage
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Content []struct{ Type, Text, Refusal string }
+	CallID  string `json:"call_id"`
+	Name    string
+	Args    string `json:"arguments"`
+}
+
+type responsesEvent struct {
+	Type     string          `json:"type"`
+	Index    int             `json:"output_index"`
+	Item     json.RawMessage `json:"item"`
+	Delta    string          `json:"delta"`
+	Response responseEnd     `json:"response"`
+}
+
+// responseEnd is the last state of a response.
+type responseEnd struct {
+	Output     []json.RawMessage `json:"output"`
+	Incomplete struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Error json.RawMessage `json:"error"`
+	Usage *struct {
+		Input        int64 `json:"input_tokens"`
+		Output       int64 `json:"output_tokens"`
+		InputDetails struct {
+			Cached int64 `json:"cached_tokens"`
+			Write  int64 `json:"cache_write_tokens"`
+		} `json:"input_tokens_details"`
+		OutputDetails struct {
+			Reasoning int64 `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+	} `json:"usage"`
+}
+
+func (d *responsesDecoder) event(data []byte) (last bool, err error) {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if string(data) == "[DONE]" { // it follows the last event
+		return false, errIncomplete
+	}
+	if err := json.Unmarshal(data, &kind); err != nil {
+		return false, fmt.Errorf("an event is not valid: %w", err)
+	}
+	var e responsesEvent
+	switch kind.Type {
+	case "error":
+		return false, responsesError(data)
+	case "":
+		if p := parseProviderError(data); p.message != "" {
+			return false, p.failure()
+		}
+	case "response.output_text.delta", "response.output_item.added", "response.output_item.done",
+		"response.completed", "response.incomplete", "response.failed":
+		if err := json.Unmarshal(data, &e); err != nil {
+			return false, fmt.Errorf("the event %s is not valid: %w", kind.Type, err)
+		}
+	}
+	switch e.Type {
+	case "response.output_text.delta":
+		if e.Delta != "" {
+			d.on(Event{Text: e.Delta})
+		}
+	case "response.output_item.added":
+		var item responseItem
+		if json.Unmarshal(e.Item, &item) == nil && item.Type == "function_call" {
+			d.beginCall(item.Name)
+		}
+	case "response.output_item.done":
+		return false, d.add(e.Index, e.Item)
+	case "response.completed", "response.incomplete", "response.failed":
+		d.countUsage(&e.Response)
+		return true, d.complete(&e)
+	}
+	return false, nil
+}
+
+func (d *responsesDecoder) end() error { return errIncomplete }
+
+// responsesError reads an error event, whose members are its own or below error.
+func responsesError(data []byte) error {
+	p := parseProviderError(data)
+	if p.code == "" {
+		var flat struct {
+			Code string `json:"code"`
+		}
+		_ = json.Unmarshal(data, &flat) // an error without a code is temporary
+		p.code = flat.Code
+	}
+	return p.failure()
+}
+
+func (d *responsesDecoder) add(index int, raw json.RawMessage) error {
+	if err := d.addPart(); err != nil {
+		return err
+	}
+	item := responseItem{index: index, raw: raw}
+	if err := json.Unmarshal(raw, &item); err != nil || !isObject(raw) {
+		return fmt.Errorf("item %d of the output is not valid", index)
+	}
+	d.items = append(d.items, item)
+	return nil
+}
+
+func (d *responsesDecoder) countUsage(r *responseEnd) {
+	if u := r.Usage; u != nil {
+		d.count(Usage{
+			Input: u.Input, Cached: u.InputDetails.Cached, CacheWrite: u.InputDetails.Write,
+			Output: u.Output, Reasoning: u.OutputDetails.Reasoning,
+		})
+	}
+}
+
+// complete builds the turn from the items of the output.
+func (d *responsesDecoder) complete(e *responsesEvent) error {
+	switch {
+	case e.Type == "response.failed":
+		return parseProviderError(object("error", e.Response.Error)).failure()
+	case e.Response.Incomplete.Reason == "content_filter":
+		return fail(Refused, "a content filter stopped the response")
+	case e.Type == "response.incomplete":
+		d.stop(StopLength)
+	default:
+		d.stop(StopEnd)
+	}
+	if len(d.items) == 0 { // servers that do not report single items
+		for i, raw := range e.Response.Output {
+			if err := d.add(i, raw); err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortStableFunc(d.items, func(a, b responseItem) int { return a.index - b.index })
+	var raw []json.RawMessage
+	for _, item := range d.items {
+		raw = append(raw, item.raw)
+		if err := d.addItem(&item); err != nil {
+			return err
+		}
+	}
+	d.turn.Raw = array(raw)
+	return nil
+}
+
+func (d *responsesDecoder) addItem(item *responseItem) error {
+	switch item.Type {
+	case "message":
+		for _, part := range item.Content {
+			if part.Type == "refusal" {
+				return fail(Refused, "the model declined to respond: %s", part.Refusal)
+			}
+			d.text.WriteString(part.Text)
+		}
+	case "function_call":
+		if err := d.addCall(item.CallID, item.Name, item.Args); err != nil {
+			return err
+		}
+		if item.Status == "incomplete" {
+			d.invalidateLast("the turn ended within this call")
+		}
+	}
+	return nil
+}

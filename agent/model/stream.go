@@ -1,0 +1,202 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/trust/framing"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// read decodes a response into a turn. requestSize serves to estimate tokens that the provider does
+// not count.
+func read(r io.Reader, api API, decode func(*builder) decoder, requestSize int, on func(Event)) (*Turn, *Error) {
+	b := &builder{turn: Turn{API: api}, on: on}
+	f := b.read(framing.NewEventReader(r, MaxEvent, 0), decode(b))
+	if f == nil {
+		f = b.finish(requestSize)
+	}
+	if f != nil {
+		f.retry = f.retry && !b.begun
+		f.Usage = b.turn.Usage
+		return nil, f
+	}
+	return &b.turn, nil
+}
+
+// builder collects a turn. The decoders of all wire formats write to it.
+type builder struct {
+	turn  Turn
+	begun bool // an event was used
+	on    func(Event)
+	text  strings.Builder
+	parts int
+	ended bool // the provider has given a reason for the end
+	used  bool // the provider has counted tokens
+}
+
+func (b *builder) read(events *framing.EventReader, d decoder) *Error {
+	for {
+		event, err := events.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return asFailure(d.end())
+		case err != nil:
+			return streamFailure(err)
+		case len(event.Data) == 0:
+			continue
+		case !utf8.Valid(event.Data):
+			return fail(Invalid, "an event is not UTF-8")
+		}
+		last, err := d.event(event.Data)
+		if err != nil || last {
+			return asFailure(err)
+		}
+		b.begun = true
+	}
+}
+
+// errIncomplete is returned for a stream that ends without its last event.
+var errIncomplete = &Error{Kind: Unavailable, Message: "the response ended before it was complete", retry: true}
+
+// asFailure converts an error of a decoder. Errors without a type are violations of the wire format.
+func asFailure(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*Error](err); ok {
+		own := *f
+		return &own
+	}
+	return fail(Invalid, "%v", err)
+}
+
+// streamFailure describes a stream that could not be read.
+func streamFailure(err error) *Error {
+	if _, large := errors.AsType[*outbound.TooLargeError](err); large || errors.Is(err, framing.ErrLongEvent) {
+		return fail(Invalid, "%v", err)
+	}
+	f := fail(Unavailable, "the response was interrupted: %v", err)
+	f.retry = true
+	return f
+}
+
+// addText adds a part of the answer.
+func (b *builder) addText(part string) {
+	if part != "" {
+		b.text.WriteString(part)
+		b.on(Event{Text: part})
+	}
+}
+
+// addPart counts a part of the turn.
+func (b *builder) addPart() error {
+	if b.parts++; b.parts > maxParts {
+		return fmt.Errorf("the turn has more than %d parts", maxParts)
+	}
+	return nil
+}
+
+// beginCall reports a call that has begun.
+func (b *builder) beginCall(name string) { b.on(Event{Call: name}) }
+
+// addCall adds a call with its arguments as the model wrote them. A call without an ID gets one.
+func (b *builder) addCall(id, name, arguments string) error {
+	if len(b.turn.Calls) == MaxCalls {
+		return fmt.Errorf("the turn has more than %d calls", MaxCalls)
+	}
+	if name == "" {
+		return errors.New("a call has no function name")
+	}
+	if len(arguments) > MaxEvent {
+		return fmt.Errorf("the arguments of %s are larger than %d bytes", untrusted.Quote(name), MaxEvent)
+	}
+	taken := func(id string) bool {
+		for _, c := range b.turn.Calls {
+			if c.ID == id {
+				return true
+			}
+		}
+		return false
+	}
+	if id == "" {
+		for n := len(b.turn.Calls) + 1; id == "" || taken(id); n++ {
+			id = fmt.Sprintf("call_%d", n)
+		}
+	}
+	if taken(id) {
+		return fmt.Errorf("two calls have the ID %s", untrusted.Quote(id))
+	}
+	call := FunctionCall{ID: id, Name: name}
+	call.Arguments, call.Invalid = parseArguments(arguments)
+	b.turn.Calls = append(b.turn.Calls, call)
+	return nil
+}
+
+// parseArguments returns the arguments as an object, or why they are none. No arguments and null
+// are an empty object.
+func parseArguments(text string) (object json.RawMessage, reason string) {
+	switch text = strings.TrimSpace(text); {
+	case text == "" || text == "null":
+		return json.RawMessage("{}"), ""
+	case strictjson.Check([]byte(text)) != nil:
+		return nil, "the arguments are not valid JSON: " + strictjson.Check([]byte(text)).Error()
+	case text[0] != '{':
+		return nil, "the arguments are not a JSON object"
+	}
+	return json.RawMessage(text), ""
+}
+
+// invalidateLast marks the last call: the turn ended within it.
+func (b *builder) invalidateLast(reason string) {
+	if n := len(b.turn.Calls); n > 0 {
+		b.turn.Calls[n-1].Arguments, b.turn.Calls[n-1].Invalid = nil, reason
+	}
+}
+
+// stop sets the reason for the end of the turn.
+func (b *builder) stop(s Stop) { b.turn.Stop, b.ended = s, true }
+
+// finish completes the turn after the last event.
+func (b *builder) finish(requestSize int) *Error {
+	t := &b.turn
+	if !b.ended {
+		return asFailure(errIncomplete)
+	}
+	t.Text = b.text.String()
+	switch {
+	case t.Stop == StopLength, t.Stop == StopContext:
+		b.invalidateLast("the turn reached the maximum output within this call")
+	case len(t.Calls) > 0:
+		t.Stop = StopCalls
+	case t.Stop == StopCalls:
+		t.Stop = StopEnd
+	}
+	if !b.used {
+		t.Usage = Usage{Input: estimate(requestSize), Output: estimate(len(t.Text) + len(t.Raw)), Estimated: true}
+	}
+	return nil
+}
+
+// estimate returns the usual number of tokens for a size in bytes.
+func estimate(bytes int) int64 { return int64(bytes+3) / 4 }
+
+// count sets the usage as the provider counted it. Negative counts are ignored.
+func (b *builder) count(u Usage) {
+	for _, n := range []*int64{&u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning} {
+		*n = max(*n, 0)
+	}
+	b.turn.Usage, b.used = u, true
+}
+
+// isObject reports whether data is a JSON object.
+func isObject(data json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) && json.Valid(data)
+}
