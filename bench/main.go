@@ -8,6 +8,7 @@
 //	go run ./bench -console -calls 10000000
 //	go run ./bench -peers     # only Toolyard and other MCP gateways
 //	go run ./bench -peers -binary old/toolyard
+//	go run ./bench -retrieval DIR  # only how well search finds tools, on labelled sets
 package main
 
 import (
@@ -44,6 +45,7 @@ func main() {
 	binary := flag.String("binary", "", "with -peers: the toolyard program to measure; empty to build it")
 	only := flag.String("only", "", "with -peers: measure only http, stdio, modern or idle")
 	some := flag.String("gateway", "", "with -peers: measure only gateways whose name contains this")
+	retrieval := flag.String("retrieval", "", "measure only how well search finds tools, on the labelled sets of this folder")
 	flag.Parse()
 	var err error
 	switch {
@@ -65,6 +67,8 @@ func main() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // building the peers takes long
 		defer cancel()
 		err = measurePeers(ctx, *quick, *binary, *only, *some)
+	case *retrieval != "":
+		err = measureRetrieval(*retrieval)
 	default:
 		err = measure(*quick, *onlyScripts, *upstreams, *contract)
 	}

@@ -66,7 +66,7 @@ func New(docs []Doc) *Index {
 	}
 	b := &builder{ids: make(map[string]int32), postings: make([]posting, 0, room)}
 	x := &Index{starts: make([]int32, 0, len(docs)+1)}
-	terms, servers, categories := newTermBuilder(len(docs)), newLabels(), newLabels()
+	terms, servers, categories := newTermBuilder(len(docs), 2*room), newLabels(), newLabels()
 	var names strings.Builder
 	for i, d := range docs {
 		x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // names are at most 256 bytes
@@ -92,10 +92,10 @@ type labels struct {
 
 func newLabels() *labels { return &labels{ids: make(map[string]int32)} }
 
-// id returns the number of a label, -1 if it is empty.
+// id returns the number of a label, none if it is empty.
 func (l *labels) id(label string) int32 {
 	if label = untrusted.Prefix(label, maxLabel); label == "" {
-		return -1
+		return none
 	}
 	id, ok := l.ids[label]
 	if !ok {
@@ -115,7 +115,7 @@ func (b *builder) read(doc int32, d Doc) {
 	b.field(d.Server, inOrigin)
 	b.field(d.Category, inOrigin)
 	length := 0
-	for chunk := range strings.FieldsFuncSeq(untrusted.Prefix(d.Text, maxText), isBreak) {
+	for chunk := range chunks(untrusted.Prefix(d.Text, maxText)) {
 		b.entryOf(fold(chunk)).times++
 		length++
 	}
@@ -135,7 +135,7 @@ func (b *builder) read(doc int32, d Doc) {
 func (b *builder) name(name string) {
 	var words []string
 	count := 0
-	for chunk := range strings.FieldsFuncSeq(name, isBreak) {
+	for chunk := range chunks(name) {
 		parts := camel(chunk)
 		count += len(parts)
 		words = append(words, chunk)
@@ -151,7 +151,7 @@ func (b *builder) name(name string) {
 }
 
 func (b *builder) field(text string, level uint8) {
-	for chunk := range strings.FieldsFuncSeq(untrusted.Prefix(text, maxLabel), isBreak) {
+	for chunk := range chunks(untrusted.Prefix(text, maxLabel)) {
 		e := b.entryOf(fold(chunk))
 		e.level = max(e.level, level)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -43,11 +44,15 @@ type Index struct {
 	heads  []int32  // words outside of texts, which are checked for typos
 
 	terms      termIndex // for Rank
-	server     []int32   // of each document, -1 without one
+	rankings   sync.Pool // of *ranking
+	server     []int32   // of each document, or none
 	servers    int
-	category   []int32 // of each document, or its server; -1 without both
+	category   []int32 // of each document, otherwise its server, or none
 	categories []string
 }
+
+// none is the number of an empty label.
+const none int32 = -1
 
 // Scores of name matches, higher than any sum of words.
 const (

@@ -24,26 +24,30 @@ const (
 // BM25F.
 var (
 	fieldWeight = [fields]float64{fieldName: 3, fieldTitle: 1, fieldOrigin: 1, fieldText: 1, fieldArgNames: 1, fieldArgTexts: 0.5}
-	fieldLength = [fields]float64{fieldName: 0.5, fieldTitle: 0.5, fieldOrigin: 0.5, fieldText: 0.75, fieldArgNames: 0.75, fieldArgTexts: 0.75}
+	fieldLength = [fields]float64{fieldName: 0.5, fieldTitle: 0.5, fieldOrigin: 0.5, fieldText: 0.75, fieldArgNames: 0.75, fieldArgTexts: 0.5}
 )
 
-// termIndex is an inverted index of terms with the weights of BM25F, computed when it is built.
+const damping = 0.75 // exponent of the inverse document frequency
+
+// termIndex is an inverted index of terms. A document's score is the sum over the terms of a request
+// of the rarity of the term and its gain in the document (BM25F). Both are computed when the index is
+// built.
 type termIndex struct {
-	ids      map[string]int32
-	rarity   []float32 // of each term
-	first    []int32   // first posting of each term, and the end
-	postings []gain
+	ids    map[string]int32
+	rarity []float32 // of each term
+	first  []int32   // first gain of each term, and the end
+	gains  []gain
+	grams  gramIndex
 }
 
-// gain is the weight of a term in a document, between 0 and 1+saturation. The score of the document
-// is the sum of gain and rarity over the terms of the query.
+// gain is the weight of a term in a document, between 0 and 1+saturation.
 type gain struct {
-	doc    int32
-	weight float32
+	doc  int32
+	gain float32
 }
 
-// of returns the postings of a term.
-func (x *termIndex) of(term int32) []gain { return x.postings[x.first[term]:x.first[term+1]] }
+// of returns the gains of a term.
+func (x *termIndex) of(term int32) []gain { return x.gains[x.first[term]:x.first[term+1]] }
 
 // termBuilder builds a termIndex.
 type termBuilder struct {
@@ -67,8 +71,11 @@ type occurrence struct {
 	counts    [fields]uint16
 }
 
-func newTermBuilder(docs int) *termBuilder {
-	return &termBuilder{ids: make(map[string]int32), chunks: make(map[string]span), lengths: make([][fields]uint16, 0, docs)}
+func newTermBuilder(docs, room int) *termBuilder {
+	return &termBuilder{
+		ids: make(map[string]int32), chunks: make(map[string]span),
+		entries: make([]occurrence, 0, room), lengths: make([][fields]uint16, 0, docs),
+	}
 }
 
 // read adds a document.
@@ -90,7 +97,7 @@ func (b *termBuilder) read(d *Doc) {
 // field adds the terms of a text, and returns how many bytes it read, at most limit.
 func (b *termBuilder) field(f field, text string, limit int) int {
 	text = untrusted.Prefix(text, limit)
-	for chunk := range strings.FieldsFuncSeq(text, isBreak) {
+	for chunk := range chunks(text) {
 		s, ok := b.chunks[chunk]
 		if !ok {
 			s = b.analyze(chunk)
@@ -135,12 +142,13 @@ func (b *termBuilder) add(f field, term int32) {
 // finish computes the weights and groups them by term.
 func (b *termBuilder) finish() termIndex {
 	x := termIndex{
-		ids:      b.ids,
-		rarity:   make([]float32, len(b.docs)),
-		first:    make([]int32, len(b.docs)+1),
-		postings: make([]gain, len(b.entries)),
+		ids:    b.ids,
+		rarity: make([]float32, len(b.docs)),
+		first:  make([]int32, len(b.docs)+1),
+		gains:  make([]gain, len(b.entries)),
+		grams:  newGramIndex(b.ids),
 	}
-	at := b.last // next posting of each term
+	at := b.last // next gain of each term
 	var sum int32
 	for term, n := range b.docs {
 		x.first[term], at[term] = sum, sum
@@ -157,7 +165,7 @@ func (b *termBuilder) finish() termIndex {
 				tf += float64(n) * norms[e.doc][f]
 			}
 		}
-		x.postings[at[e.term]] = gain{e.doc, float32(tf * (1 + saturation) / (tf + saturation))}
+		x.gains[at[e.term]] = gain{e.doc, float32(tf * (1 + saturation) / (tf + saturation))}
 		at[e.term]++
 	}
 	return x
@@ -183,7 +191,8 @@ func (b *termBuilder) norms() [][fields]float64 {
 	return norms
 }
 
-// rarity is the inverse document frequency of a word that n of all documents have.
+// rarity is the inverse document frequency of a term that n of all documents have, dampened: the
+// rarest words of a long request are often names and values, not what the tool does.
 func rarity(n, all int) float64 {
-	return math.Log1p((float64(all-n) + 0.5) / (float64(n) + 0.5))
+	return math.Pow(math.Log1p((float64(all-n)+0.5)/(float64(n)+0.5)), damping)
 }

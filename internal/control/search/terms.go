@@ -8,12 +8,13 @@ import (
 
 // stopWords carry no meaning in a request or a description.
 var stopWords = setOf(`
-	a about above after again all also am an and any are as at be because been before being below between both but by
-	can could did do does doing down during each e eg etc few for from further g had has have having he her here hers
-	him his how i ie if in into is it its itself just let may me might more most must my need no nor not now of off on
-	once only or other our ours out over own please shall she should so some such than that the their theirs them then
-	there these they this those through to too under until up upon us very via want was we were what when where which
-	while who whom whose why will with would you your yours`)
+	a about above after again all also am an and any are as at based be because been before being below between both
+	but by can could did do does doing down during e each eg etc few for from further g give given had has have
+	having he help her here hers him his how i ie if in into is it its itself just know let like look looking may me
+	might more most must my need no nor not now of off on once only or other our ours out over own please provide
+	shall she should so some specified such tell than that the their theirs them then there these they this those
+	through to too under until up upon us use used using very via want was we were what when where which while who
+	whom whose why will with would you your yours`)
 
 func setOf(words string) map[string]bool {
 	set := make(map[string]bool)
@@ -117,12 +118,14 @@ func stem(word string) string {
 	return word
 }
 
-// endings are the endings that stem removes; the first match counts.
-var endings = []struct {
+type ending struct {
 	text    string
 	rest    int  // minimum length of the rest
 	doubles bool // whether the ending doubles the last consonant
-}{
+}
+
+// endings are the endings that stem removes; the first match counts.
+var endings = []ending{
 	{"ing", 3, true},
 	{"ed", 3, true},
 	{"ment", 4, false},

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -36,7 +37,7 @@ type query struct {
 func parse(s string) (q query) {
 	s = untrusted.Prefix(s, maxQuery)
 	seen := make(map[string]bool)
-	for chunk := range strings.FieldsFuncSeq(s, isBreak) {
+	for chunk := range chunks(s) {
 		if word := fold(chunk); len(q.words) < maxWords && !seen[word] {
 			seen[word] = true
 			q.words = append(q.words, word)
@@ -44,6 +45,34 @@ func parse(s string) (q query) {
 	}
 	q.whole = squeeze(s)
 	return q
+}
+
+// chunks yields the runs of letters, marks and numbers of a text.
+func chunks(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		start := -1 // of the current chunk
+		for i := 0; i < len(text); {
+			r, size := rune(text[i]), 1
+			if r >= utf8.RuneSelf {
+				r, size = utf8.DecodeRuneInString(text[i:])
+			}
+			switch {
+			case !isBreak(r):
+				if start < 0 {
+					start = i
+				}
+			case start >= 0:
+				if !yield(text[start:i]) {
+					return
+				}
+				start = -1
+			}
+			i += size
+		}
+		if start >= 0 {
+			yield(text[start:])
+		}
+	}
 }
 
 // isBreak reports whether a character separates words.
@@ -60,7 +89,7 @@ func fold(chunk string) string { return untrusted.Prefix(strings.ToLower(chunk),
 // squeeze removes the separators from a name.
 func squeeze(name string) string {
 	var b strings.Builder
-	for chunk := range strings.FieldsFuncSeq(name, isBreak) {
+	for chunk := range chunks(name) {
 		b.WriteString(strings.ToLower(chunk))
 	}
 	return b.String()
