@@ -54,13 +54,19 @@ func (c *Compiler) Close() {
 // the module contains only its inputs, including missing files, because a change to one of them may
 // fix it. The error reports failures that the script did not cause.
 func (c *Compiler) Compile(ctx context.Context, file string, o CompileOptions) (*Module, []Fault, error) {
+	return c.run(ctx, compileRequest{File: file, Options: o}, compileTime)
+}
+
+// run sends a request to a compiler process, and kills the process if it takes too long.
+func (c *Compiler) run(ctx context.Context, r compileRequest, limit time.Duration) (*Module, []Fault, error) {
+	file := r.File
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
 	case <-ctx.Done():
 		return &Module{Name: file}, nil, context.Cause(ctx)
 	}
-	request, err := json.Marshal(compileRequest{file, o})
+	request, err := json.Marshal(r)
 	if err != nil {
 		return &Module{Name: file}, nil, err
 	}
@@ -69,13 +75,13 @@ func (c *Compiler) Compile(ctx context.Context, file string, o CompileOptions) (
 		if err != nil {
 			return &Module{Name: file}, nil, err
 		}
-		reply, err := p.compile(ctx, request)
+		reply, err := p.compile(ctx, request, limit)
 		if err == nil {
 			c.release(p)
 			return reply.module(file)
 		}
 		p.end()
-		if fault := compileFault(file, err); fault != nil {
+		if fault := compileFault(file, limit, err); fault != nil {
 			return &Module{Name: file}, []Fault{*fault}, nil
 		}
 		if ctx.Err() != nil || attempt == compileRetries {
@@ -86,11 +92,11 @@ func (c *Compiler) Compile(ctx context.Context, file string, o CompileOptions) (
 
 // compileFault returns the fault of a script that made its compiler exceed a limit, or nil if the
 // compiler failed for another reason.
-func compileFault(file string, err error) *Fault {
+func compileFault(file string, limit time.Duration, err error) *Fault {
 	complaint := err.Error()
 	switch {
 	case errors.Is(err, errCompileTime):
-		return &Fault{File: file, Message: fmt.Sprintf("compilation took longer than %v and was stopped", compileTime), Fix: "Import fewer or smaller files."}
+		return &Fault{File: file, Message: fmt.Sprintf("compilation took longer than %v and was stopped", limit), Fix: "Import fewer or smaller files."}
 	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"):
 		return &Fault{File: file, Message: fmt.Sprintf("compilation needs more than %d MiB of memory", compileMemory>>20), Fix: "Import fewer or smaller files."}
 	case strings.Contains(complaint, "stack exceeds"):
@@ -159,8 +165,8 @@ func startCompiler() (*compilerProcess, error) {
 var errCompileTime = errors.New("compiling took too long")
 
 // compile compiles one script in the process. After an error, the process cannot be used again.
-func (p *compilerProcess) compile(ctx context.Context, request []byte) (*compileReply, error) {
-	late, cancel := context.WithTimeoutCause(ctx, compileTime, errCompileTime)
+func (p *compilerProcess) compile(ctx context.Context, request []byte, limit time.Duration) (*compileReply, error) {
+	late, cancel := context.WithTimeoutCause(ctx, limit, errCompileTime)
 	defer cancel()
 	defer context.AfterFunc(late, p.process.Kill)()
 	reply, err := p.exchange(request)

@@ -16,6 +16,7 @@ const compilerName = "toolyard-script-compiler"
 type compileRequest struct {
 	File    string
 	Options CompileOptions
+	Source  string // if not empty, transformed instead of the file
 }
 
 // compileReply is the reply of a compiler process.
@@ -90,7 +91,13 @@ func answerCompile(c *conn, body []byte) error {
 	if err := json.Unmarshal(body, &request); err != nil {
 		return err
 	}
-	m, faults := compile(request.File, request.Options)
+	var m *Module
+	var faults []Fault
+	if request.Source != "" {
+		m, faults = transform(request.File, request.Source)
+	} else {
+		m, faults = compile(request.File, request.Options)
+	}
 	for i := range faults {
 		faults[i].clip()
 	}

@@ -2,7 +2,6 @@ package jsvm
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -86,7 +85,7 @@ func (e *engine) makeBase(ctx context.Context, s *setup) error {
 		return err
 	}
 	defer v.close()
-	v.begin(&execution{ctx: ctx, deadline: time.Now().Add(time.Minute), now: time.Unix(0, 0)})
+	v.begin(&execution{ctx: ctx, deadline: time.Now().Add(time.Minute), clock: newClock(time.Unix(0, 0), [32]byte{})})
 	if err := v.boot(s); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
@@ -219,10 +218,10 @@ func (e *engine) instantiateHost(ctx context.Context) error {
 // clock returns the as-of time as the wall clock, and the time since the start of the call as
 // every other clock.
 func (v *vm) clock(id, at uint32) uint64 {
-	elapsed := time.Since(v.run.started)
+	elapsed := v.run.clock.elapsed()
 	now := elapsed.Nanoseconds()
 	if id == 0 {
-		now = v.run.now.Add(elapsed).UnixNano()
+		now = v.run.clock.now.Add(elapsed).UnixNano()
 	}
 	v.module.Memory().WriteUint64Le(at, uint64(now))
 	return 0
@@ -230,7 +229,7 @@ func (v *vm) clock(id, at uint32) uint64 {
 
 func (v *vm) random(at, n uint32) uint64 {
 	if buf, ok := v.module.Memory().Read(at, n); ok {
-		_, _ = rand.Read(buf) // it never fails
+		v.run.clock.random(buf)
 	}
 	return 0
 }

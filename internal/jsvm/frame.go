@@ -115,9 +115,10 @@ type runHeader struct {
 	Nanos    int32
 	Shared   bool
 	Once     bool
+	Seed     [32]byte // zero for none
 }
 
-const runHeaderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1
+const runHeaderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1 + 32
 
 func (h *runHeader) bytes() []byte {
 	b, _ := binary.Append(make([]byte, 0, runHeaderSize), binary.LittleEndian, h) // fixed size

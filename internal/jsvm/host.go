@@ -3,7 +3,6 @@ package jsvm
 import (
 	"crypto/hmac"
 	"crypto/md5" //nolint:gosec // scripts may need old checksums
-	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // scripts may need old checksums
 	"crypto/sha256"
 	"crypto/sha512"
@@ -129,7 +128,7 @@ func (r *execution) random(args []string) (*string, error) {
 		return nil, fmt.Errorf("at most %d random bytes can be requested at once", 64<<10)
 	}
 	buf := make([]byte, n)
-	_, _ = rand.Read(buf) // it never fails
+	r.clock.random(buf)
 	return encoded(buf), nil
 }
 
@@ -204,7 +203,7 @@ func (r *execution) timer(args []string) (*string, error) {
 	if ms != ms {
 		ms = 0
 	}
-	if !r.timers.add(id, ms) {
+	if !r.timers.add(id, ms, r.clock.virtual) {
 		return nil, fmt.Errorf("more than %d timers", maxTimers)
 	}
 	return nil, nil

@@ -87,7 +87,7 @@ func (r *Run) header(timeout, cpu time.Duration) runHeader {
 	}
 	return runHeader{
 		Module: r.Module.key, Deadline: now.Add(timeout).UnixNano(), CPU: int64(cpu),
-		Seconds: about.Unix(), Nanos: int32(about.Nanosecond()), Shared: r.Shared, Once: r.Once, //nolint:gosec // below 10^9
+		Seconds: about.Unix(), Nanos: int32(about.Nanosecond()), Shared: r.Shared, Once: r.Once, Seed: r.Seed, //nolint:gosec // below 10^9
 	}
 }
 

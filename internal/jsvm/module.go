@@ -252,7 +252,7 @@ func (m *module) load(r *execution) error {
 
 // alone returns an execution without a host: modules are loaded without permissions.
 func (r *execution) alone() *execution {
-	return &execution{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
+	return &execution{ctx: r.ctx, deadline: r.deadline, cpu: r.cpu, clock: newClock(r.clock.now, [32]byte{})}
 }
 
 // evaluate evaluates the module in a fresh VM.

@@ -30,6 +30,10 @@ type Run struct {
 	Shared  bool      // keep the module's state for the next run in this VM
 	Once    bool      // the module is not expected to run again
 
+	// Seed makes the run repeatable if it is not zero: random numbers follow from it, and time
+	// advances only by timers, from Now.
+	Seed [32]byte
+
 	Timeout time.Duration // in the worker, in addition to the deadline of the context; 30 s if zero
 
 	// Host handles the script's requests; nil refuses all of them. It may be called concurrently.

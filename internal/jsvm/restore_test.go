@@ -19,7 +19,7 @@ func TestRestoreIsExact(t *testing.T) {
 	}
 	newRun := func() *execution {
 		now := time.Now()
-		return &execution{ctx: t.Context(), deadline: now.Add(20 * time.Millisecond), started: now, now: now}
+		return &execution{ctx: t.Context(), deadline: now.Add(20 * time.Millisecond), clock: newClock(now, [32]byte{})}
 	}
 	rounds := 300
 	if testing.Short() {
@@ -45,7 +45,7 @@ func TestRestoreIsExact(t *testing.T) {
 		}
 		for range 3 {
 			long := newRun()
-			long.deadline = long.started.Add(5 * time.Second)
+			long.deadline = long.clock.started.Add(5 * time.Second)
 			long.shared = r.IntN(3) == 0
 			if _, err := kept.run(long, `{"args":`+pick(r, "1", "100", "3000", "20000")+`}`); err != nil {
 				t.Fatal(err)

@@ -2,9 +2,11 @@ package jsvm
 
 import (
 	"context"
+	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -15,8 +17,7 @@ type execution struct {
 	ctx      context.Context // canceled by the parent
 	deadline time.Time
 	cpu      time.Duration // limit of CPU time; 0 for none
-	now      time.Time     // the as-of time
-	started  time.Time
+	clock    clock
 	shared   bool // the VM keeps its state for the next run
 	out      host
 
@@ -29,6 +30,39 @@ type execution struct {
 
 	logged  int  // bytes of log
 	logFull bool // the log limit is reached
+}
+
+// clock is the time and the randomness of an execution.
+type clock struct {
+	now     time.Time // the as-of time
+	started time.Time
+
+	seeded  *rand.ChaCha8 // nil for real time and secure random numbers
+	virtual time.Duration // by which timers advanced a seeded clock
+}
+
+func newClock(now time.Time, seed [32]byte) clock {
+	c := clock{now: now, started: time.Now()}
+	if seed != [32]byte{} {
+		c.seeded = rand.NewChaCha8(seed)
+	}
+	return c
+}
+
+// elapsed returns the time since the start of the execution.
+func (c *clock) elapsed() time.Duration {
+	if c.seeded != nil {
+		return c.virtual
+	}
+	return time.Since(c.started)
+}
+
+func (c *clock) random(buf []byte) {
+	if c.seeded != nil {
+		_, _ = c.seeded.Read(buf) // it never fails
+		return
+	}
+	_, _ = crand.Read(buf) // it never fails
 }
 
 // host handles the host requests, notifications and log lines of an execution.
@@ -159,6 +193,7 @@ func (v *vm) settle(answers []posted) error {
 
 func (v *vm) fire(t timer) error {
 	v.run.timers.remove(t.id)
+	v.run.clock.virtual = max(v.run.clock.virtual, t.due)
 	return v.invokeWith(v.engine.entry.fire, v.call(v.fn.newNumber, number(t.id)))
 }
 
@@ -170,8 +205,9 @@ func (v *vm) putUint32(at uint64, n uint32) {
 
 // timer is a timeout of a script.
 type timer struct {
-	id int
-	at time.Time
+	id  int
+	at  time.Time
+	due time.Duration // on a seeded clock
 }
 
 // timers are the timers of an execution. There are few, so a list is enough.
@@ -180,12 +216,13 @@ type timers []timer
 // maxTimers bounds the timers of a run.
 const maxTimers = 1000
 
-func (t *timers) add(id int, ms float64) bool {
+func (t *timers) add(id int, ms float64, virtual time.Duration) bool {
 	if len(*t) >= maxTimers {
 		return false
 	}
 	ms = min(max(ms, 0), math.MaxInt32)
-	*t = append(*t, timer{id, time.Now().Add(time.Duration(ms * float64(time.Millisecond)))})
+	after := time.Duration(ms * float64(time.Millisecond))
+	*t = append(*t, timer{id, time.Now().Add(after), virtual + after})
 	return true
 }
 

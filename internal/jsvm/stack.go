@@ -12,16 +12,23 @@ var framePosition = regexp.MustCompile(`\(?([^\s()]+):(\d+):(\d+)\)?$`)
 // mapped returns the exception with the stack in the author's files: frames of the runtime are
 // omitted, and positions refer to the source.
 func (m *Module) mapped(e *Exception) *Exception {
+	m.locate(e, m.Name)
+	return e
+}
+
+// locate maps the frames of the file with the given name, and sets the position of the exception to
+// the first of them.
+func (m *Module) locate(e *Exception, name string) {
 	consumer := m.positions()
 	if consumer == nil {
-		return e
+		return
 	}
 	e.Stack = e.Stack[:min(len(e.Stack), 8000)]
 	var kept []string
 	for line := range strings.Lines(e.Stack) {
 		line = strings.TrimSpace(line)
 		at := framePosition.FindStringSubmatch(line)
-		if at == nil || at[1] != m.Name {
+		if at == nil || at[1] != name {
 			continue
 		}
 		row, _ := strconv.Atoi(at[2])
@@ -37,7 +44,6 @@ func (m *Module) mapped(e *Exception) *Exception {
 		}
 	}
 	e.Stack = strings.Join(kept, "\n")
-	return e
 }
 
 var (

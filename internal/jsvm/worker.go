@@ -145,8 +145,10 @@ func (w *worker) start(f frame) {
 	w.mu.Lock()
 	w.runs[f.run] = run
 	w.mu.Unlock()
-	now := time.Now()
-	r := &execution{ctx: ctx, started: now, deadline: time.Unix(0, header.Deadline), cpu: time.Duration(header.CPU), now: time.Unix(header.Seconds, int64(header.Nanos)), shared: header.Shared, out: run}
+	r := &execution{
+		ctx: ctx, deadline: time.Unix(0, header.Deadline), cpu: time.Duration(header.CPU), shared: header.Shared, out: run,
+		clock: newClock(time.Unix(header.Seconds, int64(header.Nanos)), header.Seed),
+	}
 	w.do(func() {
 		defer cancel()
 		execute := m.run
