@@ -2,7 +2,7 @@ package jsvm
 
 import (
 	"crypto/hmac"
-	"crypto/md5" //nolint:gosec // scripts may need old checksums
+	"crypto/md5"  //nolint:gosec // scripts may need old checksums
 	"crypto/sha1" //nolint:gosec // scripts may need old checksums
 	"crypto/sha256"
 	"crypto/sha512"

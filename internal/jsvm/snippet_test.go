@@ -3,6 +3,7 @@ package jsvm
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -94,5 +95,30 @@ return [start, Date.now(), performance.now(), Math.random(), crypto.randomUUID()
 	two, _ := runSnippet(t, p, c, "return crypto.randomUUID()", [32]byte{})
 	if string(one) == string(two) {
 		t.Errorf("without a seed: %s twice", one)
+	}
+}
+
+// Any number of snippets need one module, so they do not evict the modules of tools.
+func TestSnippetsDoNotEvictModules(t *testing.T) {
+	p := testPool(t, func(o *Options) { o.Workers = 1 })
+	tool := NewModule("tool.js", "let calls = 0; export default () => ++calls;", nil)
+	code := NewModule("evaluator.js", evaluator, nil)
+	snippets := 10_000
+	if testing.Short() {
+		snippets = 1000
+	}
+	calls := 0
+	for i := range snippets {
+		request := json.RawMessage(fmt.Sprintf(`{"args":"(async function () { return %d; })"}`, i))
+		if answer, err := p.Run(t.Context(), &Run{Module: code, Request: request}); err != nil || string(answer) != fmt.Sprint(i) {
+			t.Fatal(string(answer), err)
+		}
+		if i%(maxModules+10) > 0 {
+			continue
+		}
+		calls++ // the tool keeps its state as long as its module is not evicted
+		if answer, err := p.Run(t.Context(), &Run{Module: tool, Request: json.RawMessage("{}"), Shared: true}); err != nil || string(answer) != fmt.Sprint(calls) {
+			t.Fatalf("after %d snippets the tool returned %s, want %d (%v)", i+1, answer, calls, err)
+		}
 	}
 }
