@@ -157,6 +157,9 @@ func (*inputRequest) Error() string {
 	return "the handler must return the error from toolyard.Ask so that the user is asked"
 }
 
+// Unfinished returns the result that asks the user.
+func (r *inputRequest) Unfinished() *Result { return r.result }
+
 func newInputRequest(q Question, form *Schema, answers map[string]askedQuestion) error {
 	state, err := json.Marshal(askState{Key: q.Key, Open: askedQuestion{Bind: digestBind(q), State: q.State}, Answers: answers})
 	if err != nil {

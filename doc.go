@@ -21,7 +21,7 @@
 // Every [Call] takes the same path. Each step is a [Policy]; those of your own run after the
 // arguments are validated and before the call is charged:
 //
-//	record → recover → limit-args → inject → validate → policies → admit → limit-result → intend → run
+//	record → recover → limit-args → inject → validate → policies → rules → admit → limit-result → intend → run
 //
 // Effects are what a tool does, a mode is what a gate allows: a gate in mode [Read] offers only
 // tools whose effects are [ReadOnly].

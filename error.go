@@ -38,6 +38,7 @@ const (
 	OutcomeUnknown      Code = "OUTCOME_UNKNOWN"      // The call started, and its outcome is unknown.
 	Unauthenticated     Code = "AUTHENTICATION_ERROR" // The credentials are missing or invalid.
 	PermissionDenied    Code = "AUTHORIZATION_ERROR"  // The caller is not permitted to do this.
+	ApprovalRequired    Code = "APPROVAL_REQUIRED"    // A rule requires approval of the call. With `retryAfterMs`, repeat it with the same arguments once it is approved.
 	MissingCapability   Code = "MISSING_CAPABILITY"   // The client lacks a capability that the tool needs; `requiredCapabilities` names it.
 	Internal            Code = "INTERNAL_ERROR"       // Toolyard has a bug. See its log.
 )
@@ -45,11 +46,11 @@ const (
 // codes lists all error codes of the platform.
 var codes = []Code{
 	Invalid, ArgsTooLarge, ResultTooLarge, UnknownTool, NotFound, Failed, InvalidOutput, NoData, Timeout, Canceled, Unavailable,
-	RateLimited, BudgetExceeded, IdempotencyConflict, VersionConflict, InProgress, OutcomeUnknown, Unauthenticated, PermissionDenied, MissingCapability, Internal,
+	RateLimited, BudgetExceeded, IdempotencyConflict, VersionConflict, InProgress, OutcomeUnknown, Unauthenticated, PermissionDenied, ApprovalRequired, MissingCapability, Internal,
 }
 
 // Predefined reports whether the code is one of the platform, not of a tool.
-func (c Code) Predefined() bool { return slices.Contains(codes, c) || c == OK || c == ToolError }
+func (c Code) Predefined() bool { return slices.Contains(codes, c) || c == OK || c == toolError }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely,
 // because nothing ran. An error with another code is retryable if it has a RetryAfter: see
@@ -69,6 +70,8 @@ type Error struct {
 	Issues     []Issue       // what is wrong with which argument
 	RetryAfter time.Duration // time to wait before a retry; set only if nothing ran
 	Missing    []string      // client capabilities for MissingCapability, otherwise scopes that the caller lacks
+	Approval   string        // ID of the requested approval, for ApprovalRequired
+	Expires    time.Time     // when that request expires
 	Err        error         // the cause; logged, never sent
 }
 
@@ -156,7 +159,9 @@ func (e *Error) Data() json.RawMessage {
 		RetryAfterMS int64          `json:"retryAfterMs,omitempty"`
 		Capabilities map[string]any `json:"requiredCapabilities,omitempty"`
 		Scopes       []string       `json:"requiredScopes,omitempty"`
-	}{Error: e.Code, Message: e.Message, Retryable: e.Retryable(), Correctable: e.Code.Correctable(), Issues: e.Issues}
+		Approval     string         `json:"approval,omitempty"`
+		Expires      time.Time      `json:"expiresAt,omitzero"`
+	}{Error: e.Code, Message: e.Message, Retryable: e.Retryable(), Correctable: e.Code.Correctable(), Issues: e.Issues, Approval: e.Approval, Expires: e.Expires}
 	if e.RetryAfter > 0 {
 		data.RetryAfterMS = int64(math.Ceil(float64(e.RetryAfter) / 1e6))
 	}

@@ -16,16 +16,16 @@ type Outcome struct {
 // The codes of outcomes without an [Error].
 const (
 	OK        Code = "OK"         // The call succeeded.
-	ToolError Code = "TOOL_ERROR" // The tool returned a result with isError.
+	toolError Code = "TOOL_ERROR" // The tool returned a result with isError.
 )
 
-// Code returns OK, ToolError or the code of the error.
+// Code returns OK, TOOL_ERROR or the code of the error.
 func (o Outcome) Code() Code {
 	switch {
 	case o.Err != nil:
 		return o.Err.Code
 	case o.Result.IsError:
-		return ToolError
+		return toolError
 	}
 	return OK
 }

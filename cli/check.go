@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +64,27 @@ func (c *checkCommand) summarize(y *yard.Yard) {
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {
 			fmt.Fprintf(c.out, "gate %s: %s, %s\n", name, v.Mode, plural(len(v.Tools), "tool"))
+			for _, r := range v.Rules {
+				fmt.Fprintf(c.out, "  rule %s: %s\n", r.Name, describeRule(r))
+			}
 		}
 	}
+}
+
+// maxRuleTools bounds the tools that are listed for a rule.
+const maxRuleTools = 20
+
+// describeRule says what a rule does to which tools of a gate.
+func describeRule(r yard.AppliedRule) string {
+	calls := "calls"
+	if r.Some {
+		calls = "some calls"
+	}
+	names := r.Tools
+	more := ""
+	if extra := len(names) - maxRuleTools; extra > 0 {
+		names, more = names[:maxRuleTools], fmt.Sprintf(" and %d more", extra)
+	}
+	action := map[string]string{"deny": "denies " + calls, "ask": "asks the " + r.By + " to approve " + calls, "allow": "exempts " + calls + " from other rules"}[r.Then]
+	return action + " of " + strings.Join(names, ", ") + more
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/telemetry"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 	"github.com/toolyard/toolyard/internal/trust/secret"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/upstream"
@@ -48,6 +49,8 @@ type assembler struct {
 	tracer      *telemetry.Tracer
 	secrets     *redactor
 	packs       *packHost
+
+	approvalSealer func() seal.Sealer
 }
 
 // assemble builds everything that the settings ask for; old is nil at the start.
@@ -130,7 +133,7 @@ func (b *assembler) callPath(a *assembly) toolyard.Handler {
 		Recorders: slices.Concat([]toolyard.Recorder{callpath.Log{Logger: b.log}, b.metrics}, b.enforcement.recorders(), b.opts.Recorders),
 		MaxArgs:   int(a.Limits.Args), MaxResult: int(a.Limits.Result), Timeout: time.Duration(a.Limits.Timeout),
 		Providers: b.provider(a), Policies: b.opts.Policies,
-		Admitter: b.enforcement.admission, AdmissionRequest: a.AdmissionRequest,
+		Governance: b.governance(a), Admitter: b.enforcement.admission, AdmissionRequest: a.AdmissionRequest,
 	})
 	return callpath.Chain(path, b.live.Policy(), b.tracer.Policy())
 }

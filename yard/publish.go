@@ -141,7 +141,7 @@ func (p *publisher) updateSnapshot(g *catalog.Generation, problems []toolyard.Pr
 // sources are loaded.
 func (p *publisher) problems() []toolyard.Problem {
 	a := p.current.Load()
-	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.enforcement.problems(a.Config))
+	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.ruleProblems(a), p.enforcement.problems(a.Config))
 	if rejected := p.rejected.Load(); rejected != nil {
 		problems = append(problems, *rejected...)
 	}
@@ -170,6 +170,19 @@ func (p *publisher) termProblems(a *assembly) []toolyard.Problem {
 		}
 	}
 	return problems
+}
+
+// ruleProblems returns the problems of the rules.
+func (p *publisher) ruleProblems(a *assembly) []toolyard.Problem {
+	if a.Rules == nil {
+		return nil
+	}
+	return a.RuleProblems(p.offer().Tools, p.isReady(), func(server string) []string {
+		if s := a.upstreams[server]; s != nil {
+			return s.DefinitionNames()
+		}
+		return nil
+	})
 }
 
 // gateProblems returns the problems of the gates. A problem that several gates share is

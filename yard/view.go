@@ -1,7 +1,11 @@
 package yard
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath/rules"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/upstream"
 )
@@ -17,6 +21,7 @@ type View struct {
 	Resources []*toolyard.Resource // sorted by URI
 	Prompts   []NamedPrompt        // sorted by name
 	Problems  []toolyard.Problem
+	Rules     []AppliedRule // the strictest first
 
 	lookup func(name string) (*toolyard.Tool, bool)
 }
@@ -25,6 +30,15 @@ type View struct {
 type NamedTool struct {
 	Name string
 	*toolyard.Tool
+}
+
+// AppliedRule is a rule of the configuration that can apply to calls at a gate.
+type AppliedRule struct {
+	Name  string
+	Then  string   // deny, ask or allow
+	By    string   // who approves, for ask: caller or operator
+	Some  bool     // whether it depends on the arguments, the caller, the price or the depth of a call
+	Tools []string // names of the tools at the gate, sorted
 }
 
 // NamedPrompt is a prompt with the name that a gate gives it.
@@ -46,7 +60,32 @@ func (y *Yard) View(gate string) (*View, bool) {
 	if !ok {
 		return nil, false
 	}
-	return newView(v), true
+	view := newView(v)
+	view.Rules = appliedRules(y.current.Load().Rules, v)
+	return view, true
+}
+
+// appliedRules returns the rules that can apply to the tools of a view.
+func appliedRules(set *rules.Set, v *gates.View) (list []AppliedRule) {
+	index := make(map[string]int)
+	for _, t := range v.Tools {
+		for _, r := range set.ForTool(t.Tool, v.Gate.Name) {
+			i, ok := index[r.Name]
+			if !ok {
+				i = len(list)
+				index[r.Name], list = i, append(list, AppliedRule{Name: r.Name, Then: string(r.Then), Some: r.Some})
+				if r.Then == rules.Ask {
+					list[i].By = string(r.By)
+				}
+			}
+			list[i].Tools = append(list[i].Tools, t.Name)
+		}
+	}
+	order := []string{string(rules.Deny), string(rules.Ask), string(rules.Allow)}
+	slices.SortFunc(list, func(a, b AppliedRule) int {
+		return cmp.Or(slices.Index(order, a.Then)-slices.Index(order, b.Then), cmp.Compare(a.Name, b.Name))
+	})
+	return list
 }
 
 func newView(v *gates.View) *View {

@@ -132,10 +132,11 @@ func (y *Yard) assemble(source *config.Source) error {
 		return err
 	}
 	y.live = newLive(&y.opts, s, args, secrets)
+	sealKey := sync.OnceValue(func() httpapi.SealKey { return loadSealKey(s, y.log) })
 	y.assembler = &assembler{
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
 		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets,
-		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()),
+		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), approvalSealer: newApprovalSealer(sealKey),
 	}
 	checked, err := y.loader.Load(source, nil)
 	if err != nil {
@@ -151,13 +152,12 @@ func (y *Yard) assemble(source *config.Source) error {
 			return err
 		}
 	}
-	y.serve(source, a, s)
+	y.serve(source, a, s, sealKey)
 	return nil
 }
 
 // serve makes the servers of the first assembly and publishes it.
-func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store) {
-	sealKey := sync.OnceValue(func() httpapi.SealKey { return loadSealKey(s, y.log) })
+func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store, sealKey func() httpapi.SealKey) {
 	y.catalog = catalog.New(a.sources, catalog.Options{Log: y.log, OnEvent: func(e catalog.Event) {
 		y.log.Info("tool", "event", e.Kind, "tool", e.Tool.Name, "source", e.Source)
 	}})

@@ -2,7 +2,7 @@
 // puts them in order. A step is a [toolyard.Policy]. It sees one parsed call whose tool is
 // resolved, never raw bytes.
 //
-//	record → recover → limit-args → inject → validate → policies → admit → limit-result → intend → run
+//	record → recover → limit-args → inject → validate → policies → rules → admit → limit-result → intend → run
 //
 // The steps are:
 //
@@ -12,6 +12,7 @@
 //   - inject fills in the arguments that receive context.
 //   - validate applies defaults and checks the arguments.
 //   - policies are those of the program that embeds the yard.
+//   - rules are those of the operator: they deny calls or require approval.
 //   - admit reserves limits, money and the idempotency key, all or none, and settles the call
 //     when it has ended.
 //   - limit-result limits the size of the result. Text over the limit is truncated; a result that

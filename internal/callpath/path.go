@@ -21,6 +21,7 @@ type Config struct {
 
 	Providers        func(kind string) toolyard.ContextProvider // returns nil for an unknown kind
 	Policies         []toolyard.Policy                          // of the program that embeds the yard
+	Governance       Governance
 	Admitter         admission.Admitter
 	AdmissionRequest func(*toolyard.Call) (*admission.Request, error)
 }
@@ -36,6 +37,7 @@ func (c *Config) steps() []step {
 		{"inject", Inject(c.Log, c.Providers)},
 		{"validate", Validate(c.Timeout)},
 		{"policies", Custom(c.Policies, Validate(c.Timeout))},
+		{"rules", Rules(c.Now, c.Governance)},
 		{"admit", Admit(c.Now, c.Admitter, c.AdmissionRequest)},
 		{"limit-result", Cap(0, c.MaxResult)}, // inside admit: a result that cannot be truncated fails and is not charged
 		{"intend", Intend(c.Recorders...)},

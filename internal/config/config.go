@@ -33,6 +33,7 @@ type Config struct {
 	Limits  Limits  `json:"limits" default:"{}" doc:"Limits of every call and of the HTTP server."`
 	Sources
 	Storage
+	Governance
 	ExecuteUSD *Price                  `json:"executeUsd,omitempty" doc:"The default price of a call to a local tool at an execute gate."`
 	Terms      map[string]Terms        `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
 	Context    map[string]Context      `json:"context,omitempty" doc:"Providers of context that tools require, by kind."`
@@ -306,6 +307,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	}
 	c.checkServers(report)
 	c.checkPacks(report)
+	c.checkRules(report)
 	c.checkStore(report)
 	return issues
 }

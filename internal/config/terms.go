@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath/rules"
 )
 
 // Terms override what a tool declares. Of two limits the stricter one applies; the price
@@ -94,6 +95,11 @@ const (
 func (c *Config) NeedsStore() bool {
 	if c.Store != "" || len(c.Editable) > 0 || len(c.Packs) > 0 { // packs have journals, and their actions are audited
 		return true
+	}
+	for _, r := range c.Rules {
+		if r.Then == rules.Ask && r.By == rules.Operator {
+			return true
+		}
 	}
 	for kind, context := range c.Context {
 		if context.needsStore(kind) {

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/callpath/rules"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/upstream"
 )
@@ -45,7 +47,8 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 		if s := servers[t.Server]; s != nil {
 			steps = explainServer(s, t.Name)
 		}
-		return append(steps, v.Explain(t)...), nil
+		steps = append(steps, v.Explain(t)...)
+		return append(steps, explainRules(c.yard.State().Rules, v.Gate.Name, t)...), nil
 	}
 	if id, name, ok := strings.Cut(tool, "/"); ok && servers[id] != nil {
 		return explainServer(servers[id], name), nil
@@ -63,4 +66,18 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 		names = append(names, t.Name, v.Gate.Naming.Render(v.Gate.Yard, t.Server, t.Name))
 	}
 	return nil, fmt.Errorf("unknown tool %q%s", tool, spelling.DidYouMean(tool, names))
+}
+
+// explainRules returns a step for each rule that can apply to calls of a tool at a gate.
+func explainRules(set *rules.Set, gate string, t *toolyard.Tool) (steps []gates.Step) {
+	for _, r := range set.ForTool(t, gate) {
+		text := map[rules.Action]string{
+			rules.Deny: "its calls are denied", rules.Ask: "its calls need the approval of the " + string(r.By), rules.Allow: "its calls are exempt from other rules",
+		}[r.Then]
+		if r.Some {
+			text += ", depending on the arguments, the caller or the price"
+		}
+		steps = append(steps, gates.Step{Rule: "rules", Text: r.Name + ": " + text, Fails: r.Then == rules.Deny && !r.Some})
+	}
+	return steps
 }

@@ -101,7 +101,7 @@ func pastCall(at time.Time, r *rand.Rand) PastCall {
 	case m.Server != "" && p > 0.996:
 		m.Code, m.Elapsed = toolyard.Timeout, 10*time.Second
 	}
-	if m.Code != toolyard.OK && m.Code != toolyard.ToolError {
+	if m.Code != toolyard.OK && m.Code != codeToolError {
 		m.Result = 0
 	}
 	m.Sent = m.Args(r, m.Code == toolyard.Invalid)

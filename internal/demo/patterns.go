@@ -35,6 +35,9 @@ type Key struct {
 
 const aDay = 24 * time.Hour
 
+// codeToolError is the code of calls whose result reports a failure.
+const codeToolError toolyard.Code = "TOOL_ERROR"
+
 // Keys are the API keys of Harbor's callers.
 var Keys = []Key{
 	{Name: "Dispatch agent", Caller: dispatch, Scopes: []string{"gate:chat", "gate:desk", "write"}, Age: 61 * aDay},
@@ -174,7 +177,7 @@ var Patterns = []CallPattern{
 		return map[string]any{"berth": one(r, "A1", "A2", "B1", "B2", "C1", "C2"), "most": 5 + r.IntN(10)}
 	}},
 	{Weight: 5, Gate: "chat", Callers: chat, Tool: "arrival_brief", Duration: 430 * milli, args: briefOf},
-	{Weight: 6, Gate: "chat", Callers: chat, Server: "customs", Tool: "classify_goods", Duration: 11 * milli, FailureRate: 0.1, FailureCode: toolyard.ToolError, FailureText: "No heading matches; describe the material and the use of the goods.", args: goodsOf},
+	{Weight: 6, Gate: "chat", Callers: chat, Server: "customs", Tool: "classify_goods", Duration: 11 * milli, FailureRate: 0.1, FailureCode: codeToolError, FailureText: "No heading matches; describe the material and the use of the goods.", args: goodsOf},
 	{Weight: 5, Gate: "chat", Callers: chat, Server: "customs", Tool: "clearance_status", Duration: 9 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"declaration": declaration(r)}
 	}},

@@ -24,7 +24,7 @@ const errorsIntro = `# Error codes
 Generated from the code by ` + "`go test ./internal/serve -run ErrorTable -update`" + `. Do not edit.
 
 Each code has one meaning. A result, a JSON-RPC error and a problem document of the HTTP API carry the same data: ` + "`error`" + ` (the code),
-` + "`message`, `retryable`, `correctable`" + `, and where they apply ` + "`issues`, `retryAfterMs`, `requiredCapabilities` and `requiredScopes`" + `. In a result, the data is in
+` + "`message`, `retryable`, `correctable`" + `, and where they apply ` + "`issues`, `retryAfterMs`, `requiredCapabilities`, `requiredScopes`, `approval` and `expiresAt`" + `. In a result, the data is in
 ` + "`_meta[\"dev.toolyard/error\"]`" + `.
 
 - **retryable**: the same request may succeed later and can be sent again safely, because nothing ran. An error with ` + "`retryAfterMs`" + ` is
@@ -78,9 +78,9 @@ func TestErrorTableIsCurrent(t *testing.T) {
 		table += fmt.Sprintf("| `%s` | `%s` | %s | %d | %d | %s | %s |\n", d.code, d.name, d.meaning,
 			httpapi.Status(d.code), mcpserver.ErrorNumber(gates.ErrorsAsProtocol, d.code), yes(d.code.Retryable()), yes(d.code.Correctable()))
 	}
-	table += "\nA recorded call that has no error has one of these codes:\n\n| code | in Go | meaning |\n|---|---|---|\n"
+	table += "\nA recorded call that has no error has one of these codes:\n\n| code | meaning |\n|---|---|\n"
 	for _, d := range definitions(t, "../../record.go") {
-		table += fmt.Sprintf("| `%s` | `%s` | %s |\n", d.code, d.name, d.meaning)
+		table += fmt.Sprintf("| `%s` | %s |\n", d.code, d.meaning)
 	}
 	const file = "../../docs/ERRORS.md"
 	if *update {

@@ -47,7 +47,7 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 		return nil, toolyard.Errorf(toolyard.Unauthenticated, "An idempotency key requires an authenticated caller, because results are stored per caller. Send an API key, or omit the idempotency key.")
 	}
 	a.Scope, a.Key = a.Caller, c.IdempotencyKey
-	a.Digest = digest(c)
+	a.Digest = CallDigest(c)
 	return a, nil
 }
 
@@ -88,9 +88,9 @@ func (s *Settings) LimitsOf(t *toolyard.Tool) (limits []admission.LimitRef) {
 // ToolLimitKey returns the key of the limit of a tool.
 func ToolLimitKey(t *toolyard.Tool) string { return "tool/" + t.Server + "/" + t.Name }
 
-// digest identifies the tool, the arguments and the as-of time that the caller sent. Injected
+// CallDigest identifies the gate, the tool, the arguments and the as-of time that the caller sent. Injected
 // context is left out: it changes from call to call.
-func digest(c *toolyard.Call) [sha256.Size]byte {
+func CallDigest(c *toolyard.Call) [sha256.Size]byte {
 	args := c.CallerArgs()
 	canonical, err := pin.Canonical(args)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/callpath/rules"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
@@ -22,6 +23,7 @@ type Settings struct {
 	Overlay        Overlay
 	Gates          []*gates.Gate
 	Terms          *Terms
+	Rules          *rules.Set // nil for none
 
 	fileGates []*gates.Gate // the gates without the overlay
 	loader    *Loader
@@ -52,7 +54,11 @@ func (l *Loader) settings(source *config.Source, o Overlay, old *Settings) (*Set
 		Source: source, Overlay: o, Gates: l.gates(source.Config), Terms: newTerms(source, old, l.opts.ProviderKinds, provides),
 		fileGates: l.gates(o.File.Config), loader: l,
 	}
-	return s, s.checkServers()
+	var err error
+	if s.Rules, err = newRules(source.Config); err != nil {
+		return nil, err
+	}
+	return s, cmp.Or(s.checkServers(), s.checkRules())
 }
 
 // gates returns the gates of the program and of the configuration. Without any, there is one
@@ -183,6 +189,7 @@ func startup(c *config.Config) config.Config {
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
 	f.Servers, f.PrivateNetworks, f.Secrets, f.AgeIdentity = nil, nil, nil, ""
 	f.ExecuteUSD, f.Terms, f.Context, f.Packs = nil, nil, nil, nil
+	f.Governance = config.Governance{}
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }

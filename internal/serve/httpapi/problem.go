@@ -19,6 +19,7 @@ var statuses = map[toolyard.Code]int{
 	toolyard.Unauthenticated:     http.StatusUnauthorized,
 	toolyard.BudgetExceeded:      http.StatusPaymentRequired,
 	toolyard.PermissionDenied:    http.StatusForbidden,
+	toolyard.ApprovalRequired:    http.StatusForbidden,
 	toolyard.UnknownTool:         http.StatusNotFound,
 	toolyard.NotFound:            http.StatusNotFound,
 	toolyard.VersionConflict:     http.StatusConflict,

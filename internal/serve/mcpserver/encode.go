@@ -211,6 +211,7 @@ var codeNumbers = map[toolyard.Code]int64{
 	toolyard.Canceled:          -32005,
 	toolyard.Unauthenticated:   -32006,
 	toolyard.PermissionDenied:  -32007,
+	toolyard.ApprovalRequired:  -32008,
 	toolyard.MissingCapability: mcp.CodeMissingRequiredClientCapabilities,
 	toolyard.Internal:          jsonrpc.CodeInternalError,
 }

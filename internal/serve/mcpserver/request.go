@@ -90,7 +90,7 @@ type round struct {
 // runRound runs the call path once. Input is only required if the client can provide it.
 func (r *request) runRound(ctx context.Context) (round, error) {
 	c, res, err := r.call(ctx)
-	if err != nil && !c.Ran() {
+	if err != nil && !c.Ran() && toolyard.AsError(err).Code != toolyard.PermissionDenied { // a refusal is final
 		r.releaseState(ctx)
 	}
 	if err != nil || !res.InputRequired() {

@@ -147,7 +147,7 @@ func TestRowOfOtherOutcomes(t *testing.T) {
 		price   toolyard.Money
 	}{
 		"error":    {failed, nil, toolyard.Timeout, 0},
-		"failure":  {toolyard.Outcome{Result: toolyard.Failure("no")}, &toolyard.Receipt{}, toolyard.ToolError, 0},
+		"failure":  {toolyard.Outcome{Result: toolyard.Failure("no")}, &toolyard.Receipt{}, "TOOL_ERROR", 0},
 		"charged":  {outcome(), &toolyard.Receipt{Price: 5}, toolyard.OK, 5},
 		"replayed": {outcome(), &toolyard.Receipt{Price: 5, Replayed: true}, toolyard.OK, 0},
 	} {

@@ -1,0 +1,261 @@
+package callpath
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/callpath/rules"
+	"github.com/toolyard/toolyard/internal/trust/seal"
+)
+
+// Governance holds what the rules need to decide about calls and to have them approved.
+type Governance struct {
+	Rules     *rules.Set                                  // nil for none
+	Operators Operators                                   // nil if no operator can be asked
+	Digest    func(*toolyard.Call) [sha256.Size]byte      // identifies gate, tool, arguments and as-of time of a call
+	Redact    func(string) string                         // removes secrets from texts for approvers; may be nil
+	Recheck   func(context.Context, *toolyard.Call) error // refuses a call that waited and may not run any more; may be nil
+	Sealer    func() seal.Sealer                          // seals approvals of callers; all replicas share its key
+}
+
+// Operators obtains approvals of operators.
+type Operators interface {
+	// Await waits until an operator approves the call, and returns the ID of the approval, which the
+	// admission of the call consumes. The ID is empty if the call needs no approval, because an
+	// operator has allowed such calls for some time.
+	Await(context.Context, *toolyard.Call, *Approval) (id string, err error)
+}
+
+// Approval is what an approval is bound to, beside the caller, the gate and the tool of the call.
+type Approval struct {
+	Verdict rules.Verdict
+	Binding [sha256.Size]byte // of everything that the approval depends on
+	Digest  [sha256.Size]byte // of the arguments
+	Preview rules.Preview
+	Price   toolyard.Money
+}
+
+// Rules enforces the operator's rules: it refuses denied calls and has others approved. It returns
+// nil if there are no rules.
+func Rules(now func() time.Time, g Governance) toolyard.Policy {
+	if g.Rules == nil {
+		return nil
+	}
+	return func(next toolyard.Handler) toolyard.Handler {
+		s := ruleStep{Governance: g, now: now, next: next}
+		return s.handle
+	}
+}
+
+type ruleStep struct {
+	Governance
+	now  func() time.Time
+	next toolyard.Handler
+}
+
+func (s *ruleStep) handle(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	state := openState(c)
+	price := admission.Price(c)
+	v := s.Rules.Decide(ctx, c, price)
+	switch v.Action {
+	case rules.Deny:
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s", refusal(&v, "Denied by the rule "+v.Names()+"."))
+	case rules.Ask:
+	default:
+		return s.next(ctx, c)
+	}
+	a := s.approval(c, v, price)
+	if state.approved != "" {
+		if text, _, ok := s.Sealer().Open(state.approved, a.Binding[:], s.now()); ok && text == sealApproved {
+			return s.run(ctx, c, a) // in an earlier round of the same call
+		}
+	}
+	if v.By == rules.Caller && canAsk(c) {
+		return s.askCaller(ctx, c, a, state)
+	}
+	return s.askOperator(ctx, c, a)
+}
+
+// refusal adds the messages of the rules to a text.
+func refusal(v *rules.Verdict, text string) string {
+	if m := v.Message(); m != "" {
+		return text + " " + m
+	}
+	return text
+}
+
+// approval describes what has to be approved. The binding covers everything that an approver sees or
+// relies on; a change of any part requires a new approval.
+func (s *ruleStep) approval(c *toolyard.Call, v rules.Verdict, price toolyard.Money) *Approval {
+	a := &Approval{Verdict: v, Digest: s.Digest(c), Preview: rules.Show(c.CallerArgs(), s.Redact), Price: price}
+	raw, _ := json.Marshal([]any{ // all values have a JSON form
+		c.Caller.Account, c.Caller.ID, c.Gate, c.Tool.Server, c.Tool.Name, c.Tool.Digest(), a.Digest, v.Digest(), price,
+	})
+	a.Binding = sha256.Sum256(raw)
+	return a
+}
+
+// canAsk reports whether the client of the call can ask its user to fill in a form. Calls of other
+// tools have no user.
+func canAsk(c *toolyard.Call) bool {
+	return c.Depth == 0 && c.Supports("elicitation") && (!c.Supports("elicitation.url") || c.Supports("elicitation.form"))
+}
+
+// decision is the form that the user of a client fills in.
+type decision struct {
+	Decision string `json:"decision" enum:"approve,decline" doc:"approve runs the call once, decline refuses it."`
+}
+
+const (
+	approvalKey  = "toolyard.approval" // of the question to the user
+	approvalTime = 10 * time.Minute    // validity of a question, and of its answer for further rounds of the call
+	sealAsked    = "asked"
+	sealApproved = "approved"
+)
+
+// askCaller asks the user of the client, and runs the call if the user has approved it.
+func (s *ruleStep) askCaller(ctx context.Context, c *toolyard.Call, a *Approval, state callState) (*toolyard.Result, error) {
+	asking := *c
+	asking.RequestState = state.asked // without the state of the tool
+	reply, err := toolyard.Ask[decision](ctx, &asking, toolyard.Question{
+		Key: approvalKey, Message: question(c, a), Bind: string(a.Binding[:]),
+		State: []byte(s.Sealer().Seal(sealAsked, a.Binding[:], s.now().Add(approvalTime))),
+	})
+	if asks, ok := errors.AsType[interface {
+		error
+		Unfinished() *toolyard.Result
+	}](err); ok {
+		return withState(asks.Unfinished(), func(inner string) string { return askedPrefix + inner })
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A tool may ask under the same key: only the seal proves that the question was ours.
+	if text, _, ok := s.Sealer().Open(string(reply.State), a.Binding[:], s.now()); !ok || text != sealAsked {
+		return nil, toolyard.Errorf(toolyard.Invalid, "The approval is not valid for this call or has expired. Call again without the answer.")
+	}
+	if !reply.Accepted() || reply.Form.Decision != "approve" {
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The user declined the call, which the rule %s requires to be approved. Do not repeat it unless the user asks for it.", a.Verdict.Names())
+	}
+	c.RequestState, c.InputResponses = "", nil // the answer was for this step
+	return s.run(ctx, c, a)
+}
+
+// run runs an approved call. If the tool requires input, the approval covers the next round.
+func (s *ruleStep) run(ctx context.Context, c *toolyard.Call, a *Approval) (*toolyard.Result, error) {
+	res, err := s.next(ctx, c)
+	if err != nil || !res.InputRequired() {
+		return res, err
+	}
+	token := s.Sealer().Seal(sealApproved, a.Binding[:], s.now().Add(approvalTime+time.Second))
+	return withState(res, func(inner string) string { return approvedPrefix + token + "\n" + inner })
+}
+
+// askOperator waits for an operator, and runs the call if an operator has approved it.
+func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approval) (*toolyard.Result, error) {
+	if s.Operators == nil {
+		text := fmt.Sprintf("The rule %s requires approval of this call by the user, and this client cannot ask for it. Use a client that supports elicitation.", a.Verdict.Names())
+		if c.Depth > 0 {
+			text = fmt.Sprintf("The rule %s requires approval of this call, which is not available in a call from another tool.", a.Verdict.Names())
+		}
+		return nil, toolyard.Errorf(toolyard.ApprovalRequired, "%s", refusal(&a.Verdict, text))
+	}
+	id, err := s.Operators.Await(ctx, c, a)
+	if err != nil {
+		return nil, err
+	}
+	if s.Recheck != nil {
+		if err := s.Recheck(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	if id != "" {
+		ctx = context.WithValue(ctx, approvalOf{}, usedApproval{c.ID, id})
+	}
+	return s.run(ctx, c, a)
+}
+
+// approvalOf is the context key of the approval that the admission of a call consumes.
+type approvalOf struct{}
+
+// usedApproval is the approval of one call. Calls that its tool makes inherit the context, but not
+// the approval.
+type usedApproval struct{ call, id string }
+
+// approvalID returns the ID of the approval that a call has to consume, or an empty one.
+func approvalID(ctx context.Context, c *toolyard.Call) string {
+	if used, ok := ctx.Value(approvalOf{}).(usedApproval); ok && used.call == c.ID {
+		return used.id
+	}
+	return ""
+}
+
+// question is the text of the form.
+func question(c *toolyard.Call, a *Approval) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Approve this call? The rule %s requires it.\n", a.Verdict.Names())
+	if m := a.Verdict.Message(); m != "" {
+		b.WriteString(m + "\n")
+	}
+	fmt.Fprintf(&b, "\nTool: %s\n", c.Tool.Name)
+	if c.Tool.Server != "" {
+		fmt.Fprintf(&b, "Server: %s\n", c.Tool.Server)
+	}
+	if a.Price > 0 {
+		fmt.Fprintf(&b, "Price: %s USD\n", a.Price)
+	}
+	fmt.Fprintf(&b, "Arguments: %s", a.Preview.Args)
+	if a.Preview.Hidden > 0 {
+		fmt.Fprintf(&b, "\n%d values are hidden because they may be secrets.", a.Preview.Hidden)
+	}
+	return b.String()
+}
+
+// Prefixes of the request states that this step writes. The server seals states, and the seals
+// within them are ours, so a tool cannot forge them.
+const (
+	askedPrefix    = "toolyard.asked\n"
+	approvedPrefix = "toolyard.approved\n"
+)
+
+// callState is the part of a request state that this step wrote.
+type callState struct {
+	asked    string // state of the question
+	approved string // seal of an approval
+}
+
+// openState removes the part of the request state that this step wrote, so that the tool finds its
+// own state.
+func openState(c *toolyard.Call) (s callState) {
+	if asked, ok := strings.CutPrefix(c.RequestState, askedPrefix); ok {
+		c.RequestState, s.asked = "", asked
+	} else if rest, ok := strings.CutPrefix(c.RequestState, approvedPrefix); ok {
+		s.approved, c.RequestState, _ = strings.Cut(rest, "\n")
+	}
+	return s
+}
+
+// withState replaces the request state of an unfinished result.
+func withState(res *toolyard.Result, edit func(inner string) string) (*toolyard.Result, error) {
+	list, _ := jsonobject.Members(res.Raw())
+	inner, found := "", false
+	for i, m := range list {
+		if m.Key == "requestState" {
+			inner, _ = jsonobject.String(m.Value)
+			list[i].Value, found = jsonobject.AppendString(nil, edit(inner)), true
+		}
+	}
+	if !found {
+		list = append(list, jsonobject.Member{Key: "requestState", Value: jsonobject.AppendString(nil, edit(""))})
+	}
+	changed := &toolyard.Result{}
+	return changed, changed.UnmarshalJSON(jsonobject.Join(list))
+}

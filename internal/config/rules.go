@@ -1,0 +1,144 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/callpath/rules"
+)
+
+// Governance configures which calls are denied and which ones need approval.
+type Governance struct {
+	Rules     []Rule    `json:"rules,omitempty" maxItems:"1000" doc:"Rules for calls. The strictest action wins, whatever the order: deny, then ask. Calls that match no rule run."`
+	Approvals Approvals `json:"approvals" default:"{}" doc:"How calls wait for the approval of an operator."`
+}
+
+// Approvals configures how calls wait for an operator.
+type Approvals struct {
+	Hold Duration `json:"hold" default:"45s" doc:"How long a call waits for the decision of an operator before it fails with APPROVAL_REQUIRED, at most 10m. Clients usually wait 60s for a call. The call can be repeated later with the same arguments."`
+}
+
+// Rule applies an action to the calls that it matches. A call matches if it meets every condition
+// that is set.
+type Rule struct {
+	Name string `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"The name of the rule, unique."`
+	RuleMatch
+	Then      rules.Action   `json:"then" enum:"deny,ask,allow" doc:"deny refuses the call, ask requires approval, allow exempts it from the ask rules under overrides."`
+	By        rules.Approver `json:"by" default:"caller" enum:"caller,operator" doc:"Who approves: the user of the calling client, or an operator in the console. If a client cannot ask its user, an operator approves, and without a store the call is refused."`
+	Within    Duration       `json:"within" default:"30m" doc:"How long a request for the approval of an operator is valid, including the time to use it; at most 168h."`
+	Message   string         `json:"message,omitempty" maxLength:"500" doc:"A text for callers and approvers, such as the reason."`
+	Overrides []string       `json:"overrides,omitempty" doc:"For allow: names of the ask rules that it exempts calls from. A deny rule cannot be overridden."`
+}
+
+// RuleMatch is the condition of a rule.
+type RuleMatch struct {
+	Tools       []string      `json:"tools,omitempty" doc:"Tools: name for a local tool, server/name for a server's tool; a * at the end matches any suffix."`
+	Servers     []string      `json:"servers,omitempty" doc:"Servers, by id."`
+	Effects     toolyard.Mode `json:"effects,omitempty" enum:"read,write" doc:"Effects of the tool. A tool that does not declare that it only reads counts as write."`
+	Destructive *bool         `json:"destructive,omitempty" doc:"Whether the tool may destroy something. A tool that writes does, unless its annotation destructiveHint is false."`
+	Gates       []string      `json:"gates,omitempty" doc:"Gates, by name."`
+	Callers     []string      `json:"callers,omitempty" doc:"Callers, by id; a * at the end matches any suffix."`
+	Roles       []string      `json:"roles,omitempty" doc:"Scopes of the caller's key, such as write."`
+	Labels      []string      `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"Labels of the tool."`
+	PriceOver   *Amount       `json:"priceOver,omitempty" doc:"Calls that cost more than this, in US dollars, as a string."`
+	Depth       int           `json:"depth,omitempty" minimum:"1" maximum:"100" doc:"Calls nested at least this deep: 1 for calls that scripts make."`
+	Args        SchemaText    `json:"args,omitempty" doc:"A JSON Schema of the caller's arguments, with defaults filled in. A condition on an argument is also met if the argument is missing, unless required lists it."`
+}
+
+// Amount is an amount of money such as "0.50".
+type Amount toolyard.Money
+
+// JSONSchema describes an Amount.
+func (Amount) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^[0-9]{1,9}(\\.[0-9]{1,9})?$","examples":["0.50"]}`)
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (a *Amount) UnmarshalText(text []byte) error {
+	usd, err := toolyard.ParseMoney(string(text))
+	*a = Amount(usd)
+	return err
+}
+
+// SchemaText is a JSON Schema.
+type SchemaText json.RawMessage
+
+// JSONSchema describes a SchemaText.
+func (SchemaText) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"object"}`) }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *SchemaText) UnmarshalJSON(raw []byte) error {
+	*s = slices.Clone(raw)
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (s SchemaText) MarshalJSON() ([]byte, error) { return json.RawMessage(s).MarshalJSON() }
+
+// Rule converts r.
+func (r *Rule) Rule() rules.Rule {
+	m := &r.RuleMatch
+	return rules.Rule{
+		Name: r.Name, Then: r.Then, By: r.By, Within: r.Within.Std(), Message: r.Message, Overrides: r.Overrides,
+		Match: rules.Match{
+			Tools: m.Tools, Servers: m.Servers, Effects: m.Effects, Destructive: m.Destructive, Gates: m.Gates, Callers: m.Callers, Roles: m.Roles,
+			Labels: m.Labels, PriceOver: (*toolyard.Money)(m.PriceOver), Depth: m.Depth, Args: json.RawMessage(m.Args),
+		},
+	}
+}
+
+// Bounds of the waits for approval.
+const (
+	maxHold   = 10 * time.Minute
+	maxWithin = 7 * 24 * time.Hour
+)
+
+func (c *Config) checkRules(report reportFunc) {
+	if hold := c.Approvals.Hold.Std(); hold < 0 || hold > maxHold {
+		report("must be between 0s and 10m", "approvals", "hold")
+	}
+	seen, asks, others := make(map[string]bool), []string{}, make(map[string]rules.Action)
+	for _, r := range c.Rules {
+		if others[r.Name] = r.Then; r.Then == rules.Ask {
+			asks = append(asks, r.Name)
+		}
+	}
+	for i := range c.Rules {
+		r, at := &c.Rules[i], fmt.Sprint(i)
+		if seen[r.Name] {
+			report("duplicate rule name "+r.Name, "rules", at, "name")
+		}
+		seen[r.Name] = true
+		if r.Args != nil {
+			if err := rules.CheckArgs(json.RawMessage(r.Args)); err != nil {
+				report("invalid schema: "+err.Error(), "rules", at, "args")
+			}
+		}
+		if within := r.Within.Std(); within < time.Second || within > maxWithin {
+			report("must be between 1s and 168h", "rules", at, "within")
+		}
+		checkOverrides(r, at, asks, others, report)
+	}
+}
+
+func checkOverrides(r *Rule, at string, asks []string, others map[string]rules.Action, report reportFunc) {
+	switch {
+	case r.Then == rules.Allow && len(r.Overrides) == 0:
+		report("has no effect: list the ask rules that it exempts calls from under overrides", "rules", at, "then")
+	case r.Then != rules.Allow && len(r.Overrides) > 0:
+		report("only a rule with then: allow can override others", "rules", at, "overrides")
+	}
+	for n, name := range r.Overrides {
+		switch {
+		case slices.Contains(asks, name):
+		case others[name] == rules.Deny:
+			report("is a deny rule, which cannot be overridden", "rules", at, "overrides", fmt.Sprint(n))
+		default:
+			report(fmt.Sprintf("unknown ask rule %q", name)+spelling.DidYouMean(name, asks), "rules", at, "overrides", fmt.Sprint(n))
+		}
+	}
+}
