@@ -65,6 +65,8 @@ type Gate struct {
 	Errors      string           // how failures are reported: result or protocol; empty for result
 	SourceNotes string           // whether descriptions name the file of a tool: off, relative or absolute; empty for off
 	CallerClock bool             // callers set the as-of time of their calls, for backtests
+	Offer       string           // what it lists: tools, or search for tools that search and call the others; empty for tools
+	Pinned      []string         // tools that it lists if Offer is search
 }
 
 // check reports a value that does not exist.
@@ -76,6 +78,7 @@ func (g *Gate) check() error {
 		{"Naming", g.Naming, []string{"plain", "mcp", "client"}},
 		{"Errors", g.Errors, []string{"result", "protocol"}},
 		{"SourceNotes", g.SourceNotes, []string{"off", "relative", "absolute"}},
+		{"Offer", g.Offer, []string{"tools", "search"}},
 	} {
 		if field.value != "" && !slices.Contains(field.valid, field.value) {
 			return fmt.Errorf("Options.Gates: gate %q: %s %q is not one of %s", g.Name, field.name, field.value, strings.Join(field.valid, ", "))
@@ -88,6 +91,7 @@ func (g *Gate) gate() gates.Gate {
 	gate := gates.Gate{
 		Name: g.Name, Mode: g.Mode, Surface: g.Surface, RequireAuth: g.RequireAuth,
 		CallerClock: g.CallerClock, Naming: gates.Naming(g.Naming), Errors: gates.ErrorStyle(g.Errors), SourceNotes: gates.SourceNotes(g.SourceNotes),
+		Presentation: gates.Presentation{Offer: gates.Offer(g.Offer), Pinned: g.Pinned},
 	}
 	if len(g.Tools)+len(g.Servers) > 0 {
 		gate.Toolset = &gates.Toolset{Name: g.Name, Tools: g.Tools}

@@ -143,6 +143,23 @@ type Gate struct {
 	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
 	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Settings of packs at this gate, by name."`
+	Presentation
+}
+
+// Presentation controls how a gate presents its tools to models.
+type Presentation struct {
+	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: tools, the default, lists every tool; search lists meta-tools that search, describe and call tools, for gates with many tools; code is reserved."`
+	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools that are listed next to the meta-tools, in this order. Requires offer: search."`
+}
+
+// check validates the presentation of a gate.
+func (p *Presentation) check(report reportFunc, gate string) {
+	switch {
+	case p.Offer == gates.OfferCode:
+		report("code is not available yet: use tools or search", "gates", gate, "offer")
+	case len(p.Pinned) > 0 && p.Offer != gates.OfferSearch:
+		report("requires offer: search, because this gate lists every tool", "gates", gate, "pinned")
+	}
 }
 
 // Duration is a duration such as 30s or 1m30s.
@@ -292,6 +309,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		if _, ok := c.Toolsets[g.Toolset]; !ok && g.Toolset != "" {
 			report("unknown toolset"+spelling.DidYouMean(g.Toolset, slices.Collect(maps.Keys(c.Toolsets))), "gates", name, "toolset")
 		}
+		g.check(report, name)
 	}
 	for name, s := range c.Toolsets {
 		for i, pack := range s.Packs {

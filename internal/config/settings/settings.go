@@ -70,7 +70,7 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, CallerClock: g.Clock == config.CallerClock, Yard: c.Name}
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation)}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
@@ -80,6 +80,11 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		return []*gates.Gate{{Name: config.DefaultGate, Mode: toolyard.Write, SourceNotes: l.opts.SourceNotes, Yard: c.Name}}
 	}
 	return slices.SortedFunc(maps.Values(byName), func(a, b *gates.Gate) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// presentation returns the presentation of a gate.
+func presentation(c config.Presentation) gates.Presentation {
+	return gates.Presentation{Offer: c.Offer, Pinned: c.Pinned}
 }
 
 // checkServers finds toolsets of the file that name unknown servers. A toolset of the overlay

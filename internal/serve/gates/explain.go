@@ -11,7 +11,7 @@ import (
 
 // Step is one decision about whether and how a gate offers a tool.
 type Step struct {
-	Rule  string `json:"rule"`            // server, definition, pin, tools, effects, mode, surface, toolset or name
+	Rule  string `json:"rule"`            // server, definition, pin, tools, effects, mode, surface, toolset, name or offer
 	Text  string `json:"text"`            // the decision and its reason
 	Stops bool   `json:"stops,omitempty"` // the gate does not offer the tool
 	Fails bool   `json:"fails,omitempty"` // the gate offers the tool, but its calls fail
@@ -31,7 +31,10 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 		included := g.matcher()(t)
 		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "includes it", false: "does not include it"}[included]), !included
 	}
-	if name := g.render(g.Naming, t); v.byName[name] != t && g.Visible(t) {
+	switch name := g.render(g.Naming, t); {
+	case g.IsMetaTool(name):
+		steps[3] = Step{Rule: "name", Text: "the gate's own tool is named " + name, Stops: true, Fix: "Rename the tool, or set another naming or offer at the gate."}
+	case v.byName[name] != t && g.Visible(t):
 		steps[3] = Step{Rule: "name", Text: "another tool is also named " + name, Stops: true, Fix: "Run toolyard check to see both."}
 	}
 	if limits := describe(t.Limit); limits != "" {
@@ -39,6 +42,9 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 	}
 	if g.CallerClock {
 		steps = append(steps, Step{Rule: "clock", Text: "callers of the gate may set the as-of time"})
+	}
+	if v.byName[g.render(g.Naming, t)] == t {
+		steps = append(steps, v.explainOffer(t)...)
 	}
 	return steps
 }

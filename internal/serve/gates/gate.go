@@ -28,6 +28,7 @@ type Gate struct {
 	Yard        string      // name of the yard, for NamingClient
 	CallerClock bool        // callers may set the as-of time
 	Lender      Lender      // lends clients to calls; nil for none
+	Presentation
 }
 
 // Lender lends clients to the calls of a gate.

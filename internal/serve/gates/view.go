@@ -18,6 +18,7 @@ import (
 type View struct {
 	Gate      *Gate
 	Tools     []NamedTool          // sorted by name
+	Pinned    []NamedTool          // those that a gate with meta-tools lists, in the operator's order
 	Resources []*toolyard.Resource // sorted by URI
 	Prompts   []NamedPrompt        // sorted by name
 	Problems  []toolyard.Problem
@@ -55,6 +56,10 @@ func (g *Gate) Bind(o catalog.Offer, previous *View) *View {
 		}
 	}
 	for name, same := range rendered {
+		if g.IsMetaTool(name) {
+			v.Problems = append(v.Problems, g.reserved(name, same))
+			continue
+		}
 		t := previous.holder(name, same)
 		if len(same) > 1 {
 			v.Problems = append(v.Problems, collision(g, name, same, t))
@@ -69,6 +74,7 @@ func (g *Gate) Bind(o catalog.Offer, previous *View) *View {
 		v.Tools[i].Note = v.note(v.Tools[i].Tool)
 	}
 	v.addAliases(rendered)
+	v.bindPinned()
 	v.bindResources(o.Resources, previous)
 	v.bindPrompts(o.Prompts)
 	v.Problems = append(v.Problems, g.unavailable(o.Tools)...)
@@ -97,15 +103,16 @@ func (v *View) holder(name string, same []*toolyard.Tool) *toolyard.Tool {
 
 // collision returns the problem of several tools with one name.
 func collision(g *Gate, name string, same []*toolyard.Tool, holder *toolyard.Tool) toolyard.Problem {
-	origin := func(t *toolyard.Tool) string { return t.Name + " of " + cmp.Or(t.Origin, t.Server, "Go") }
 	served := "none"
 	if holder != nil {
-		served = "only " + origin(holder) + ", which was first,"
+		served = "only " + originOf(holder) + ", which was first,"
 	}
-	p := clash(g, "tools would be named "+name, served, same, origin)
+	p := clash(g, "tools would be named "+name, served, same, originOf)
 	p.Fix = "Rename or exclude one of them."
 	return p
 }
+
+func originOf(t *toolyard.Tool) string { return t.Name + " of " + cmp.Or(t.Origin, t.Server, "Go") }
 
 // clash returns the problem of items that a gate cannot distinguish.
 func clash[T any](g *Gate, what, served string, same []T, origin func(T) string) toolyard.Problem {
@@ -137,7 +144,7 @@ func (v *View) addAliases(rendered map[string][]*toolyard.Tool) {
 		}
 	}
 	for name, t := range aliases {
-		if t != nil && len(rendered[name]) == 0 && v.byName[v.Gate.render(v.Gate.Naming, t)] == t {
+		if t != nil && len(rendered[name]) == 0 && !v.Gate.IsMetaTool(name) && v.byName[v.Gate.render(v.Gate.Naming, t)] == t {
 			v.byName[name] = t
 		}
 	}

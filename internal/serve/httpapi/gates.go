@@ -29,17 +29,32 @@ type gateSettings struct {
 	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
 	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions contain the source file of a tool. Default: the current value."`
 	Clock   string            `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls. Default: the current value."`
+	Offer   gates.Offer       `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: every tool, or tools that search and call the others. Default: the current value."`
+	Pinned  []string          `json:"pinned,omitempty" maxItems:"100" doc:"Tools that a gate with offer search lists. Default: the current value."`
 }
 
 func (t gateSettings) gate() config.Gate {
 	return config.Gate{
 		Mode: t.Mode, Surface: cmp.Or(t.Surface, ident.SurfaceBoth), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
 		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes, Clock: t.Clock,
+		Presentation: config.Presentation{Offer: t.Offer, Pinned: t.Pinned},
+	}
+}
+
+// keepPresentation fills in the current presentation of a gate. Pinned tools are dropped together
+// with the search.
+func (t *gateSettings) keepPresentation(now config.Presentation) {
+	t.Offer = cmp.Or(t.Offer, now.Offer)
+	if t.Pinned == nil && t.Offer == now.Offer {
+		t.Pinned = now.Pinned
 	}
 }
 
 func settingsOf(g config.Gate) gateSettings {
-	return gateSettings{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes, Clock: g.Clock}
+	return gateSettings{
+		Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes, Clock: g.Clock,
+		Offer: g.Offer, Pinned: g.Pinned,
+	}
 }
 
 // gateBody is the body of a request to create or change a gate.
@@ -91,6 +106,7 @@ func (h *gateHandler) gateItem(v *gates.View, size viewSize, edits *config.Edits
 		gateSettings: gateSettings{
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, ident.SurfaceBoth), Naming: cmp.Or(g.Naming, gates.NamingMCP),
 			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: h.yard.Config().Gates[g.Name].SourceNotes,
+			Offer: cmp.Or(g.Offer, gates.OfferTools), Pinned: g.Pinned,
 		},
 	}
 	if g.CallerClock {
@@ -151,6 +167,7 @@ func (h *gateHandler) put(r *request) (*reply, error) {
 	name := r.PathValue("name")
 	now := h.yard.Config().Gates[name]
 	body.Notes, body.Callers, body.Clock = cmp.Or(body.Notes, now.SourceNotes), cmp.Or(body.Callers, now.Callers), cmp.Or(body.Clock, now.Clock)
+	body.keepPresentation(now.Presentation)
 	if body.Callers == "" {
 		return nil, issue("callers", "is required: keys or anyone")
 	}

@@ -24,6 +24,9 @@ func (s *Server) call(ctx context.Context, method, name string, r *serve.CallReq
 	if err != nil {
 		return nil, err
 	}
+	if req.answer != nil {
+		return req.answer(ctx)
+	}
 	_, res, err := req.call(ctx)
 	if err == nil && res.InputRequired() {
 		return nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires input, and this caller cannot answer questions.", Missing: []string{"elicitation"}}
@@ -36,6 +39,10 @@ func (s *Server) call(ctx context.Context, method, name string, r *serve.CallReq
 func (s *Server) CallInteractive(ctx context.Context, r *serve.CallRequest) (outcome serve.CallOutcome, err error) {
 	req, err := s.request("tools/call", r.Tool, r)
 	if err != nil {
+		return outcome, err
+	}
+	if req.answer != nil {
+		outcome.Result, err = req.answer(ctx)
 		return outcome, err
 	}
 	fault, err := req.resume(ctx)

@@ -25,7 +25,7 @@ const metaCall = "dev.toolyard/call"
 // results, and then report only the mismatch.
 const metaStructured = "dev.toolyard/structuredContent"
 
-// appendResult encodes the result of a local tool.
+// appendResult encodes the result of a local tool, or of a meta-tool, which has no call.
 func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Result) []byte {
 	b = append(b, '{')
 	if e == modernEra {
@@ -40,7 +40,7 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 	}
 	b = append(b, ']')
 	structured := r.Structured
-	if r.IsError && len(c.Tool.Output) > 0 {
+	if r.IsError && c != nil && len(c.Tool.Output) > 0 {
 		structured = nil
 	}
 	if structured != nil && (e == modernEra || structured[0] == '{') {
@@ -60,8 +60,11 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 	if e == modernEra {
 		b = append(append(b, g.server.serverInfo...), ',')
 	}
-	b = append(appendReceipt(b, c), `"`+metaCall+`":"`...)
-	return append(append(b, c.ID...), `"}}`...)
+	if c != nil {
+		b = append(appendReceipt(b, c), `"`+metaCall+`":"`...)
+		b = append(append(b, c.ID...), `",`...)
+	}
+	return append(closeObject(b), '}')
 }
 
 // metaReceipt is the _meta member with the receipt.

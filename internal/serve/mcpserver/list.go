@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/serve/offer"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -51,10 +52,23 @@ func (l *list) end() *list {
 	return l
 }
 
+// encodeTools encodes the meta-tools and the listed tools. A gate that lists every tool sorts both by
+// name, because its pages do; other gates list the meta-tools first, on one page with the pinned tools.
 func encodeTools(v *gates.View, e era) *list {
-	l := &list{names: make([]string, 0, len(v.Tools)), offsets: make([]int, 0, len(v.Tools)+1)}
-	for _, t := range v.Tools {
+	tools, meta := listedTools(v), offer.Definitions(v.Gate)
+	l := &list{names: make([]string, 0, len(tools)+len(meta)), offsets: make([]int, 0, len(tools)+len(meta)+1)}
+	addMeta := func() {
+		l.add(meta[0].Name, meta[0].AppendJSON)
+		meta = meta[1:]
+	}
+	for _, t := range tools {
+		for len(meta) > 0 && (!v.Gate.ListsAll() || meta[0].Name < t.Name) {
+			addMeta()
+		}
 		l.add(t.Name, func(b []byte) []byte { return appendTool(b, t, e) })
+	}
+	for len(meta) > 0 {
+		addMeta()
 	}
 	return l.end()
 }

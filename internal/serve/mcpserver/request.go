@@ -45,14 +45,22 @@ type request struct {
 	params json.RawMessage // for completions
 	nonce  seal.Nonce      // of the state in use; zero for none
 
+	meta   string                                          // meta-tool that the request came through; empty for none
+	answer func(context.Context) (*toolyard.Result, error) // set by resolve for a meta-tool that calls no tool
+
 	tool *toolyard.Tool                                                             // set by resolve; nil for a completion without a provider
 	ask  func(context.Context, *inputRequired) (answers json.RawMessage, err error) // asks a legacy client
 }
 
 // run resolves the request, runs it and encodes the result.
 func (r *request) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
-	if err := r.resolve(); err != nil {
+	switch err := r.resolve(); {
+	case err != nil && r.meta != "":
+		return r.encodeMeta(nil, err)
+	case err != nil:
 		return nil, r.refusal(err)
+	case r.answer != nil:
+		return r.encodeMeta(r.answer(ctx))
 	}
 	if r.tool == nil {
 		return r.envelope(nil).append(nil, json.RawMessage(`{"completion":{"values":[],"total":0,"hasMore":false}}`)), nil
@@ -201,11 +209,7 @@ func (r *request) askClient(ctx context.Context, round int, input *inputRequired
 func (r *request) resolve() *toolyard.Error {
 	switch r.method {
 	case "tools/call":
-		tool, ok := r.view.Lookup(r.name)
-		if !ok {
-			return r.unknownTool()
-		}
-		r.tool = tool
+		return r.resolveTool()
 	case "resources/read":
 		resource, ok := r.view.ReadResource(r.name)
 		if !ok {
@@ -341,9 +345,14 @@ func (r *request) encodeCall(c *toolyard.Call, res *toolyard.Result, err error) 
 	if err != nil {
 		te := toolyard.AsError(err)
 		if r.view.Gate.Errors == gates.ErrorsAsProtocol || te.Code == toolyard.UnknownTool || te.Code == toolyard.MissingCapability {
-			return nil, r.refusal(te)
+			rpcErr := r.refusal(te)
+			rpcErr.Message += r.signature(te)
+			return nil, rpcErr
 		}
 		res = te.Result()
+		if s := r.signature(te); s != "" {
+			res.Content[0] = res.Content[0].(toolyard.Text) + toolyard.Text(s)
+		}
 	}
 	if raw := res.Raw(); raw != nil {
 		return r.envelope(c).append(nil, raw), nil

@@ -45,6 +45,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/serve/offer"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
@@ -94,6 +95,7 @@ type Server struct {
 	bodies           *quota      // bytes of large requests in flight
 	anonymousAnswers messageRate // tokens stored for unauthenticated callers
 	legacy           legacyState
+	signatures       offer.Signatures
 }
 
 // legacyState is the state for clients of the legacy era and for connections.

@@ -30,6 +30,7 @@ type view struct {
 	renewed        chan struct{}              // closed when there is a newer view
 	lists          map[string][2]func() *list // by method and era
 	headerBindings func() map[*toolyard.Tool][]paramheader.Binding
+	search         lazyIndex
 }
 
 // kind is a kind of list whose changes clients are notified of.
@@ -61,6 +62,9 @@ func (g *gate) publish(v *gates.View) {
 	old := g.view.Load()
 	next := &view{View: v, renewed: make(chan struct{}), lists: make(map[string][2]func() *list, len(listings))}
 	next.headerBindings = sync.OnceValue(func() map[*toolyard.Tool][]paramheader.Binding { return bindHeaders(v.Tools) })
+	if old != nil {
+		next.search.previous = old.search.last()
+	}
 	var changed []kind
 	for k := range kinds {
 		if old != nil && same(k, old.View, v) {
@@ -94,7 +98,7 @@ func (g *gate) publish(v *gates.View) {
 func same(k kind, a, b *gates.View) bool {
 	switch k {
 	case toolKind:
-		return slices.EqualFunc(a.Tools, b.Tools, sameDefinition)
+		return a.Gate.Show == b.Gate.Show && slices.Equal(a.Gate.MetaTools(), b.Gate.MetaTools()) && slices.EqualFunc(listedTools(a), listedTools(b), sameDefinition)
 	case promptKind:
 		return slices.EqualFunc(a.Prompts, b.Prompts, func(p, q gates.NamedPrompt) bool {
 			return p.Name == q.Name && bytes.Equal(p.Definition, q.Definition)
@@ -104,6 +108,14 @@ func same(k kind, a, b *gates.View) bool {
 			return r.URI == s.URI && r.Template == s.Template && bytes.Equal(r.Definition, s.Definition)
 		})
 	}
+}
+
+// listedTools returns the tools of a view that appear in lists, besides the meta-tools.
+func listedTools(v *gates.View) []gates.NamedTool {
+	if v.Gate.ListsAll() {
+		return v.Tools
+	}
+	return v.Pinned
 }
 
 // listed returns the resources of a view that appear in lists.

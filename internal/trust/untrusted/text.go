@@ -4,6 +4,7 @@ package untrusted
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -271,4 +272,23 @@ func lookAlikes(list string) map[rune]rune {
 		m[r[0]] = r[1]
 	}
 	return m
+}
+
+// Visible returns text without the characters that [CheckText] rejects.
+func Visible(s string) string {
+	if CheckText(s) == nil {
+		return s
+	}
+	var b strings.Builder
+	for s != "" {
+		hidden, ok := errors.AsType[*HiddenTextError](CheckText(s))
+		if !ok {
+			b.WriteString(s)
+			break
+		}
+		b.WriteString(s[:hidden.Offset])
+		_, size := utf8.DecodeRuneInString(s[hidden.Offset:])
+		s = s[hidden.Offset+size:]
+	}
+	return b.String()
 }

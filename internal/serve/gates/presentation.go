@@ -1,0 +1,126 @@
+package gates
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+)
+
+// Presentation controls how a gate presents its tools to models. It never changes which tools
+// can be called.
+type Presentation struct {
+	Offer  Offer    // empty for OfferTools
+	Pinned []string // tools that are listed next to the meta-tools, in this order
+	Show   int      // bytes of a result that are sent to the client; zero for all
+}
+
+// Offer is what a gate lists.
+type Offer string
+
+// The offers.
+const (
+	OfferTools  Offer = "tools"  // every tool
+	OfferSearch Offer = "search" // meta-tools that search, describe and call tools
+	OfferCode   Offer = "code"   // meta-tools that also run code
+)
+
+// The names of the meta-tools: tools of the gate itself, which search, describe and call the
+// other tools.
+const (
+	SearchTools   = "search_tools"
+	DescribeTools = "describe_tools"
+	CallTool      = "call_tool"
+	CallWriteTool = "call_write_tool"
+	ReadResult    = "read_result"
+)
+
+// DefaultShow is the default of Show at gates that do not list every tool.
+const DefaultShow = 40 << 10
+
+// ListsAll reports whether the gate lists every tool.
+func (p *Presentation) ListsAll() bool { return p.Offer == "" || p.Offer == OfferTools }
+
+// MetaTools returns the names of the gate's meta-tools, in the order in which they are listed.
+func (g *Gate) MetaTools() (names []string) {
+	if !g.ListsAll() {
+		names = append(names, SearchTools, DescribeTools, CallTool)
+		if g.Mode == toolyard.Write {
+			names = append(names, CallWriteTool)
+		}
+	}
+	if g.Show > 0 {
+		names = append(names, ReadResult)
+	}
+	return names
+}
+
+// IsMetaTool reports whether a name is that of a meta-tool of the gate.
+func (g *Gate) IsMetaTool(name string) bool {
+	switch name {
+	case SearchTools, DescribeTools, CallTool:
+		return !g.ListsAll()
+	case CallWriteTool:
+		return !g.ListsAll() && g.Mode == toolyard.Write
+	case ReadResult:
+		return g.Show > 0
+	}
+	return false
+}
+
+// reserved returns the problem of tools with the name of a meta-tool.
+func (g *Gate) reserved(name string, same []*toolyard.Tool) toolyard.Problem {
+	origins := make([]string, len(same))
+	for i, t := range same {
+		origins[i] = originOf(t)
+	}
+	slices.Sort(origins)
+	return toolyard.Problem{
+		Subject: "gate " + g.Name,
+		Message: fmt.Sprintf("%s is the name of the gate's own tool, so these tools are not served: %s", name, strings.Join(origins, ", ")),
+		Fix:     "Rename the tool, exclude it from the gate's toolset, or set another naming or offer at the gate.",
+	}
+}
+
+// bindPinned resolves the pinned tools by any of their names.
+func (v *View) bindPinned() {
+	if v.Gate.ListsAll() {
+		return
+	}
+	for _, name := range v.Gate.Pinned {
+		t, ok := v.Lookup(name)
+		if !ok {
+			v.Problems = append(v.Problems, toolyard.Problem{
+				Subject: "gate " + v.Gate.Name, Message: fmt.Sprintf("pinned: unknown tool %q", name), Warning: true,
+				Fix: spelling.Fix(name, v.names()),
+			})
+			continue
+		}
+		i := slices.IndexFunc(v.Tools, func(n NamedTool) bool { return n.Tool == t })
+		if !slices.ContainsFunc(v.Pinned, func(n NamedTool) bool { return n.Tool == t }) {
+			v.Pinned = append(v.Pinned, v.Tools[i])
+		}
+	}
+}
+
+// names returns the names of the tools at the gate.
+func (v *View) names() []string {
+	names := make([]string, len(v.Tools))
+	for i, t := range v.Tools {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// explainOffer says how models find a tool at a gate that does not list every tool.
+func (v *View) explainOffer(t *toolyard.Tool) []Step {
+	switch {
+	case v.Gate.ListsAll():
+		return nil
+	case slices.ContainsFunc(v.Pinned, func(n NamedTool) bool { return n.Tool == t }):
+		return []Step{{Rule: "offer", Text: "it is pinned, so the gate lists it"}}
+	}
+	return []Step{{Rule: "offer", Text: fmt.Sprintf("the gate offers %s: it is found by %s, not listed", v.Gate.Offer, SearchTools)}}
+}

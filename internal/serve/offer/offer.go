@@ -1,0 +1,89 @@
+// Package offer implements what a gate with meta-tools shows to models: the definitions of the
+// meta-tools, the signatures of tools, and the results of searches and descriptions.
+//
+// A model that searches reads one line for each tool that may help, instead of the JSON Schemas
+// of all tools. The meta-tools call_tool and call_write_tool have no code here: the MCP server
+// replaces them by the tool that they name before a call exists, so that prices, limits, records
+// and idempotency are those of that tool. Nothing here has state between two requests.
+package offer
+
+import (
+	"encoding/json"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+)
+
+// Definition is the definition of a meta-tool.
+type Definition struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+	Annotations json.RawMessage `json:"annotations"`
+	Meta        json.RawMessage `json:"_meta,omitempty"`
+}
+
+// The annotations, by which clients decide whether to ask their users.
+const (
+	reads  = `{"readOnlyHint":true}`
+	writes = `{"destructiveHint":true}`
+)
+
+const callInput = `{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}`
+
+// definitions are the meta-tools. Every byte is part of each prompt.
+var definitions = map[string]Definition{
+	gates.SearchTools: {
+		Description: "Search tools by task. Hits are lines: name(arguments) // purpose. ~: abridged, describe it first. No fit? Use other words.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}`),
+		Annotations: json.RawMessage(reads),
+	},
+	gates.DescribeTools: {
+		Description: "Full signatures and notes.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}}},"required":["names"]}`),
+		Annotations: json.RawMessage(reads),
+	},
+	gates.CallTool: {
+		Description: "Call a read-only tool.", InputSchema: json.RawMessage(callInput), Annotations: json.RawMessage(reads),
+	},
+	gates.CallWriteTool: {
+		Description: "Call a tool marked [writes].", InputSchema: json.RawMessage(callInput), Annotations: json.RawMessage(writes),
+	},
+	gates.ReadResult: {
+		Description: "Read on in a long result.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"},"offset":{"type":"integer"}},"required":["id"]}`),
+		Annotations: json.RawMessage(reads),
+	},
+}
+
+// Definitions returns the definitions of a gate's meta-tools in the order in which they are listed.
+func Definitions(g *gates.Gate) []Definition {
+	var list []Definition
+	for _, name := range g.MetaTools() {
+		d := definitions[name]
+		d.Name = name
+		if name == gates.CallTool && g.Mode == toolyard.Read {
+			d.Description = "Call a tool."
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// AppendJSON appends the definition as a member of tools/list.
+func (d *Definition) AppendJSON(b []byte) []byte {
+	raw, _ := jsonobject.Marshal(d) // always has a JSON form
+	return append(b, raw...)
+}
+
+// bytesPerToken is a rough average for JSON.
+const bytesPerToken = 4
+
+// Tokens estimates the prompt tokens of the definition: the bytes of its name, description and
+// schema, divided by four.
+func (d *Definition) Tokens() int {
+	seen := Definition{Name: d.Name, Description: d.Description, InputSchema: d.InputSchema, Annotations: json.RawMessage("0")}
+	n := len(seen.AppendJSON(nil)) - len(`,"annotations":0`)
+	return (n + bytesPerToken - 1) / bytesPerToken
+}

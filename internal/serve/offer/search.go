@@ -1,0 +1,216 @@
+package offer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/control/search"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// Index answers searches and descriptions of one view. It is immutable and safe for concurrent
+// use.
+type Index struct {
+	view       *gates.View
+	ranker     ranker
+	signatures *Signatures
+}
+
+// ranker ranks tools, identified by their positions, for a query in a model's words.
+type ranker interface {
+	rank(query string, limit int, keep func(i int) bool) []search.Hit
+}
+
+// NewIndex indexes the tools of a view. It shares the ranking of the previous index, which may be
+// nil, if the tools are the same.
+func NewIndex(v *gates.View, s *Signatures, previous *Index) *Index {
+	same := func(a, b gates.NamedTool) bool { return a.Tool == b.Tool || a.Digest() == b.Digest() }
+	if previous != nil && slices.EqualFunc(v.Tools, previous.view.Tools, same) {
+		return &Index{view: v, ranker: previous.ranker, signatures: s}
+	}
+	docs := make([]search.Doc, len(v.Tools))
+	for i, t := range v.Tools {
+		docs[i] = search.Doc{Name: t.Tool.Name, Title: t.Title, Text: t.Description, Server: t.Server, Category: t.Category}
+	}
+	return &Index{view: v, ranker: finder{search.New(docs)}, signatures: s}
+}
+
+// finder ranks by the search for people, which requires every word to match. If none matches, it
+// searches for each word.
+type finder struct{ *search.Index }
+
+func (f finder) rank(query string, limit int, keep func(i int) bool) []search.Hit {
+	hits := f.Find(query, keep)
+	if len(hits) == 0 {
+		scores := make(map[int]float64)
+		for word := range strings.FieldsSeq(untrusted.Prefix(query, maxQuery)) {
+			for _, h := range f.Find(word, keep) {
+				scores[h.Doc] += h.Score
+			}
+		}
+		for doc, score := range scores {
+			hits = append(hits, search.Hit{Doc: doc, Score: score})
+		}
+		slices.SortFunc(hits, func(a, b search.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), a.Doc-b.Doc) })
+	}
+	return hits[:min(len(hits), limit)]
+}
+
+// Search returns one line for each hit, best first, and the number of further hits. Down reports
+// whether a server is unavailable.
+func (x *Index) Search(q Query, down func(server string) bool) string {
+	keep := func(i int) bool { return q.Server == "" || x.view.Tools[i].Server == q.Server }
+	hits := x.ranker.rank(q.Text, maxHits, keep)
+	if len(hits) == 0 {
+		return x.nothing(q)
+	}
+	first := hits[:min(len(hits), q.Limit)]
+	if q.Server == "" {
+		first = x.spread(hits, q.Limit)
+	}
+	var b strings.Builder
+	for _, h := range first {
+		b.WriteString(x.line(x.view.Tools[h.Doc], down))
+		b.WriteByte('\n')
+	}
+	switch more := len(hits) - len(first); {
+	case more > 0 && len(hits) == maxHits:
+		fmt.Fprintf(&b, "At least %d more matched. Use more specific words, or raise limit (at most %d).", more, maxHits)
+	case more > 0:
+		fmt.Fprintf(&b, "%d more matched. Use more specific words, or raise limit (at most %d).", more, maxHits)
+	default:
+		b.WriteString("No more matched.")
+	}
+	return b.String()
+}
+
+// spread returns the first hits. One server gets at most half of the lines if others have hits, so
+// that a server cannot crowd out the others with its descriptions.
+func (x *Index) spread(hits []search.Hit, limit int) []search.Hit {
+	if len(hits) <= limit {
+		return hits
+	}
+	var first, later []search.Hit
+	lines := make(map[string]int)
+	for _, h := range hits {
+		server := x.view.Tools[h.Doc].Server
+		if lines[server] >= max(limit/2, 1) || len(first) == limit {
+			later = append(later, h)
+			continue
+		}
+		lines[server]++
+		first = append(first, h)
+	}
+	return append(first, later[:limit-len(first)]...)
+}
+
+// line returns the signature of a tool on one line, with marks.
+func (x *Index) line(t gates.NamedTool, down func(server string) bool) string {
+	s := x.signatures.Of(t.Tool)
+	line := t.Name + "(" + s.Params + ")" + x.marks(t, s.Complete, down)
+	if s.Purpose != "" {
+		line += " // " + s.Purpose
+	}
+	return line
+}
+
+func (x *Index) marks(t gates.NamedTool, complete bool, down func(server string) bool) (marks string) {
+	if !complete {
+		marks += " ~"
+	}
+	if !t.IsReadOnly() {
+		marks += " [writes]"
+	}
+	if x.view.Gate.Surface == toolyard.Execute && t.Price.Set && !t.Price.OptOut {
+		marks += " [" + t.Price.USD.String() + " USD]"
+	}
+	if t.Server != "" && down(t.Server) {
+		marks += " [down]"
+	}
+	return marks
+}
+
+// maxServers bounds the servers that a search without hits lists.
+const maxServers = 20
+
+// nothing returns the result of a search without hits: the servers to search at.
+func (x *Index) nothing(q Query) string {
+	counts := make(map[string]int)
+	for _, t := range x.view.Tools {
+		counts[t.Server]++
+	}
+	if _, ok := counts[q.Server]; q.Server != "" && !ok {
+		return fmt.Sprintf("Unknown server %q%s.%s", oneLine(q.Server), spelling.DidYouMean(q.Server, slices.Collect(maps.Keys(counts))), servers(counts))
+	}
+	return "No tool matched. Use other words." + servers(counts)
+}
+
+// servers lists servers by their number of tools.
+func servers(counts map[string]int) string {
+	ids := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+	var list []string
+	for _, id := range ids {
+		if id != "" && len(list) < maxServers {
+			list = append(list, fmt.Sprintf("%s (%d tools)", id, counts[id]))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " Servers: " + strings.Join(list, ", ") + "."
+}
+
+// maxDescription bounds a description in the result of describe_tools, in bytes.
+const maxDescription = 16 << 10
+
+// Describe returns the whole descriptions and signatures of tools. An unknown name has a line of its
+// own.
+func (x *Index) Describe(names []string, down func(server string) bool) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = x.describe(name, down)
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+func (x *Index) describe(name string, down func(server string) bool) string {
+	tool, ok := x.view.Lookup(name)
+	if !ok {
+		return fmt.Sprintf("// Unknown tool %q%s.", oneLine(name), spelling.DidYouMean(name, x.names()))
+	}
+	i := slices.IndexFunc(x.view.Tools, func(t gates.NamedTool) bool { return t.Tool == tool })
+	t := x.view.Tools[i]
+	return comments(cmp.Or(t.Description, t.Summary)+t.Note) + t.Name + x.signatures.Of(tool).Long() + x.suffix(t, down)
+}
+
+// suffix returns the marks of a tool as a comment.
+func (x *Index) suffix(t gates.NamedTool, down func(server string) bool) string {
+	if marks := x.marks(t, true, down); marks != "" {
+		return "\n//" + marks
+	}
+	return ""
+}
+
+// comments returns a text as a comment, so that no line of it can pass for anything else.
+func comments(text string) string {
+	text = strings.TrimSpace(untrusted.Visible(untrusted.Truncate(text, maxDescription)))
+	if text == "" {
+		return ""
+	}
+	text = strings.NewReplacer("*/", "* /", "\r\n", "\n * ", "\r", "\n * ", "\n", "\n * ", "\v", " ", "\f", " ").Replace(text)
+	return "/**\n * " + text + "\n */\n"
+}
+
+func (x *Index) names() []string {
+	names := make([]string, len(x.view.Tools))
+	for i, t := range x.view.Tools {
+		names[i] = t.Name
+	}
+	return names
+}
