@@ -67,7 +67,7 @@ var imports = map[string][]string{
 	"/packs/markets":                    {"", "/yard", "/packs/ratelimit", "/internal/sources/provider", "/internal/trust/outbound", "/internal/trust/strictjson", "/internal/trust/untrusted"},
 	"/internal/trust/identity":          {"", "/internal/serve/gates", "/internal/base/ident"},
 	"/internal/admission/admissiontest": {"", "/internal/admission", "/internal/admission/ledger"},
-	"/internal/demo":                    {"", "/internal/admission/ledger", "/internal/base/ident"},
+	"/internal/demo":                    {"", "/acceptance/fakehome", "/acceptance/fakemarkets", "/internal/admission/ledger", "/internal/base/ident"},
 	"/internal/store":                   {"", "/internal/trust/identity", "/internal/admission/ledger", "/internal/base/backoff", "/internal/base/ident"},
 	"/internal/admission":               {"", "/internal/admission/ledger", "/internal/base/backoff"},
 	"/internal/store/record":            {"", "/internal/store", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/base/jsonobject", "/internal/admission", "/internal/admission/ledger"},

@@ -35,6 +35,7 @@ type demoCommand struct {
 	temporary  bool              // the folder is removed at the end
 	otherPort  bool              // the address was in use
 	tokens     map[string]string // API keys by caller
+	simulators *demo.Simulators  // nil if the program does not register the demo's packs
 	onReady    func(y *yard.Yard, baseURL string)
 }
 
@@ -53,8 +54,9 @@ func newDemoCommand(a *app) *cobra.Command {
 		Use:   "demo",
 		Short: "Serve the tools of a fictional company, with servers, callers and traffic",
 		Long: `Serve the tools of a fictional company over HTTP: Go functions, scripts, MCP servers that
-this binary runs itself, keys, accounts, limits, and simulated callers. All files are in a
-separate folder, which is removed when the demo ends.`,
+this binary runs itself, a simulated house and a paper trading account, keys, accounts, limits,
+and simulated callers. It needs no network. All files are in a separate folder, which is removed
+when the demo ends.`,
 		Args: cobra.NoArgs,
 		Example: `  toolyard demo
   toolyard demo --rate 20 --listen 127.0.0.1:4000`,
@@ -94,6 +96,12 @@ func (c *demoCommand) run(ctx context.Context) (err error) {
 	}()
 	fmt.Fprintf(c.out, "Preparing %s …\n", c.dir)
 	c.setOptions()
+	if len(c.opts.Packs) > 0 {
+		if c.simulators, err = demo.StartSimulators(); err != nil {
+			return err
+		}
+		defer c.simulators.Close()
+	}
 	if err := c.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // interrupted
@@ -145,9 +153,19 @@ func (c *demoCommand) createFolder() (err error) {
 }
 
 // setOptions replaces the options by those of the demo: the user's own configuration is for
-// another yard.
+// another yard. The demo uses its packs only if the program registers all of them.
 func (c *demoCommand) setOptions() {
+	packs := make(map[string]yard.Pack)
+	for _, name := range demo.Packs {
+		if p, ok := c.opts.Packs[name]; ok {
+			packs[name] = p
+		}
+	}
+	if len(packs) < len(demo.Packs) {
+		packs = nil
+	}
 	c.opts = yard.Options{
+		Packs: packs,
 		Tools: demo.Tools(), ConfigFile: filepath.Join(c.dir, config.File), Scripts: yard.Scripts{Cache: c.opts.Scripts.Cache},
 		Process: c.opts.Process,
 	}
@@ -157,7 +175,7 @@ func (c *demoCommand) setOptions() {
 // prepare writes the folder and the store. It approves the servers' definitions and then
 // changes one server, so that a definition is pending.
 func (c *demoCommand) prepare(ctx context.Context) error {
-	if err := demo.Write(c.dir, c.executable); err != nil {
+	if err := demo.Write(c.dir, c.executable, c.simulators); err != nil {
 		return err
 	}
 	if err := c.approveServers(ctx); err != nil {
@@ -168,7 +186,7 @@ func (c *demoCommand) prepare(ctx context.Context) error {
 	}
 	return c.withStore(ctx, func(s *openStore) (err error) {
 		if c.history {
-			if err := writeHistory(ctx, s.Store, c.now()); err != nil {
+			if err := writeHistory(ctx, s.Store, c.now(), c.simulators != nil); err != nil {
 				return err
 			}
 		}
@@ -224,7 +242,7 @@ func (c *demoCommand) serve(ctx context.Context, l net.Listener) error {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		if c.rate > 0 {
-			wg.Go(func() { newTraffic(y, baseURL, c.tokens).run(ctx, c.rate) })
+			wg.Go(func() { newTraffic(y, baseURL, c.tokens, c.simulators != nil).run(ctx, c.rate) })
 		}
 		return y.Serve(ctx, l)
 	})
@@ -242,6 +260,9 @@ func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 		if v, ok := y.View(name); ok {
 			row("gate "+name, fmt.Sprintf("%-5s  %s, %s", v.Mode, plural(len(v.Tools), "tool"), authentication(v)))
 		}
+	}
+	if c.simulators != nil {
+		row("packs", strings.Join(demo.Packs, ", ")+"; simulated")
 	}
 	row("servers", strings.Join(demo.Servers, ", ")+"; down: "+strings.Join(y.Down(), ", "))
 	for i, problem := range y.Problems() {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/demo"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/packs/homeassistant"
+	"github.com/toolyard/toolyard/packs/trading"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -53,7 +56,8 @@ func startDemo(t *testing.T, c *demoCommand) (*runningDemo, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan *runningDemo, 1), make(chan error, 1)
-	c.app = &app{opts: yard.Options{Process: yard.Process{Getenv: os.LookupEnv}}, out: &bytes.Buffer{}, err: t.Output()}
+	packs := map[string]yard.Pack{homeassistant.Name: homeassistant.Pack(), "trading": trading.Pack()}
+	c.app = &app{opts: yard.Options{Packs: packs, Process: yard.Process{Getenv: os.LookupEnv}}, out: &bytes.Buffer{}, err: t.Output()}
 	c.onReady = func(y *yard.Yard, base string) { ready <- &runningDemo{y, base, c.dir} }
 	go func() { ended <- c.run(ctx) }()
 	stop := func() {
@@ -81,6 +85,7 @@ func TestDemo(t *testing.T) {
 	checkKinds(t, s)
 	checkProblems(t, s.yard.Problems())
 	checkPatterns(t, s.yard)
+	checkPacks(t, s)
 	books, err := store.Open(t.Context(), "sqlite:"+filepath.Join(s.dir, "harbor.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -188,6 +193,53 @@ func checkPatterns(t *testing.T, y *yard.Yard) {
 				t.Errorf("%s %s: %v", act.Name(), args, err)
 			}
 		}
+	}
+}
+
+// checkPacks checks that the house can be controlled, that the paper account trades at moving
+// prices, and that an operator can stop it.
+func checkPacks(t *testing.T, s *runningDemo) {
+	t.Helper()
+	call := func(gate, tool, args string) string {
+		t.Helper()
+		res, err := s.yard.Call(t.Context(), gate, toolyard.Caller{ID: "test"}, tool, json.RawMessage(args))
+		if err != nil {
+			return err.Error()
+		}
+		return string(res.Structured)
+	}
+	eventually(t, "the house is connected", func() bool { return strings.Contains(call("house", "home_overview", "{}"), `"area":"Kitchen"`) })
+	if got := call("house", "control_device", `{"ids": ["Bedroom fan"], "action": "turn_on"}`); !strings.Contains(got, `"to":"on`) {
+		t.Error(got)
+	}
+	if got := call("treasury", "fetch_recent_bars", `{"symbol": "BTC", "interval": "1h", "lookback": 3}`); strings.Count(got, `"close"`) != 3 {
+		t.Error(got)
+	}
+	if got := call("treasury", "propose_order", `{"symbol": "ETH", "action": "hold", "reasoning": "A test of the demo's account"}`); !strings.Contains(got, `"kind":"noop"`) {
+		t.Error(got)
+	}
+	keys, err := os.ReadFile(filepath.Join(s.dir, keysFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := regexp.MustCompile(`mira +(\S+)`).FindSubmatch(keys)
+	body := strings.NewReader(`{"args": {"account": "treasury", "reason": "A test"}}`)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/api/v1/packs/trading/actions/pause", body)
+	if err != nil || key == nil {
+		t.Fatal(err, string(keys))
+	}
+	r.Header.Set("Authorization", "Bearer "+string(key[1]))
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // nothing was written
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("pause: status %d", res.StatusCode)
+	}
+	if got := call("treasury", "propose_order", `{"symbol": "BTC", "action": "open", "side": "buy", "notionalUsd": "100", "reasoning": "A test of the paused account"}`); !strings.Contains(got, `"STATE"`) {
+		t.Error(got)
 	}
 }
 

@@ -22,10 +22,12 @@ type traffic struct {
 	client *outbound.Client // for calls paid by a session
 	url    string
 	tokens map[string]string
+	calls  demo.Traffic
 }
 
-func newTraffic(y *yard.Yard, base string, tokens map[string]string) *traffic {
+func newTraffic(y *yard.Yard, base string, tokens map[string]string, packs bool) *traffic {
 	t := &traffic{yard: y, url: base + "/api/v1/tools/execute", tokens: tokens}
+	t.calls = demo.NewTraffic(func(p *demo.CallPattern) bool { return packs || !p.Pack })
 	if u, err := url.Parse(base); err == nil {
 		t.client = outbound.NewClient(outbound.Allowlist{u.Hostname()}, nil, outbound.Network{}, 4<<20)
 	}
@@ -47,7 +49,7 @@ func (t *traffic) run(ctx context.Context, rate float64) {
 		case <-ctx.Done():
 			return
 		}
-		act := demo.Next(r)
+		act := t.calls.Next(r)
 		caller, args, session := act.Caller(r), act.Args(r, r.IntN(25) == 0), ""
 		if act.Price > 0 && r.IntN(2) == 0 {
 			session = demo.SessionOf(caller, r)

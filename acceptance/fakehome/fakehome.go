@@ -7,6 +7,7 @@
 package fakehome
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -64,8 +65,17 @@ type ServiceCall struct {
 	Nested          bool           // made by a script, a scene or an automation
 }
 
-// New starts a home.
+// New starts a home and panics if it cannot.
 func New(o Options) *Home {
+	h, err := Start(o)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+// Start starts a home.
+func Start(o Options) (*Home, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -74,14 +84,26 @@ func New(o Options) *Home {
 	}
 	listener, err := net.Listen("tcp", o.Address)
 	if err != nil {
-		panic("fakehome: " + err.Error())
+		return nil, fmt.Errorf("fakehome: %w", err)
 	}
 	h := &Home{URL: "http://" + listener.Addr().String(), now: o.Now, clients: map[*session]bool{}}
 	h.world = newWorld(o.Now(), o.Entities)
 	h.faults.slow, h.faults.deny = map[string]time.Duration{}, map[string]bool{}
 	h.http = &http.Server{Handler: h.handler(), ReadHeaderTimeout: 5 * time.Second}
 	h.sessions.Go(func() { _ = h.http.Serve(listener) })
-	return h
+	return h, nil
+}
+
+// maxRecorded bounds the recorded requests, service calls and state changes, so that a home can
+// run for days.
+const maxRecorded = 50_000
+
+// appendRecent appends an entry and drops the oldest ones.
+func appendRecent[T any](list []T, entry T) []T {
+	if len(list) >= maxRecorded {
+		list = slices.Delete(list, 0, maxRecorded/10)
+	}
+	return append(list, entry)
 }
 
 // Close stops the home and ends its connections.

@@ -22,7 +22,7 @@ func (h *Home) handler() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.requests = append(h.requests, r.Method+" "+r.URL.Path)
+			h.requests = appendRecent(h.requests, r.Method+" "+r.URL.Path)
 			if r.Header.Get("Authorization") != "Bearer "+Token || h.faults.rejectAuth {
 				http.Error(w, "401: Unauthorized", http.StatusUnauthorized)
 				return

@@ -168,7 +168,7 @@ func (h *Home) call(domain, service string, data, by object, nested bool) *failu
 	if known, _ := services(h.world)[domain].(object); known[service] == nil {
 		return &failure{"not_found", fmt.Sprintf("Service %s.%s not found.", domain, service)}
 	}
-	h.calls = append(h.calls, ServiceCall{domain, service, maps.Clone(data), nested})
+	h.calls = appendRecent(h.calls, ServiceCall{domain, service, maps.Clone(data), nested})
 	if h.faults.service != nil {
 		return h.faults.service
 	}
@@ -278,7 +278,7 @@ func (h *Home) runSteps(steps []any, by object, depth int) {
 			continue
 		}
 		if domain == "script" {
-			h.calls = append(h.calls, ServiceCall{domain, service, maps.Clone(data), true})
+			h.calls = appendRecent(h.calls, ServiceCall{domain, service, maps.Clone(data), true})
 			ids := list(data["entity_id"])
 			if h.world.configs["script."+service] != nil {
 				ids = []string{"script." + service}

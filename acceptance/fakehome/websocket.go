@@ -155,7 +155,7 @@ func (s *session) read(ctx context.Context) {
 		}
 		id, kind := number(command["id"]), text(command["type"])
 		s.home.mu.Lock()
-		s.home.requests = append(s.home.requests, kind)
+		s.home.requests = appendRecent(s.home.requests, kind)
 		s.handle(id, kind, command)
 		s.home.mu.Unlock()
 	}
@@ -392,7 +392,7 @@ func (h *Home) set(id, value string, attributes object, by object) {
 	if value != old.State {
 		next.LastChanged = now
 		plus["s"], plus["lc"] = value, seconds(now)
-		h.world.changes = append(h.world.changes, change{id, value, now, by})
+		h.world.changes = appendRecent(h.world.changes, change{id, value, now, by})
 	} else {
 		plus["lu"] = seconds(now)
 	}

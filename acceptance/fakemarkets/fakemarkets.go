@@ -8,9 +8,11 @@ package fakemarkets
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +38,8 @@ type Request struct {
 type Server struct {
 	URL string
 
-	http    *httptest.Server
+	http    *http.Server
+	serving sync.WaitGroup
 	answer  func(*http.Request, []byte) reply
 	closed  chan struct{}
 	closing sync.Once
@@ -74,18 +77,33 @@ type reply struct {
 // lost is the body of an answer that is never sent: the connection ends.
 type lost struct{}
 
+// start starts a server and panics if it cannot.
 func start(budget int, window time.Duration, answer func(*http.Request, []byte) reply) *Server {
-	s := &Server{answer: answer, closed: make(chan struct{}), budget: budget, window: window}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
-	s.URL = s.http.URL
+	s, err := listen(budget, window, answer)
+	if err != nil {
+		panic(err)
+	}
 	return s
+}
+
+// listen starts a server at a free port of this machine.
+func listen(budget int, window time.Duration, answer func(*http.Request, []byte) reply) (*Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("fakemarkets: %w", err)
+	}
+	s := &Server{answer: answer, closed: make(chan struct{}), budget: budget, window: window, URL: "http://" + listener.Addr().String()}
+	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	s.serving.Go(func() { _ = s.http.Serve(listener) })
+	return s, nil
 }
 
 // Close stops the server. It can be called more than once.
 func (s *Server) Close() {
 	s.closing.Do(func() {
 		close(s.closed)
-		s.http.Close()
+		_ = s.http.Close()
+		s.serving.Wait()
 	})
 }
 

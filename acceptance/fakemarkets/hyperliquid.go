@@ -20,6 +20,7 @@ type Hyperliquid struct {
 	traders     map[string]*trader            // accounts that can trade, by address in lower case
 	agents      map[string]string             // owners, by the address of the agent
 	markets     []*HyperliquidMarket
+	moving      bool                           // prices follow the generated candles
 	candles     map[string][]HyperliquidCandle // by coin and interval
 	nonces      map[string][]int64             // of each signer
 	leaders     []HyperliquidLeader
@@ -54,9 +55,19 @@ type HyperliquidBalance struct {
 	Total, Hold, EntryNtl string
 }
 
-// NewHyperliquid starts a test network. It accepts a weight of 1200 per minute.
+// NewHyperliquid starts a test network and panics if it cannot. It accepts a weight of 1200 per
+// minute.
 func NewHyperliquid() *Hyperliquid {
-	h := &Hyperliquid{
+	h, err := StartHyperliquid()
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+// StartHyperliquid starts a test network.
+func StartHyperliquid() (h *Hyperliquid, err error) {
+	h = &Hyperliquid{
 		now: time.Now, accounts: map[string]HyperliquidAccount{}, traders: map[string]*trader{}, agents: map[string]string{},
 		candles: map[string][]HyperliquidCandle{}, nonces: map[string][]int64{}, lastOrder: 1000, lastFill: 5000,
 		markets: []*HyperliquidMarket{
@@ -66,8 +77,8 @@ func NewHyperliquid() *Hyperliquid {
 			{Name: "kPEPE", SzDecimals: 0, MaxLeverage: 10, Mid: "0.0125"},
 		},
 	}
-	h.Server = start(1200, time.Minute, h.answer)
-	return h
+	h.Server, err = listen(1200, time.Minute, h.answer)
+	return h, err
 }
 
 // SetNow sets the clock.
@@ -119,6 +130,7 @@ func (h *Hyperliquid) info(body []byte) reply {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runSchedules()
+	h.follow()
 	if answer, ok := h.marketInfo(&q); ok {
 		return answer
 	}

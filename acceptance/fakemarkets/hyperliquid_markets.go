@@ -13,12 +13,15 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// HyperliquidMarket is a perpetual. Its price changes only by [Hyperliquid.SetPrice].
+// HyperliquidMarket is a perpetual. Its price changes only by [Hyperliquid.SetPrice], unless
+// [Hyperliquid.Move] was called.
 type HyperliquidMarket struct {
 	Name                    string
 	SzDecimals, MaxLeverage int
 	Mid                     string
 	Delisted                bool
+
+	base string // that the price of a moving market is computed from; Mid if empty
 }
 
 // HyperliquidCandle is a bar that replaces a generated one.
@@ -253,7 +256,7 @@ func floor(t, step int64) int64 { return t - ((t%step)+step)%step }
 
 // generated returns the bar from one time to another, computed from the price as a function of time.
 func generated(m *HyperliquidMarket, from, to int64) HyperliquidCandle {
-	mid, _ := decimal.RequireFromString(m.Mid).Float64()
+	mid := m.basePrice()
 	open, last := priceAt(mid, from), priceAt(mid, to)
 	high, low := max(open, last), min(open, last)
 	for i := range int64(candleSamples) {
@@ -266,6 +269,30 @@ func generated(m *HyperliquidMarket, from, to int64) HyperliquidCandle {
 		Start: from, Open: text(open), High: text(high), Low: text(low), Close: text(last),
 		Volume: strconv.FormatInt(minutes*100, 10) + ".0", Trades: int(minutes * 7),
 	}
+}
+
+// Move makes the prices follow the generated candles.
+func (h *Hyperliquid) Move() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moving = true
+}
+
+// follow sets the prices of moving markets to those of the current time. The server is locked.
+func (h *Hyperliquid) follow() {
+	if !h.moving {
+		return
+	}
+	now := h.now().UnixMilli()
+	for _, m := range h.markets {
+		m.base = cmp.Or(m.base, m.Mid)
+		m.Mid = tick(decimal.NewFromFloat(priceAt(m.basePrice(), now)).Round(8), m).String()
+	}
+}
+
+func (m *HyperliquidMarket) basePrice() float64 {
+	price, _ := decimal.RequireFromString(cmp.Or(m.base, m.Mid)).Float64()
+	return price
 }
 
 // priceAt moves around the mid of a market in waves of a day, three hours and some minutes.

@@ -1,14 +1,15 @@
 // Package demo is the content of toolyard demo: Harbor, a fictitious company with tools in Go
-// and TypeScript, its own MCP servers, and simulated users and agents.
+// and TypeScript, its own MCP servers, a simulated guest house and paper trading account, and
+// simulated users and agents.
 package demo
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 //go:embed files
@@ -19,8 +20,8 @@ var files embed.FS
 var Servers = []string{"customs", "fleet"}
 
 // Write writes Harbor's folder: its configuration, its scripts and those of its servers, which
-// the program runs.
-func Write(dir, program string) error {
+// the program runs. Without simulators, the configuration has no packs.
+func Write(dir, program string, s *Simulators) error {
 	if err := write(dir, "files", "files/later"); err != nil {
 		return err
 	}
@@ -33,7 +34,32 @@ func Write(dir, program string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, bytes.ReplaceAll(text, []byte("PROGRAM"), quoted), 0o600) //nolint:gosec // in the caller's folder
+	return os.WriteFile(path, []byte(configure(string(text), string(quoted), s)), 0o600) //nolint:gosec // in the caller's folder
+}
+
+// packLine marks the lines of the configuration that need packs.
+const packLine = "  # pack"
+
+// configure replaces the placeholders of the configuration, and removes the lines that need packs
+// if there are no simulators.
+func configure(text, program string, s *Simulators) string {
+	values := map[string]string{}
+	if s != nil {
+		values = s.placeholders()
+	}
+	values["PROGRAM"] = program
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line, ofPack := strings.CutSuffix(strings.TrimSuffix(line, "\n"), packLine)
+		if ofPack && s == nil {
+			continue
+		}
+		for name, value := range values {
+			line = strings.ReplaceAll(line, name, value)
+		}
+		out.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return out.String()
 }
 
 // Change changes the definition of one tool of the server fleet and adds another tool. Both

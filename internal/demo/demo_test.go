@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/packs/trading"
 )
 
 // call validates the arguments, runs a tool, and returns its text or error.
@@ -82,7 +83,7 @@ func TestOldBookingsAreDropped(t *testing.T) {
 func TestArgsFitTheTools(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	tools := make(map[string]*toolyard.Tool)
-	for _, tool := range Tools() {
+	for _, tool := range append(Tools(), trading.Tools()...) {
 		tools[tool.Name] = tool
 	}
 	for i := range Patterns {
@@ -112,7 +113,7 @@ func TestHistory(t *testing.T) {
 	now := time.Date(2026, 11, 13, 15, 0, 0, 0, time.UTC) // a Friday
 	calls, failed, paid := 0, 0, toolyard.Money(0)
 	days := make(map[time.Weekday]int)
-	for m := range History(now, rand.New(rand.NewPCG(1, 1))) {
+	for m := range History(now, rand.New(rand.NewPCG(1, 1)), true) {
 		if m.At.After(now) || m.At.Before(now.AddDate(0, 0, -historyDays)) {
 			t.Fatalf("a call at %v, and now is %v", m.At, now)
 		}
@@ -133,7 +134,7 @@ func TestHistory(t *testing.T) {
 
 func TestHistoryIsDeterministic(t *testing.T) {
 	first := func() (list []string) {
-		for m := range History(time.Unix(1_800_000_000, 0), rand.New(rand.NewPCG(1, 1))) {
+		for m := range History(time.Unix(1_800_000_000, 0), rand.New(rand.NewPCG(1, 1)), false) {
 			if list = append(list, m.At.String()+m.Tool+string(m.Code)); len(list) == 100 {
 				break
 			}
@@ -142,5 +143,27 @@ func TestHistoryIsDeterministic(t *testing.T) {
 	}
 	if diff := cmp.Diff(first(), first()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A program that does not register the packs serves the demo without them.
+func TestConfigurationWithoutPacks(t *testing.T) {
+	text, err := files.ReadFile("files/toolyard.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := StartSimulators()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	with, without := configure(string(text), `"toolyard"`, s), configure(string(text), `"toolyard"`, nil)
+	for _, word := range []string{"PROGRAM", "HOME_", "VENUE_", "# pack"} {
+		if strings.Contains(with, word) || strings.Contains(without, word) {
+			t.Errorf("the configuration contains %s", word)
+		}
+	}
+	if strings.Contains(without, "pack") || !strings.Contains(with, "homeassistant:") || !strings.Contains(with, "trading:") {
+		t.Errorf("with packs:\n%s\nwithout packs:\n%s", with, without)
 	}
 }

@@ -52,8 +52,9 @@ func (m *PastCall) Message() string {
 }
 
 // History generates the calls of the last two weeks, oldest hour first: most in office hours,
-// few on weekends, and more every day.
-func History(now time.Time, r *rand.Rand) iter.Seq[PastCall] {
+// few on weekends, and more every day. Calls of packs are included only on request.
+func History(now time.Time, r *rand.Rand, packs bool) iter.Seq[PastCall] {
+	traffic := NewTraffic(func(p *CallPattern) bool { return !p.NoHistory && (packs || !p.Pack) })
 	const hours = historyDays * 24
 	start, total := now.Add(-hours*time.Hour), 0.0
 	for h := range hours - 1 {
@@ -67,7 +68,7 @@ func History(now time.Time, r *rand.Rand) iter.Seq[PastCall] {
 				n = 60 * callsPerMinute
 			}
 			for range n {
-				if !yield(pastCall(hour.Add(time.Duration(r.Int64N(int64(time.Hour)))), r)) {
+				if !yield(pastCall(traffic.Next(r), hour.Add(time.Duration(r.Int64N(int64(time.Hour)))), r)) {
 					return
 				}
 			}
@@ -85,8 +86,8 @@ func load(at time.Time, h int) float64 {
 }
 
 // pastCall generates one call.
-func pastCall(at time.Time, r *rand.Rand) PastCall {
-	m := PastCall{CallPattern: Next(r), At: at.UTC().Truncate(time.Microsecond), Code: toolyard.OK, Result: 90 + r.IntN(700)}
+func pastCall(p *CallPattern, at time.Time, r *rand.Rand) PastCall {
+	m := PastCall{CallPattern: p, At: at.UTC().Truncate(time.Microsecond), Code: toolyard.OK, Result: 90 + r.IntN(700)}
 	m.Caller = m.CallPattern.Caller(r)
 	m.Elapsed = time.Duration(float64(m.Duration) * math.Exp(0.35*r.NormFloat64()))
 	switch p := r.Float64(); {

@@ -18,6 +18,8 @@ var (
 	anonymous = toolyard.Caller{ID: ident.Anonymous, Account: ident.Anonymous}
 	dispatch  = toolyard.Caller{ID: "dispatch-agent", Account: "harbor"}
 	quayside  = toolyard.Caller{ID: "quayside-bot", Account: "harbor"}
+	concierge = toolyard.Caller{ID: "concierge", Account: "harbor"}
+	treasurer = toolyard.Caller{ID: "treasury-agent", Account: "harbor"}
 	mira      = toolyard.Caller{ID: "mira", Account: "harbor"}
 	northwind = toolyard.Caller{ID: "northwind", Account: "northwind-lines"}
 	baltic    = toolyard.Caller{ID: "baltic-broker", Account: "baltic-trade"}
@@ -43,6 +45,8 @@ var Keys = []Key{
 	{Name: "Dispatch agent", Caller: dispatch, Scopes: []string{"gate:chat", "gate:desk", "write"}, Age: 61 * aDay},
 	{Name: "Northwind Lines, production", Caller: northwind, Scopes: []string{"gate:chat", "gate:sell"}, Age: 33 * aDay, TTL: 90 * aDay},
 	{Name: "Mira, operations", Caller: mira, Scopes: []string{"operator", "write"}, Age: 148 * aDay},
+	{Name: "Concierge of the guest house", Caller: concierge, Scopes: []string{"gate:house", "write"}, Age: 20 * aDay},
+	{Name: "Treasury agent", Caller: treasurer, Scopes: []string{"gate:treasury", "write"}, Age: 12 * aDay},
 	{Name: "Northwind Lines, pilot", Caller: northwind, Scopes: []string{"gate:sell"}, Age: 97 * aDay, Revoked: 32 * aDay},
 }
 
@@ -78,6 +82,8 @@ type CallPattern struct {
 	FailureCode  toolyard.Code
 	FailureText  string
 	Limited      bool // sometimes refused because of a limit
+	Pack         bool // the tool is one of a pack
+	NoHistory    bool // it changes the state of a pack, so a generated past call would have no effect to show
 
 	args func(*rand.Rand) map[string]any
 }
@@ -92,16 +98,19 @@ func (p *CallPattern) Name() string {
 
 // Mode is the mode of the gate.
 func (p *CallPattern) Mode() toolyard.Mode {
-	if p.Gate == "desk" {
-		return toolyard.Write
+	if p.Gate == "chat" || p.Gate == "sell" {
+		return toolyard.Read
 	}
-	return toolyard.Read
+	return toolyard.Write
 }
 
 // Args generates arguments. Invalid ones have a member under a wrong name.
 func (p *CallPattern) Args(r *rand.Rand, invalid bool) json.RawMessage {
 	args := p.args(r)
-	if invalid {
+	switch {
+	case invalid && len(args) == 0:
+		args["id"] = true
+	case invalid:
 		name := one(r, slices.Sorted(maps.Keys(args))...)
 		args[name+"Id"] = args[name]
 		delete(args, name)
@@ -113,16 +122,29 @@ func (p *CallPattern) Args(r *rand.Rand, invalid bool) json.RawMessage {
 // Caller picks one of the callers.
 func (p *CallPattern) Caller(r *rand.Rand) toolyard.Caller { return one(r, p.Callers...) }
 
-// Next picks a pattern by weight.
-func Next(r *rand.Rand) *CallPattern {
-	total := 0
+// Traffic is a selection of patterns.
+type Traffic []*CallPattern
+
+// NewTraffic selects the patterns that match.
+func NewTraffic(match func(*CallPattern) bool) (t Traffic) {
 	for i := range Patterns {
-		total += Patterns[i].Weight
+		if match(&Patterns[i]) {
+			t = append(t, &Patterns[i])
+		}
+	}
+	return t
+}
+
+// Next picks a pattern by weight.
+func (t Traffic) Next(r *rand.Rand) *CallPattern {
+	total := 0
+	for _, p := range t {
+		total += p.Weight
 	}
 	n := r.IntN(total)
-	for i := range Patterns {
-		if n -= Patterns[i].Weight; n < 0 {
-			return &Patterns[i]
+	for _, p := range t {
+		if n -= p.Weight; n < 0 {
+			return p
 		}
 	}
 	panic("unreachable: n is less than the sum of all weights")
@@ -149,6 +171,9 @@ var (
 	chat = []toolyard.Caller{anonymous, dispatch, dispatch, quayside, quayside, quayside}
 	desk = []toolyard.Caller{dispatch, dispatch, mira}
 	sell = []toolyard.Caller{northwind}
+
+	house    = []toolyard.Caller{concierge}
+	treasury = []toolyard.Caller{treasurer}
 )
 
 const (
@@ -216,6 +241,43 @@ var Patterns = []CallPattern{
 		return map[string]any{"name": one(r, "Van Houten Trading", "Nordic Timber AS", "Meridian Shadow Shipping Ltd"), "lists": []string{"EU", "UN"}}
 	}},
 	{Weight: 2, Gate: "sell", Callers: []toolyard.Caller{baltic}, Tool: "exchange_rate", Price: toolyard.USD / 1000, Duration: 5 * milli, FailureRate: 0.15, FailureCode: toolyard.Failed, FailureText: ratesDown, args: rateOf},
+	{Weight: 3, Gate: "house", Callers: house, Pack: true, Tool: "home_overview", Duration: milli / 3, args: none},
+	{Weight: 3, Gate: "house", Callers: house, Pack: true, Tool: "list_devices", Duration: milli / 2, args: func(r *rand.Rand) map[string]any {
+		return map[string]any{"area": one(r, "Hall", "Kitchen", "Living room", "Bedroom")}
+	}},
+	{Weight: 3, Gate: "house", Callers: house, Pack: true, Tool: "get_device", Duration: milli / 4, FailureRate: 0.05, FailureCode: toolyard.NotFound, FailureText: `Unknown device "Hal light". Did you mean Hall light?`, args: func(r *rand.Rand) map[string]any {
+		return map[string]any{"id": one(r, "Hall light", "Heating", "Front door", "Kitchen temperature")}
+	}},
+	{Weight: 3, Gate: "house", Callers: house, Pack: true, NoHistory: true, Tool: "control_device", Duration: 6 * milli, args: func(r *rand.Rand) map[string]any {
+		return map[string]any{"ids": []string{one(r, "Hall light", "Bedroom light", "Reading lamp", "Coffee machine")}, "action": one(r, "turn_on", "turn_off")}
+	}},
+	{Weight: 4, Gate: "treasury", Callers: treasury, Pack: true, Tool: "fetch_recent_bars", Duration: 3 * milli, args: func(r *rand.Rand) map[string]any {
+		return map[string]any{"symbol": one(r, "BTC", "ETH"), "interval": one(r, "5m", "15m", "1h"), "lookback": 12 + r.IntN(60)}
+	}},
+	{Weight: 3, Gate: "treasury", Callers: treasury, Pack: true, Tool: "get_portfolio", Duration: 2 * milli, args: none},
+	{Weight: 2, Gate: "treasury", Callers: treasury, Pack: true, Tool: "get_funding_rate", Duration: 3 * milli, args: func(r *rand.Rand) map[string]any {
+		return map[string]any{"symbol": one(r, "BTC", "ETH")}
+	}},
+	{Weight: 2, Gate: "treasury", Callers: treasury, Pack: true, Tool: "get_recent_decisions", Duration: 2 * milli, args: none},
+	{Weight: 4, Gate: "treasury", Callers: treasury, Pack: true, NoHistory: true, Tool: "propose_order", Duration: 5 * milli, args: orderOf},
+}
+
+func none(*rand.Rand) map[string]any { return map[string]any{} }
+
+// orderOf generates decisions of the treasury agent. The rules of the account reject some of them.
+func orderOf(r *rand.Rand) map[string]any {
+	symbol := one(r, "BTC", "BTC", "ETH", "ETH", "SOL")
+	switch r.IntN(4) {
+	case 0:
+		return map[string]any{"symbol": symbol, "action": "hold", "reasoning": "The range of the last hours is narrow; waiting for a direction."}
+	case 1:
+		return map[string]any{"symbol": symbol, "action": "close", "reasoning": "The average of the last bars has turned."}
+	}
+	side := one(r, "buy", "sell")
+	return map[string]any{
+		"symbol": symbol, "action": "open", "side": side, "notionalUsd": fmt.Sprint(100 * (1 + r.IntN(8))),
+		"reasoning": map[string]string{"buy": "The last bars close above their average, and funding is low.", "sell": "The last bars close below their average, and funding is high."}[side],
+	}
 }
 
 func distanceOf(r *rand.Rand) map[string]any {
