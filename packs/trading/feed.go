@@ -34,7 +34,11 @@ type feed struct {
 // connect returns the clients of the venue and of the source of news.
 func connect(s *settings, setup yard.PackSetup) (*feed, error) {
 	h := s.Hyperliquid
-	venue, err := hyperliquid.New(hyperliquid.Options{URL: h.URL, Testnet: h.Testnet, Leaderboard: h.LeaderboardURL, HTTP: setup.HTTP, Now: setup.Now})
+	testnet, err := s.testnet()
+	if err != nil {
+		return nil, err
+	}
+	venue, err := hyperliquid.New(hyperliquid.Options{URL: h.URL, Testnet: testnet, Leaderboard: h.LeaderboardURL, HTTP: setup.HTTP, Now: setup.Now})
 	if err != nil {
 		return nil, err
 	}

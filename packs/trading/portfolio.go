@@ -45,8 +45,8 @@ func getPortfolio() *toolyard.Tool {
 			return nil, err
 		}
 		out := &result{
-			EquityUSD: s.EquityUSD, AvailableUSD: s.AvailableUSD, MarginUSD: s.MarginUsedUSD, Positions: s.Positions,
-			OpenOrders: s.Orders[:min(len(s.Orders), maxOpenOrders)], Orders: len(s.Orders), Broker: a.BrokerName, AsOf: asOf,
+			EquityUSD: s.EquityUSD, AvailableUSD: s.AvailableUSD, MarginUSD: s.MarginUsedUSD, Positions: append([]market.Position{}, s.Positions...),
+			OpenOrders: append([]market.OpenOrder{}, s.Orders[:min(len(s.Orders), maxOpenOrders)]...), Orders: len(s.Orders), Broker: a.BrokerName, AsOf: asOf,
 		}
 		value := decimal.Zero
 		for _, p := range s.Positions {
