@@ -37,8 +37,8 @@ conformance: ## Run the official MCP conformance suite, both eras
 	go test -count=1 -v -run Conformance ./acceptance
 services: ## Start PostgreSQL for the tests and print its settings
 	@acceptance/services.sh
-orders: ## Place orders while killing the server 300 times
-	go test -timeout 30m -count 1 -v ./acceptance -run '^TestOrdersSurviveKills$$' -order-kills 300
+orders: ## Place orders while killing the server 300 times, and three replicas 300 times
+	go test -timeout 60m -count 1 -v ./acceptance -run '^TestOrdersSurviveKills' -order-kills 300 -replica-order-kills 300
 chaos: ## Test money and limits on three replicas while killing them 1,000 times
 	CHAOS_KILLS=1000 go test -count=1 -timeout 60m -v -run Chaos ./acceptance
 zoo: ## Run 10,000 hostile MCP servers and kill 10,000 processes

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -9,15 +10,20 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-var orderKills = flag.Int("order-kills", 30, "how often the server is killed while it places orders")
+var (
+	orderKills        = flag.Int("order-kills", 30, "how often the server is killed while it places orders")
+	replicaOrderKills = flag.Int("replica-order-kills", 10, "how often replicas are killed while they place orders")
+)
 
 // marketsConfig enables the trading pack with a live account at a fake venue.
 func marketsConfig(venue *fakemarkets.Hyperliquid, more string) string {
@@ -127,7 +133,79 @@ func TestOrdersSurviveKills(t *testing.T) {
 		p.end()
 	}
 	finishOrders(t, book, dir, config)
-	checkOrders(t, book, venue, proposed)
+	checkOrders(t, book, venue, proposed, *orderKills)
+}
+
+// newOrder adds an order to the open ones, unless there are too many.
+func (b *orderBook) newOrder(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.open) >= maxPending {
+		return false
+	}
+	b.open = append(b.open, id)
+	return true
+}
+
+// Three replicas share an account in PostgreSQL and place its orders at the same time, while one
+// of them after another is killed and the venue loses answers. Clients repeat orders at any replica.
+func TestOrdersSurviveKillsOfReplicas(t *testing.T) {
+	t.Parallel()
+	venue := newVenue(t)
+	venue.Deposit(tradingAccount, "10000000")
+	venue.Budget(1 << 40)
+	venue.Delay(5 * time.Millisecond)
+	database := pgtest.ForTest(t).Database(t)
+	config := marketsConfig(venue, fmt.Sprintf("store: %q\nlog: {level: error}\n", database))
+	f := newFleetOf(t, "toolyard", 3, database, config)
+	book := &orderBook{answers: map[string]string{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	var proposed atomic.Int64
+	for worker := range 4 {
+		clients.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(worker), 3))
+			for ctx.Err() == nil {
+				if id := market.ClientID("replicas", fmt.Sprint(worker, proposed.Load())); random.IntN(2) == 0 && book.newOrder(id) {
+					proposed.Add(1)
+				}
+				open := book.pending()
+				if len(open) == 0 {
+					continue
+				}
+				id := open[random.IntN(len(open))]
+				var twice sync.WaitGroup // the same order at two replicas at once
+				for range 1 + random.IntN(2) {
+					url := "http://" + f.replicas[random.IntN(len(f.replicas))].address + "/mcp"
+					twice.Go(func() { book.propose(t, url, id) })
+				}
+				twice.Wait()
+				time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+			}
+		})
+	}
+	for i := range *replicaOrderKills {
+		if i%5 == 0 {
+			venue.LoseAnswers(1)
+		}
+		if _, err := f.killer(ctx, 1); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	stop()
+	clients.Wait()
+	deadline := time.Now().Add(3 * time.Minute) // at the latest, signed actions have expired
+	for len(book.pending()) > 0 && time.Now().Before(deadline) {
+		for i, id := range book.pending() {
+			book.propose(t, "http://"+f.replicas[i%len(f.replicas)].address+"/mcp", id)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if left := book.pending(); len(left) > 0 {
+		t.Errorf("%d orders have no final answer, such as %s", len(left), left[0])
+	}
+	checkOrders(t, book, venue, int(proposed.Load()), *replicaOrderKills)
 }
 
 // finishOrders repeats the proposals without kills, until every order has a final answer: at the
@@ -149,7 +227,7 @@ func finishOrders(t *testing.T, book *orderBook, dir, config string) {
 }
 
 // checkOrders compares what the client was told with what the venue executed.
-func checkOrders(t *testing.T, book *orderBook, venue *fakemarkets.Hyperliquid, proposed int) {
+func checkOrders(t *testing.T, book *orderBook, venue *fakemarkets.Hyperliquid, proposed, kills int) {
 	t.Helper()
 	placed := map[string]int{}
 	for _, o := range venue.Orders(tradingAccount) {
@@ -171,7 +249,7 @@ func checkOrders(t *testing.T, book *orderBook, venue *fakemarkets.Hyperliquid, 
 		}
 		delete(placed, id)
 	}
-	t.Logf("%d orders under %d kills: %d executed, %d times the outcome was unknown", proposed, *orderKills, executed, book.unknown)
+	t.Logf("%d orders under %d kills: %d executed, %d times the outcome was unknown", proposed, kills, executed, book.unknown)
 	if twice+lost+invented+len(placed) > 0 {
 		t.Errorf("%d orders were placed twice, %d were reported as not placed, %d were reported and not placed, %d were placed and not reported", twice, lost, invented, len(placed))
 	}

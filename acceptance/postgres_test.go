@@ -57,12 +57,18 @@ type replica struct {
 	cmd *exec.Cmd
 }
 
-// newFleet configures and starts replicas.
+// newFleet configures and starts replicas of the test program.
 func newFleet(t *testing.T, n int, storeURL, config string) *fleet {
+	t.Helper()
+	return newFleetOf(t, "testyard", n, storeURL, config)
+}
+
+// newFleetOf configures and starts replicas of a program.
+func newFleetOf(t *testing.T, program string, n int, storeURL, config string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, store: storeURL, notes: filepath.Join(t.TempDir(), "notes"), config: config}
 	for range n {
-		r := &replica{address: freeAddress(t), dir: t.TempDir(), program: "testyard", env: []string{"TESTYARD_NOTES=" + f.notes}}
+		r := &replica{address: freeAddress(t), dir: t.TempDir(), program: program, env: []string{"TESTYARD_NOTES=" + f.notes}}
 		if err := os.WriteFile(filepath.Join(r.dir, "toolyard.yaml"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}

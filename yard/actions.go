@@ -14,6 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
@@ -108,7 +109,7 @@ func (p *openPack) action(name string) (*toolyard.Tool, error) {
 
 // Packs describes the enabled packs for the API.
 func (c controlled) Packs() []httpapi.PackItem {
-	a, problems := c.current.Load(), c.snapshot.Load().Problems
+	a, snapshot := c.current.Load(), c.snapshot.Load()
 	list := []httpapi.PackItem{}
 	for _, name := range slices.Sorted(maps.Keys(a.packs)) {
 		p := a.packs[name]
@@ -118,12 +119,18 @@ func (c controlled) Packs() []httpapi.PackItem {
 			item.State = "up"
 		default:
 		}
-		for _, gate := range slices.Sorted(maps.Keys(a.Config.Gates)) {
-			if _, ok := a.Config.Gates[gate].Packs[name]; ok {
-				item.Gates = append(item.Gates, gate)
+		ofPack := func(t *toolyard.Tool) bool { return gates.PackOf(t) == name }
+		for _, t := range snapshot.Tools {
+			if ofPack(t) {
+				item.Tools++
 			}
 		}
-		for _, problem := range problems {
+		for _, g := range a.Gates {
+			if v, ok := c.View(g.Name); ok && slices.ContainsFunc(v.Tools, func(t NamedTool) bool { return ofPack(t.Tool) }) {
+				item.Gates = append(item.Gates, g.Name)
+			}
+		}
+		for _, problem := range snapshot.Problems {
 			if problem.Source == packSource(name) {
 				item.Problems = append(item.Problems, problem)
 			}

@@ -4,6 +4,7 @@ import { api, enter, go, main, settings, sizes, sleep } from './page.mjs';
 
 await main(async () => {
   await approveAllButOne();
+  await openPositions();
   const screens = await addresses();
   for (const theme of ['light', 'dark']) {
     await take(screens, theme, 'wide', '');
@@ -27,6 +28,9 @@ async function addresses() {
     ['call', `/calls/${nested.id}`],
     ['spend', '/spend'],
     ['limits', '/limits'],
+    ['packs', '/packs'],
+    ['home', '/tools/-/list_devices?tab=try'],
+    ['trading', '/tools/-/get_portfolio?tab=try'],
   ];
 }
 
@@ -37,11 +41,23 @@ async function approveAllButOne() {
   if (tools.length > 0) await api(settings.operator, 'POST', '/servers/fleet/approve', { tools });
 }
 
-// Runs the tool, so that the screenshot has a result.
-async function run(page) {
+// Opens positions of the paper account.
+async function openPositions() {
+  const order = (symbol, side, notionalUsd, reasoning) =>
+    api(settings.operator, 'POST', '/calls', { gate: 'treasury', tool: 'propose_order', args: { symbol, action: 'open', side, notionalUsd, reasoning } });
+  await order('BTC', 'buy', '1200', 'The last bars close above their average, and funding is low.');
+  await order('ETH', 'sell', '700', 'The last bars close below their average, and funding is high.');
+}
+
+// Fills in the form of the tool convert_units.
+async function fill(page) {
   await page.getByLabel('value *', { exact: true }).fill('21.5');
   await page.getByLabel('from *', { exact: true }).selectOption('kn');
   await page.getByLabel('to *', { exact: true }).selectOption('km/h');
+}
+
+// Runs the tool, so that the screenshot has a result.
+async function run(page) {
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.getByRole('region', { name: 'Result' }).getByText('OK', { exact: true }).first().waitFor();
 }
@@ -50,7 +66,8 @@ async function take(screens, theme, size, suffix) {
   const { page, context } = await enter(settings.operator, '/', { theme, size: sizes[size] });
   for (const [name, path] of screens) {
     await go(page, path);
-    if (name === 'tool') await run(page);
+    if (name === 'tool') await fill(page);
+    if (path.endsWith('?tab=try')) await run(page);
     await page.evaluate(() => scrollTo(0, 0));
     await page.mouse.move(0, 0);
     await sleep(name === 'calls' ? 5000 : 700); // until data is loaded and animations have ended

@@ -10,6 +10,7 @@ import { Card } from "../components/Card";
 import { Page } from "../components/Page";
 import { ProblemCard } from "../components/ProblemCard";
 import { EmptyState, ErrorState, Skeleton } from "../components/States";
+import { plural } from "../format";
 import { visible } from "../format/visible";
 import { useCanChange } from "../session";
 import { ActionDialog } from "./pack/ActionDialog";
@@ -40,7 +41,7 @@ function OnePack({ pack }: { pack: Pack }) {
   return (
     <Card flush title={pack.name} actions={<State pack={pack} />}>
       <p className="Packs-gates soft">
-        {pack.gates.length === 0 ? "No gate has settings for it." : <>Settings at {pack.gates.map((gate, i) => <span key={gate}>{i > 0 && ", "}<Link to="/gates" search={{ gate }}>{gate}</Link></span>)}</>}
+        {plural(pack.tools, "tool")}, {pack.gates.length === 0 ? "not offered at any gate" : <>offered at {pack.gates.map((gate, i) => <span key={gate}>{i > 0 && ", "}<Link to="/gates" search={{ gate }}>{gate}</Link></span>)}</>}
       </p>
       {pack.problems.map((problem, i) => <ProblemCard key={i} problem={problem} />)}
       {pack.actions.length > 0 && (

@@ -14,7 +14,8 @@ type packHandler struct{ yard Yard }
 type PackItem struct {
 	Name     string             `json:"name"`
 	State    string             `json:"state" enum:"starting,up" doc:"Whether it has offered its tools."`
-	Gates    []string           `json:"gates" doc:"Gates with settings for the pack."`
+	Tools    int                `json:"tools" doc:"Number of tools that it offers."`
+	Gates    []string           `json:"gates" doc:"Gates that offer tools of the pack."`
 	Actions  []PackAction       `json:"actions" doc:"Actions for operators, which no model can call."`
 	Problems []toolyard.Problem `json:"problems"`
 }
