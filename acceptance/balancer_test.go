@@ -287,8 +287,11 @@ func goJourney(t *testing.T, p *plan) journal {
 	soon(t, "progress", func() bool { return told.Load() == 3 })
 	g.Progress = int(told.Load())
 
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		soon(t, "the call has started", func() bool { _, err := os.Stat(p.Marker + ".started"); return err == nil })
+	}()
 	g.Canceled = "slept"
 	if _, err := g.session.CallTool(ctx, &mcp.CallToolParams{Name: "sleep", Arguments: map[string]any{"ms": 20000, "marker": p.Marker}}); err != nil {
 		g.Canceled = err.Error()
@@ -321,7 +324,7 @@ func (g *goTraveller) call(tool string, args map[string]any) string {
 func (g *goTraveller) hears(what string, change func()) {
 	before := g.changes.Load()
 	change()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if g.changes.Load() > before {
 			g.Changes = append(g.Changes, what)
 			return
@@ -397,14 +400,14 @@ func (s *spread) cancelsElsewhere(c *legacyHTTP) {
 		defer close(done)
 		_ = c.at(s.replicas[0].url).status(fmt.Sprintf(`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"sleep","arguments":{"ms":20000,"marker":%q}}}`, marker))
 	}()
-	time.Sleep(500 * time.Millisecond)
+	soon(s.t, "the call has started", func() bool { _, err := os.Stat(marker + ".started"); return err == nil })
 	if status := c.at(s.replicas[1].url).status(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"long"}}`); status != http.StatusAccepted {
 		s.t.Errorf("cancelled: status %d", status)
 	}
 	soon(s.t, "the tool was canceled from another replica", func() bool { _, err := os.Stat(marker); return err == nil })
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		s.t.Error("the canceled call is still open")
 	}
 }
@@ -417,7 +420,7 @@ func (s *spread) answersElsewhere(c *legacyHTTP, asks, answers string) {
 	next := func() (m message) {
 		select {
 		case m = <-stream:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			s.t.Error("nothing came")
 		}
 		return m
@@ -446,7 +449,7 @@ func (s *spread) hears(c *legacyHTTP, at, mode string) {
 		if m.Method != "notifications/tools/list_changed" {
 			s.t.Errorf("%s: %s", mode, m.Method)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		s.t.Errorf("%s: the stream did not report the edited gate", mode)
 	}
 }
@@ -495,7 +498,7 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 	}
 	for i, url := range urls { // which believe that a key is good for 30 s
 		for ann.at(url).status(listing) != http.StatusUnauthorized {
-			if time.Since(revoked) > 40*time.Second {
+			if time.Since(revoked) > 90*time.Second {
 				t.Fatalf("replica %d still serves a caller whose key was revoked", i)
 			}
 			time.Sleep(200 * time.Millisecond)

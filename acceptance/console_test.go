@@ -250,6 +250,7 @@ var sought = []string{
 
 // A user can view and do everything in a browser; each script covers a part.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	h := newHarbor(t)
 	start := time.Now()
 	t.Run("enter", func(t *testing.T) { h.show(t, "enter.mjs", nil) })
@@ -295,7 +296,7 @@ func (h *harbor) screens(t *testing.T) {
 
 // widths checks lists and charts with very long names and a year of spend.
 func (h *harbor) widths(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, h.store)
 	if err != nil {
@@ -320,7 +321,7 @@ func (h *harbor) widths(t *testing.T) {
 // spend compares the totals on the page with the ledger, to the last digit.
 func (h *harbor) spend(t *testing.T) {
 	got := h.show(t, "spend.mjs", nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, h.store)
 	if err != nil {

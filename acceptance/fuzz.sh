@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for the given time or count: acceptance/fuzz.sh 60s
 #
-# The tests of a package are built once, and two packages run at a time with one worker each:
-# building and starting a target uses one core at most.
+# Packages are built one after another, since two builds at a time would compile their common
+# dependencies twice. Meanwhile the targets of packages that are built run, two packages at a time
+# with one worker each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export AMOUNT=${1:-60s}
@@ -11,22 +12,34 @@ FUZZ_CACHE=$(go env GOCACHE)/fuzz
 export FUZZ_BINARIES FUZZ_CACHE
 trap 'rm -r "$FUZZ_BINARIES"' EXIT
 
-# fuzz_package runs all targets of a package, and prints what they printed in one piece.
-fuzz_package() {
+# binary is the path of the test binary of a package.
+binary() { echo "$FUZZ_BINARIES/${1//\//_}.test"; }
+
+# build builds the tests of all packages with fuzz targets, and prints each package once it is built.
+build() {
+  local package
+  for package in $(grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=node_modules . | xargs -n1 dirname | sort -u); do
+    go test -c -vet=off -fuzz . -o "$(binary "$package")" "$package"
+    echo "$package"
+  done
+}
+
+# fuzz runs all targets of a package, and prints what they printed in one piece.
+fuzz() {
   set -euo pipefail
-  local binary="$FUZZ_BINARIES/${1//\//_}.test" out target import
+  local binary target out import
+  binary=$(binary "$1")
   import=$(go list "$1")
-  go test -c -fuzz . -o "$binary" "$1"
   cd "$1"
   for target in $(grep -hoE '^func Fuzz\w+' ./*_test.go | awk '{print $2}'); do
     if ! out=$("$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$AMOUNT" -test.fuzzminimizetime 100x \
       -test.parallel 1 -test.fuzzcachedir "$FUZZ_CACHE/$import" 2>&1); then
-      printf '== %s %s\n%s\n' "$1" "$target" "$out"
+      printf '== %s %s\n%s\nFAIL %s %s\n' "$1" "$target" "$out" "$1" "$target"
       exit 255 # which makes xargs stop
     fi
     printf '== %s %s\n%s\n' "$1" "$target" "$(tail -n 1 <<<"$out")"
   done
 }
-export -f fuzz_package
+export -f binary fuzz
 
-grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | xargs -P 2 -I {} bash -c 'fuzz_package {}'
+build | xargs -P 2 -I {} bash -c 'fuzz {}'

@@ -206,7 +206,10 @@ func TestForgedConfirmationsChangeNothing(t *testing.T) {
 		}
 	}
 	home.Set("lock.front_door", "jammed", nil)
-	time.Sleep(200 * time.Millisecond)
+	soon(t, "the yard has the new state", func() bool {
+		got := ann.call("get_device", `{"id":"lock.front_door"}`, "")
+		return strings.Contains(fmt.Sprintf("%+v", got.Result), "jammed")
+	})
 	again := ann.call(tool, args, filled("confirm", state, "{}"))
 	if again.InputRequired == nil || !strings.Contains(again.InputRequired.Questions["confirm"].Message, "now jammed") {
 		t.Fatalf("%+v", again)
@@ -241,7 +244,7 @@ func TestHomeResourceUpdates(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	home.Set("light.hall", "on", nil)
 	for era, stream := range streams {
-		for deadline := time.After(3 * time.Second); ; {
+		for deadline := time.After(time.Minute); ; {
 			select {
 			case m := <-stream:
 				if m.Method != "notifications/resources/updated" {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,12 +56,12 @@ func TestSlowBodies(t *testing.T) {
 					defer func() { _ = conn.Close() }()
 					_, _ = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: 127.0.0.1\r\nMcp-Protocol-Version: 2026-07-28\r\n%s\r\n\r\n{", target, claim)
 					start := time.Now()
-					_ = conn.SetReadDeadline(start.Add(25 * time.Second))
+					_ = conn.SetReadDeadline(start.Add(50 * time.Second))
 					r := bufio.NewReader(conn)
 					for err == nil {
 						_, err = r.ReadByte()
 					}
-					if took := time.Since(start); took > 20*time.Second {
+					if took := time.Since(start); took > 40*time.Second {
 						t.Errorf("%s with %s was held for %v", target, claim, took)
 					}
 				})
@@ -70,7 +71,7 @@ func TestSlowBodies(t *testing.T) {
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		start := time.Now()
 		call(t, modernHTTP{t: t, url: p.url}, "echo", `{"text":"hi"}`).result(t)
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("a regular call took %v", took)
 		}
 	}
@@ -114,7 +115,7 @@ func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	start := time.Now()
-	if err := p.cmd.Wait(); err != nil || time.Since(start) > 5*time.Second {
+	if err := p.cmd.Wait(); err != nil || time.Since(start) > 30*time.Second {
 		t.Errorf("the shutdown took %v: %v", time.Since(start), err)
 	}
 }
@@ -124,12 +125,13 @@ func TestStdioStops(t *testing.T) {
 	t.Parallel()
 	for _, modern := range []bool{true, false} {
 		c := newStdio(t, "testyard", modern)
-		params := `{"name":"sleep","arguments":{"ms":1000}}`
+		marker := filepath.Join(t.TempDir(), "sleep")
+		params := fmt.Sprintf(`{"name":"sleep","arguments":{"ms":1000,"marker":%q}}`, marker)
 		if modern {
 			params = withMeta(params, "")
 		}
 		c.write(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":` + params + `}`)
-		time.Sleep(300 * time.Millisecond)
+		soon(t, "the call has started", func() bool { _, err := os.Stat(marker + ".started"); return err == nil })
 		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +168,7 @@ func TestStdioStopsWithoutAReader(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it does not exit")
 	}
 }
@@ -182,7 +184,7 @@ func TestGateOfALegacySessionCanGo(t *testing.T) {
 		if open {
 			t.Error("received a message from a removed gate")
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the stream of a removed gate stays open")
 	}
 	if res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); res.StatusCode != http.StatusNotFound {

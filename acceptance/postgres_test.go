@@ -136,7 +136,7 @@ func (r *replica) ready(limit time.Duration) error {
 // command runs a Toolyard command in the folder of the first replica.
 func (f *fleet) command(args ...string) string {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "toolyard"), args...)
 	var errs bytes.Buffer
@@ -614,7 +614,7 @@ func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 		start := time.Now()
 		c := modernHTTP{t: t, url: "http://" + f.replicas[i%3].address + "/mcp/chat"}
 		text(t, call(t, c, "note_free", "{}"))
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("a tool that needs no store took %s", took)
 		}
 		if !a.silent {
@@ -622,7 +622,7 @@ func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 		}
 		start = time.Now()
 		sale, err := l.buyer.buy(i%3, l.orders(i))
-		if took := time.Since(start); err != nil || sale.status != http.StatusServiceUnavailable || took > 8*time.Second {
+		if took := time.Since(start); err != nil || sale.status != http.StatusServiceUnavailable || took > 20*time.Second {
 			t.Errorf("a paid call returned %+v after %s (%v)", sale, took, err)
 		}
 	}
@@ -635,14 +635,14 @@ func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 func (l *load) recovered(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
-	for time.Since(start) < 30*time.Second {
+	for time.Since(start) < time.Minute {
 		if l.last.Load() > start.UnixNano() {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	took := time.Since(start)
-	if took > 10*time.Second {
+	if took > 30*time.Second {
 		t.Errorf("calls succeed %s after the store is back", took)
 	}
 	return took

@@ -109,13 +109,13 @@ func (c *crew) change(args ...string) reached {
 	if code, out, errs := runIn(c.t, c.replicas[0].dir, []string{"TOOLYARD_STORE=" + c.store}, "toolyard", args...); code != 0 {
 		c.t.Fatalf("toolyard %v: exit %d: %s%s", args, code, out, errs)
 	}
-	ended, limit := time.Now(), time.After(5*time.Second)
+	ended, limit := time.Now(), time.After(time.Minute)
 	var last time.Time
 	for range c.news {
 		select {
 		case last = <-told:
 		case <-limit:
-			c.t.Fatalf("toolyard %v: not every replica notified its client within 5 s", args)
+			c.t.Fatalf("toolyard %v: not every replica notified its client within a minute", args)
 		}
 	}
 	return reached{last.Sub(<-c.written), max(0, last.Sub(ended))}

@@ -339,10 +339,10 @@ func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	t.Parallel()
 	p := serveIn(t, folder(t, map[string]string{
 		"tools/both.ts": tool(`((start) => ({
-	results: ctx.mcp.CallToolsParallel("", [{ name: "sleep", arguments: { ms: 300 } }, { name: "echo", arguments: { text: "b" } }, { name: "sleep", arguments: { ms: 300 } }, { name: "none" }]).map((r: any) => [r.isError ?? false, r.content[0].text]),
+	results: ctx.mcp.CallToolsParallel("", [{ name: "sleep", arguments: { ms: 2000 } }, { name: "echo", arguments: { text: "b" } }, { name: "sleep", arguments: { ms: 2000 } }, { name: "none" }]).map((r: any) => [r.isError ?? false, r.content[0].text]),
 	took: performance.now() - start,
 }))(performance.now())`),
-		"tools/promises.ts":  tool(`(await Promise.all([300, 300].map((ms) => ctx.mcp.callTool("", "sleep", { ms })))).map((r) => r.content[0].text)`),
+		"tools/promises.ts":  tool(`(await Promise.all([2000, 2000].map((ms) => ctx.mcp.callTool("", "sleep", { ms })))).map((r) => r.content[0].text)`),
 		"tools/docs.ts":      tool(`({ tools: ctx.mcp.ListTools("docs").map((t: any) => t.name), found: ctx.mcp.CallTool("docs", "search", { text: "x" }), resources: ctx.mcp.ListResources("docs"), read: ctx.mcp.ReadResource("docs", "resource://readme") })`),
 		"tools/writes.ts":    tool(`ctx.mcp.CallTool("", "propose_order", {})`),
 		"tools/unknown.ts":   tool(`ctx.mcp.ListResources("nobody")`),
@@ -357,11 +357,11 @@ func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	if err := json.Unmarshal(r.Structured, &both); err != nil {
 		t.Fatal(err, string(r.Structured))
 	}
-	if diff := cmp.Diff([][2]any{{false, "slept"}, {false, "b"}, {false, "slept"}, {true, "Unknown tool: none"}}, both.Results); diff != "" || both.Took > 500 {
+	if diff := cmp.Diff([][2]any{{false, "slept"}, {false, "b"}, {false, "slept"}, {true, "Unknown tool: none"}}, both.Results); diff != "" || both.Took > 3500 {
 		t.Errorf("%v ms: %s", both.Took, diff)
 	}
 	start := time.Now()
-	if r := call(t, c, "promises", "{}").result(t); len(r.Content) != 2 || r.IsError || time.Since(start) > 550*time.Millisecond {
+	if r := call(t, c, "promises", "{}").result(t); len(r.Content) != 2 || r.IsError || time.Since(start) > 3500*time.Millisecond {
 		t.Errorf("%v: %+v", time.Since(start), r)
 	}
 	d := string(call(t, c, "docs", "{}").result(t).Structured)
@@ -459,7 +459,7 @@ func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 	file := func(name string) string { return filepath.Join(p.dir, "tools", name) }
 	soon := func(what string, done func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s did not happen; there are %v", what, listTools(t, c))
 			}
@@ -485,16 +485,18 @@ func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 	}
 	stream := follow(t, res)
 	<-stream
+	start := time.Now()
 	for i := range 10 {
 		save(t, file("hello.ts"), strings.ReplaceAll(helloScript, "Hello", fmt.Sprint("Hello", i)))
 		time.Sleep(20 * time.Millisecond)
 	}
+	took := time.Since(start)
 	says := func(want string) func() bool {
 		return func() bool { return call(t, c, "hello", `{"name":"Ann"}`).result(t).Content[0].Text == want }
 	}
 	soon("the last of ten saves", says("Hello9, Ann!"))
-	if n := len(stream); n > 4 {
-		t.Errorf("ten saves gave %d notifications", n)
+	if n := len(stream); n > 3+int(took/(80*time.Millisecond)) { // the folder must be quiet for that long
+		t.Errorf("ten saves in %v gave %d notifications", took, n)
 	}
 
 	save(t, file("hello.ts"), strings.Replace(helloScript, "export default", "export default (((", 1))

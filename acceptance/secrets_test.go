@@ -286,6 +286,7 @@ func TestSecrets(t *testing.T) {
 			for name, c := range eras(t, l.p) {
 				l.provoke(name, c)
 			}
+			soon(t, "there are traces", func() bool { return strings.Contains(traces.text(), "tools/call") })
 			time.Sleep(500 * time.Millisecond) // for the last spans
 			l.see("traces", traces.text())
 			for line := range strings.Lines(l.p.text()) {

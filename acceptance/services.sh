@@ -4,7 +4,8 @@
 #   eval "$(acceptance/services.sh)"    start, or find what was started
 #   acceptance/services.sh stop         stop, and forget its data
 #
-# It listens on the loopback interface at a port that is free, and trusts everybody there.
+# It listens on the loopback interface at a port that is free, trusts everybody there, and does not wait
+# for the disk: its data need not survive the machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -54,7 +55,7 @@ start() {
   as_owner "$(program initdb)" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C --no-instructions >/dev/null
   port=$(free_port)
   as_owner "$(program pg_ctl)" start -w -D "$dir/data" -l "$dir/log" \
-    -o "-c port=$port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=500" >/dev/null
+    -o "-c port=$port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=500 -c fsync=off" >/dev/null
   echo "$port" >"$state/port"
 }
 

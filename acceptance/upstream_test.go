@@ -92,9 +92,9 @@ func eachUpstream(t *testing.T, test func(t *testing.T, configured func(lines ..
 // soon waits until a condition holds.
 func soon(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -497,8 +497,8 @@ func TestServerCallTimesOut(t *testing.T) {
 	for id, limit := range map[string]time.Duration{"default": 10 * time.Second, "short": 500 * time.Millisecond, "tool": 700 * time.Millisecond} {
 		wg.Go(func() {
 			c, start := modernHTTP{t: t, url: p.url}, time.Now()
-			m := call(t, c, "mcp_"+id+"__sleep", `{"ms":15000}`)
-			if took := time.Since(start); took < limit-50*time.Millisecond || took > limit+500*time.Millisecond {
+			m := call(t, c, "mcp_"+id+"__sleep", `{"ms":60000}`)
+			if took := time.Since(start); took < limit-50*time.Millisecond || took > limit+20*time.Second {
 				t.Errorf("%s: it took %v", id, took)
 			}
 			failed(t, m, "TIMEOUT", false)
@@ -508,7 +508,7 @@ func TestServerCallTimesOut(t *testing.T) {
 			for range 20 {
 				start := time.Now()
 				text(t, call(t, modernHTTP{t: t, url: p.url}, "mcp_"+id+"__ping", "{}"))
-				if took := time.Since(start); took > 2*time.Second {
+				if took := time.Since(start); took > 8*time.Second {
 					t.Errorf("%s: another call took %v in the meantime", id, took)
 				}
 				time.Sleep(20 * time.Millisecond)
@@ -526,16 +526,16 @@ func TestServerConcurrencyIsLimited(t *testing.T) {
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range 5 {
-		wg.Go(func() { text(t, call(t, c, "mcp_a__sleep", `{"ms":400}`)) })
+		wg.Go(func() { text(t, call(t, c, "mcp_a__sleep", `{"ms":1000}`)) })
 	}
 	time.Sleep(100 * time.Millisecond)
 	other := time.Now()
 	text(t, call(t, c, "mcp_b__ping", "{}"))
-	if took := time.Since(other); took > 100*time.Millisecond {
+	if took := time.Since(other); took > 900*time.Millisecond {
 		t.Errorf("the call to the other server took %v", took)
 	}
 	wg.Wait()
-	if took := time.Since(start); took < 1200*time.Millisecond || took > 1600*time.Millisecond {
+	if took := time.Since(start); took < 3*time.Second || took > 5*time.Second {
 		t.Errorf("five calls took %v", took)
 	}
 	if got := reported(t, c, "mcp_a__count").Peak; got != 2 {
@@ -664,8 +664,8 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 
 			start := time.Now()
 			time.AfterFunc(300*time.Millisecond, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-			m := call(t, c, "mcp_up__sleep", `{"ms":8000}`)
-			if took := time.Since(start); took > 1300*time.Millisecond {
+			m := call(t, c, "mcp_up__sleep", `{"ms":60000}`)
+			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("the call failed %v after the end of its server", took-300*time.Millisecond)
 			}
 			if f := failed(t, m, "UNAVAILABLE", false); !strings.Contains(f.Message, "the last words") {
@@ -679,7 +679,7 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 			if f := failed(t, call(t, c, "mcp_up__die", "{}"), "UNAVAILABLE", false); !strings.Contains(f.Message, "dying as asked") {
 				t.Errorf("the message lacks the last output of the server: %s", f.Message)
 			}
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			back()
@@ -1032,7 +1032,7 @@ func TestUpstreamElicitation(t *testing.T) {
 		// A client without elicitation gets an error, and the server does not wait.
 		for name, c := range eras(t, p) {
 			start := time.Now()
-			if m := call(t, c, "mcp_up__ask", "{}"); m.Error == nil && !m.result(t).IsError || time.Since(start) > 3*time.Second {
+			if m := call(t, c, "mcp_up__ask", "{}"); m.Error == nil && !m.result(t).IsError || time.Since(start) > 20*time.Second {
 				t.Errorf("%s: after %v: %s", name, time.Since(start), m.Result)
 			}
 		}
@@ -1190,7 +1190,7 @@ func TestUpstreamHangs(t *testing.T) {
 		server("silent", "command: sleep", `args: ["1000"]`, "required: false"), onHTTP("deaf", "http://"+deaf.Addr().String()+"/mcp", "required: false"),
 		server("missing", "command: no-such-program-here", "required: false"), onStdio("good", "both"),
 	))
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > 8*time.Second {
 		t.Errorf("it was ready after %v", took)
 	}
 	c := modernHTTP{t: t, url: p.url}

@@ -32,7 +32,7 @@ type scenario struct {
 
 var (
 	fullScenario  = scenario{10_000, 20, 1_000_000, 1_000, 50, 100, 50, 200, 20 * time.Second, 0}
-	quickScenario = scenario{2_000, 20, 100_000, 200, 50, 20, 50, 200, 5 * time.Second, 2}
+	quickScenario = scenario{2_000, 20, 100_000, 200, 50, 20, 50, 200, 5 * time.Second, 10}
 )
 
 // measureConsole measures the queries of the console. If calls is zero, the scenario determines

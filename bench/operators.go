@@ -165,7 +165,7 @@ func (r *load) call(ctx context.Context) (string, error) {
 // checkStreams checks that every stream eventually reports every call exactly once.
 func checkStreams(streams []*stream, made []string) error {
 	var missing, again, lost int
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		missing, again, lost = 0, 0, 0
 		for _, s := range streams {
 			m, a, l := s.check(made)
@@ -176,7 +176,7 @@ func checkStreams(streams []*stream, made []string) error {
 		}
 	}
 	fmt.Printf("%d calls were made; %d streams together missed %d of them, repeated %d, and lost %d events.\n\n", len(made), len(streams), missing, again, lost)
-	if missing+again > 0 {
+	if missing > lost || again > 0 { // a stream that is read too slowly reports what it lost
 		return fmt.Errorf("live streams missed %d of %d calls and repeated %d", missing, len(made)*len(streams), again)
 	}
 	return nil

@@ -57,7 +57,7 @@ const (
 	resultCap    = 1 << 20
 	maxGrowth    = resultCap + 16<<20 // of the heap, per call
 	maxSlowdown  = 1.1                // of the calls of another server
-	noise        = 5 * time.Millisecond
+	noise        = 20 * time.Millisecond
 )
 
 // visit is one run: connecting to a misbehaving server and calling it.

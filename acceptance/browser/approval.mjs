@@ -22,14 +22,14 @@ await main(async () => {
   await step(page, 'a change appears without a reload', async () => {
     await change('mutate', 'plain');
     const began = Date.now();
-    await item(page, 'plain').waitFor({ timeout: 20_000 });
+    await item(page, 'plain').waitFor({ timeout: 60_000 });
     figure('change to approval page', `${Date.now() - began} ms`);
     check('the changed definition is withheld', !(await listed('chat')).has('mcp_up__plain'));
   });
 
   await step(page, 'a definition must be opened before it can be approved', async () => {
     await change('grow', 'grown');
-    await item(page, 'grown').waitFor({ timeout: 20_000 });
+    await item(page, 'grown').waitFor({ timeout: 60_000 });
     await page.getByRole('checkbox', { name: /^Select all/ }).click();
     await page.getByText('Review 1 more definition before you approve').waitFor();
     const all = page.getByRole('button', { name: /^Approve 2$/ });

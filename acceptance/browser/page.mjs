@@ -77,7 +77,7 @@ export async function step(page, name, act) {
  */
 export async function open({ size = sizes.wide, theme = 'light' } = {}) {
   const context = await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce', baseURL: settings.url, hasTouch: size.width < 700 });
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const expected = [];
   await page.exposeFunction('forbidden', (what) => check('violation of the Content Security Policy', false, what));
@@ -175,7 +175,7 @@ export async function listed(gate, key) {
 }
 
 /** Polls until a condition holds, and returns the elapsed milliseconds. */
-export async function until(what, holds, limit = 10_000) {
+export async function until(what, holds, limit = 60_000) {
   const began = performance.now();
   while (!(await holds())) {
     if (performance.now() - began > limit) throw new Error(`not within ${limit} ms: ${what}`);

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { isDeepStrictEqual } from 'node:util';
-import { api, check, enter, figure, main, settings, settled, sizes, sleep, step } from './page.mjs';
+import { api, check, enter, figure, main, settings, settled, sizes, step } from './page.mjs';
 
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
 const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -132,12 +132,15 @@ async function ways({ page, context }) {
       a: { message: 'Sign in first', url: address },
       b: { message: 'And who?', schema: { type: 'object', properties: { who: { type: 'string', title: 'Your name' } }, required: ['who'] } },
     };
+    let release;
+    const changed = new Promise((resolve) => { release = resolve; });
     await page.route('**/api/v1/calls', async (route) => {
-      await sleep(1000);
+      await changed;
       await route.fulfill({ json: { inputRequired: { questions, state: 'sealed' } } });
     }, { times: 1 });
     await run();
     await page.getByLabel('message *', { exact: true }).fill('Changed meanwhile');
+    release();
     await question.getByText(address, { exact: true }).waitFor();
     check('the arguments are those of the call', (await page.getByLabel('message *', { exact: true }).inputValue()) === 'Who?');
     check('nothing was opened', context.pages().length === 1);

@@ -58,7 +58,7 @@ async function replay(cookie, secret, method, path, body) {
     method,
     headers: { Cookie: cookie, 'Sec-Fetch-Site': 'same-origin', 'Content-Type': 'application/json', ...(secret && { 'Toolyard-Page-Secret': secret }) },
     ...(body && { body: JSON.stringify(body) }),
-    signal: AbortSignal.timeout(5000),
+    signal: AbortSignal.timeout(60_000),
   });
   const text = await answer.text().catch(() => '');
   const unauthenticated = answer.status === 401 || (path === '/me' && JSON.parse(text).role === 'anonymous');

@@ -31,7 +31,7 @@ await main(async () => {
 // Checks the layout of one screen.
 async function judge(page, where, width) {
   let seen = await page.evaluate(measure);
-  for (let i = 0; i < 40 && (seen.wide > seen.room || seen.narrow.length > 0 || seen.stray.length > 0); i++) { // tables and charts update with a delay
+  for (let i = 0; i < 600 && (seen.wide > seen.room || seen.narrow.length > 0 || seen.stray.length > 0); i++) { // tables and charts update with a delay
     await sleep(50);
     seen = await page.evaluate(measure);
   }

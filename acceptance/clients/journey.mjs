@@ -1,6 +1,7 @@
 // Uses all features of an MCP session with the official TypeScript SDK 1.x: list, call, progress,
 // cancellation, elicitation, change notifications and termination. It prints the results.
 import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
@@ -23,7 +24,7 @@ const call = async (name, args, options) => (await client.callTool({ name, argum
 async function expectNotification(what, change) {
   const before = changes;
   await change();
-  for (const deadline = Date.now() + 10_000; changes === before && Date.now() < deadline; ) await new Promise((done) => setTimeout(done, 20));
+  for (const deadline = Date.now() + 60_000; changes === before && Date.now() < deadline; ) await new Promise((done) => setTimeout(done, 20));
   if (changes > before) seen.changes.push(what);
 }
 
@@ -34,7 +35,8 @@ await call('test_tool_with_progress', {}, { onprogress: () => void seen.progress
 
 const controller = new AbortController();
 const sleeping = call('sleep', { ms: 20_000, marker }, { signal: controller.signal }).then(() => 'slept', (error) => String(error));
-setTimeout(() => controller.abort('enough'), 500);
+while (!existsSync(`${marker}.started`)) await new Promise((done) => setTimeout(done, 20));
+controller.abort('enough');
 seen.canceled = await sleeping;
 
 seen.answers.push(await call('test_elicitation', { message: 'Who?' }));

@@ -63,7 +63,7 @@ func (c *client) write(m object) {
 
 func (c *client) read() (m object) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	_, raw, err := c.conn.Read(ctx)
 	if err != nil {

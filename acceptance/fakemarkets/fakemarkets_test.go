@@ -30,7 +30,7 @@ func ask(t *testing.T, url, body string) (*http.Response, string) {
 	if body != "" {
 		method = http.MethodPost
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {

@@ -50,7 +50,7 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 	}
 	type sleepArgs struct {
 		MS     int    `json:"ms" minimum:"0"`
-		Marker string `json:"marker,omitempty" doc:"A file to write when canceled"`
+		Marker string `json:"marker,omitempty" doc:"A file to write when canceled; another one with the suffix .started is written at the start"`
 	}
 	type echoArgs struct {
 		Text string `json:"text"`
@@ -86,6 +86,11 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 			}),
 		toolyard.Define(toolyard.Spec{Name: "sleep", Description: "Sleeps.", Effects: toolyard.ReadOnly},
 			func(ctx context.Context, _ *toolyard.Call, in sleepArgs) (string, error) {
+				if in.Marker != "" {
+					if err := os.WriteFile(in.Marker+".started", nil, 0o600); err != nil {
+						return "", err
+					}
+				}
 				select {
 				case <-time.After(time.Duration(in.MS) * time.Millisecond):
 					return "slept", nil

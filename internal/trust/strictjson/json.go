@@ -181,6 +181,7 @@ func (r *reader) word(w string) {
 const (
 	maxNumber   = 128 // bytes
 	maxExponent = 308
+	minExponent = -324
 )
 
 func (r *reader) number() {
@@ -199,12 +200,12 @@ func (r *reader) number() {
 	}
 	if c := r.peek(); c == 'e' || c == 'E' {
 		r.pos++
+		exponent := r.pos
 		if c := r.peek(); c == '+' || c == '-' {
 			r.pos++
 		}
-		exponent := r.pos
 		r.digits()
-		if n, err := strconv.Atoi(string(r.data[exponent:r.pos])); r.err == nil && (err != nil || n > maxExponent) {
+		if n, err := strconv.Atoi(string(r.data[exponent:r.pos])); r.err == nil && (err != nil || n > maxExponent || n < minExponent) {
 			r.fail("a number is out of range")
 		}
 	}

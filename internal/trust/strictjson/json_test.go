@@ -39,6 +39,8 @@ func TestCheckJSONRefuses(t *testing.T) {
 		`1e`:                           "expected a digit",
 		`.5`:                           "expected a value",
 		`1e309`:                        "out of range",
+		`2.5e-309`:                     "", // subnormal
+		`1e-325`:                       "out of range",
 		`1e-99999999999999999999`:      "out of range",
 		strings.Repeat("1", 129):       "too long",
 		`NaN`:                          "expected a value",
