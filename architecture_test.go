@@ -76,7 +76,7 @@ var imports = map[string][]string{
 	"/internal/control/live":            {"", "/internal/store"},
 	"/internal/serve/console":           {},
 	"/internal/store/pgtest":            {},
-	"/internal/control/search":          {"/internal/trust/untrusted"},
+	"/internal/control/search":          {"/internal/trust/strictjson", "/internal/trust/untrusted"},
 	"/internal/control/export":          {"", "/internal/serve/gates"},
 	"/internal/control/registry":        {"", "/internal/trust/inbound", "/internal/trust/untrusted"},
 	"/packs/basics":                     {""},

@@ -134,11 +134,11 @@ func newGramIndex(ids map[string]int32) gramIndex {
 	for i, pair := range pairs {
 		gram := uint32(pair >> 32)
 		if len(x.grams) == 0 || gram != x.grams[len(x.grams)-1] {
-			x.grams, x.first = append(x.grams, gram), append(x.first, int32(i)) //nolint:gosec // there are fewer grams than bytes
+			x.grams, x.first = append(x.grams, gram), append(x.first, int32(i))
 		}
 		x.owners[i] = int32(uint32(pair)) //nolint:gosec // the lower half
 	}
-	x.first = append(x.first, int32(len(pairs))) //nolint:gosec // as above
+	x.first = append(x.first, int32(len(pairs))) //nolint:gosec // there are fewer grams than bytes
 	return x
 }
 

@@ -71,7 +71,9 @@ func newIndex(s *Snapshot) *index {
 		item := newToolItem(t)
 		item.Gates, item.Problems = gates[t], problems[[2]string{t.Server, t.Name}]
 		x.items = append(x.items, item)
-		docs = append(docs, search.Doc{Name: t.Name, Title: t.Title, Text: t.Description, Server: t.Server, Category: t.Category})
+		docs = append(docs, search.Doc{
+			Name: t.Name, Title: t.Title, Text: t.Description, Server: t.Server, Category: t.Category, Args: search.Args(t.Input),
+		})
 	}
 	x.search = search.New(docs)
 	return x
@@ -104,7 +106,7 @@ func sizeOf(v *gates.View) (s viewSize) {
 }
 
 // find searches the tools that keep accepts. If no text matches, it looks for the name of a tool at
-// any gate.
+// any gate, and then for the tools that fit the query best.
 func (x *index) find(query string, keep func(i int) bool) (hits []search.Hit) {
 	if hits = x.search.Find(query, keep); len(hits) > 0 {
 		return hits
@@ -116,6 +118,9 @@ func (x *index) find(query string, keep func(i int) bool) (hits []search.Hit) {
 		}) {
 			hits = append(hits, search.Hit{Doc: i})
 		}
+	}
+	if len(hits) == 0 {
+		hits = x.search.Rank(query, search.MaxHits, keep)
 	}
 	return hits
 }
