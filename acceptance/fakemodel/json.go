@@ -59,8 +59,12 @@ func equalJSON(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
+// maxPieces bounds the events for a text.
+const maxPieces = 1000
+
 // pieces splits a text for streaming, between characters.
 func pieces(text string, size int) (list []string) {
+	size = max(size, len(text)/maxPieces)
 	for len(text) > 0 {
 		end := 0
 		for i := range text {

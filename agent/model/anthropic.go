@@ -244,7 +244,7 @@ func (d *anthropicDecoder) close(e *anthropicEvent) error {
 		id, _ := strictjson.String(strictjson.Member(b.first, "id"))
 		name, _ := strictjson.String(strictjson.Member(b.first, "name"))
 		if id == "" {
-			return errors.New("a call has no ID")
+			return errNoID
 		}
 		if err := d.addCall(id, name, input); err != nil {
 			return err

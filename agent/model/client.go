@@ -43,7 +43,7 @@ type Options struct {
 	API   API
 	URL   string // base URL; empty for the provider's. Required for [Chat]
 	Model string // as the provider names it
-	Key   string // API key; empty for servers that need none
+	Key   string `json:"-"` // API key; empty for servers that need none
 
 	MaxOutput      int           // tokens of a turn; zero for [DefaultMaxOutput]
 	MaxTokensField string        // [Chat]: "max_tokens" for servers that lack "max_completion_tokens"
@@ -55,6 +55,9 @@ type Options struct {
 	Private  bool
 	Networks []netip.Prefix // nil for loopback and RFC 1918
 }
+
+// Format implements [fmt.Formatter], so that the key is never printed.
+func (o Options) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "%s model %s", o.API, o.Model) }
 
 // Client is a [Model] behind an HTTP API.
 type Client struct {
@@ -170,6 +173,9 @@ func network(o *Options) outbound.Network {
 	}
 	return outbound.Network{Private: list}
 }
+
+// Format implements [fmt.Formatter], so that the key is never printed.
+func (c *Client) Format(f fmt.State, verb rune) { c.options.Format(f, verb) }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.server.Close() }

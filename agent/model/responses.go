@@ -226,6 +226,9 @@ func (d *responsesDecoder) addItem(item *responseItem) error {
 			d.text.WriteString(part.Text)
 		}
 	case "function_call":
+		if item.CallID == "" {
+			return errNoID
+		}
 		if err := d.addCall(item.CallID, item.Name, item.Args); err != nil {
 			return err
 		}

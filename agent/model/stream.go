@@ -66,6 +66,9 @@ func (b *builder) read(events *framing.EventReader, d decoder) *Error {
 // errIncomplete is returned for a stream that ends without its last event.
 var errIncomplete = &Error{Kind: Unavailable, Message: "the response ended before it was complete", retry: true}
 
+// errNoID is returned for a call whose answer could not be assigned.
+var errNoID = errors.New("a call has no ID")
+
 // asFailure converts an error of a decoder. Errors without a type are violations of the wire format.
 func asFailure(err error) *Error {
 	if err == nil {
