@@ -59,6 +59,7 @@ var imports = map[string][]string{
 	"/acceptance/fakemarkets":           {},
 	"/acceptance/fakehome":              {},
 	"/acceptance/fakemodel":             {"/internal/config/yamltree"},
+	"/acceptance/fakemodel/serve":       {"/acceptance/fakemodel"},
 	"/packs/homeassistant/hass":         {},
 	"/packs/homeassistant":              {"", "/yard", "/packs/homeassistant/hass", "/packs/similar"},
 	"/internal/sources/provider":        {"", "/internal/base/spelling", "/internal/trust/outbound", "/internal/trust/strictjson"},
