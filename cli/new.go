@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/script"
 )
 
@@ -21,6 +25,7 @@ gates: {default: {mode: write, naming: plain}}
 type newCommand struct {
 	*app
 	template string
+	run      string // make the tool from the code of this run
 }
 
 func newNewCommand(a *app) *cobra.Command {
@@ -30,24 +35,78 @@ func newNewCommand(a *app) *cobra.Command {
 		Short: "Create a TypeScript tool from a template, with a test and types for editors",
 		Args:  cobra.ExactArgs(1),
 		Example: `  toolyard new hello
-  toolyard new rates --template fetch`,
-		RunE: func(_ *cobra.Command, args []string) error {
+  toolyard new rates --template fetch
+  toolyard new ship_orders --from-run 06e9k2v…`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.run != "" {
+				return c.app.withStore(cmd.Context(), func(s *openStore) error { return c.fromRun(cmd.Context(), s, args[0]) })
+			}
 			if err := script.CheckNew(args[0], c.template); err != nil {
 				return usageError(err)
 			}
-			return fail(c.run(args[0]))
+			return fail(c.fromTemplate(args[0]))
 		},
 	}
 	cmd.Flags().StringVarP(&c.template, "template", "t", "hello", "template: "+strings.Join(script.Templates(), ", "))
+	cmd.Flags().StringVar(&c.run, "from-run", "", "make the tool from the code of a recorded run of run_code, by its ID; requires record: {arguments: full}")
+	cmd.MarkFlagsMutuallyExclusive("template", "from-run")
 	return cmd
 }
 
-func (c *newCommand) run(name string) error {
+func (c *newCommand) fromTemplate(name string) error {
 	dir, err := c.folder()
 	if err != nil {
 		return err
 	}
 	written, err := script.NewTool(dir, name, c.template)
+	return c.report(written, err)
+}
+
+// fromRun makes a tool from the code of a recorded run.
+func (c *newCommand) fromRun(ctx context.Context, s *openStore, name string) error {
+	id, _, _ := strings.Cut(c.run, "-") // the ID of a run starts with the ID of its call
+	row, err := s.Call(ctx, id)
+	if err != nil {
+		return err
+	}
+	var args struct{ Code string }
+	switch {
+	case row.Tool != script.CodeTool || row.Server != "":
+		return fmt.Errorf("the call %s is not a run of code: it called %s", id, row.Tool)
+	case len(row.Args) == 0 || json.Unmarshal(row.Args, &args) != nil || args.Code == "" || args.Code == "string": // the latter is only the type
+		return fmt.Errorf("the code of the run %s was not recorded completely: set record: {arguments: full}, and use code of at most 8 KiB", id)
+	}
+	made, err := s.Calls(ctx, store.CallQuery{Parent: id, Limit: maxCalls})
+	if err != nil {
+		return err
+	}
+	source, err := c.loadConfig()
+	if err != nil {
+		return err
+	}
+	dir, err := c.folder()
+	if err != nil {
+		return err
+	}
+	written, err := script.NewToolFromCode(dir, name, script.CodeOfRun{Run: id, Code: args.Code, Mode: row.Mode, Tools: namesIn(args.Code, source.Name, made)})
+	return c.report(written, err)
+}
+
+// namesIn returns the tools of calls by the names that code uses for them.
+func namesIn(code, yard string, calls []*store.CallRow) map[string][2]string {
+	names := make(map[string][2]string)
+	for _, call := range calls {
+		for _, naming := range []gates.Naming{gates.NamingMCP, gates.NamingPlain, gates.NamingClient} {
+			if name := naming.Render(yard, call.Server, call.Tool); strings.Contains(code, name) {
+				names[name] = [2]string{call.Server, call.Tool}
+			}
+		}
+	}
+	return names
+}
+
+// report prints the files that were written.
+func (c *newCommand) report(written []string, err error) error {
 	if err != nil {
 		return err
 	}

@@ -178,6 +178,15 @@ declare module "toolyard" {
     readonly code: string;
   }
 
+  /**
+   * Functions that call tools of the same gate, by name: { search: ["github", "search_code"] }, with the
+   * server first. They return the data of the result, and throw a ToolError if the call fails.
+   */
+  export function gateTools<N extends string>(
+    ctx: Context,
+    names: Record<N, readonly [server: string, tool: string]>,
+  ): Record<N, (args?: object) => Promise<any>>;
+
   export interface ToolErrorOptions {
     code?: ErrorCode | (string & {});
     /** What is wrong with which argument. */
