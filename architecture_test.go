@@ -50,7 +50,7 @@ var imports = map[string][]string{
 	"/internal/serve/gates":             {"", "/internal/base/ident", "/internal/base/spelling", "/internal/sources/catalog", "/internal/sources/toolterms", "/internal/trust/untrusted"},
 	"/internal/sources/toolterms":       {"", "/internal/base/ident", "/internal/base/jsonobject"},
 	"/internal/sources/lint":            {"", "/internal/base/spelling"},
-	"/internal/callpath":                {"", "/internal/admission", "/internal/base/jsonobject", "/internal/callpath/rules", "/internal/trust/seal"},
+	"/internal/callpath":                {"", "/internal/admission", "/internal/base/jsonobject", "/internal/callpath/rules", "/internal/trust/seal", "/internal/trust/taint"},
 	"/internal/callpath/rules":          {"", "/internal/base/jsonobject", "/internal/trust/jsonschema", "/internal/trust/untrusted"},
 	"/toolyardtest":                     {"", "/internal/callpath"},
 	"/toolyardtest/packtest":            {"", "/yard"},

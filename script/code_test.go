@@ -491,7 +491,7 @@ func orders() (g *fakeGate, approve func()) {
 	})
 	g.tools["ship"] = func(args map[string]any) (*toolyard.Result, error) {
 		if total, _ := args["total"].(float64); total > 100 && !approved {
-			return nil, &toolyard.Error{Code: "APPROVAL_REQUIRED", Message: "The rule big-orders requires approval."}
+			return nil, &toolyard.Error{Code: toolyard.ApprovalRequired, Message: "The rule big-orders requires approval.", Approval: "06ea"}
 		}
 		return text("shipped")
 	}
@@ -514,7 +514,7 @@ return shipped;`
 		t.Fatal(textsOf(res), err)
 	}
 	id := idOf(t, res)
-	if !strings.Contains(textsOf(res), `Waiting for approval: ship. Once approved, call run_code again with the same code and run: "`+id+`"`) {
+	if !strings.Contains(textsOf(res), `Waiting for approval: ship (approval 06ea). Once approved, call run_code again with the same code and run: "`+id+`"`) {
 		t.Error(textsOf(res))
 	}
 	count := func() (n int) {

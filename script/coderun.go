@@ -266,7 +266,7 @@ func textOf(res *toolyard.Result) string {
 func errorFor(e *toolyard.Error) *codeError {
 	return &codeError{
 		Code: e.Code, Message: untrusted.Truncate(e.Message, maxThrown), Retryable: e.Retryable(), Issues: e.Issues,
-		RetryAfterMS: e.RetryAfter.Milliseconds(),
+		RetryAfterMS: e.RetryAfter.Milliseconds(), Approval: e.Approval,
 	}
 }
 
@@ -389,14 +389,11 @@ func (r *codeRun) summary() string {
 	return untrusted.Truncate(strings.Join(parts, ", "), maxCodeError)
 }
 
-// approvalRequired is the code of a call that waits for an approval.
-const approvalRequired toolyard.Code = "APPROVAL_REQUIRED"
-
 // waiting describes the calls that wait for approval, and how to continue the run after it.
 func (r *codeRun) waiting() string {
 	var names []string
 	for _, c := range r.calls {
-		if c.code == approvalRequired {
+		if c.code == toolyard.ApprovalRequired {
 			name := c.name
 			if c.approval != "" {
 				name += " (approval " + c.approval + ")"

@@ -14,11 +14,13 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/callpath/rules"
 	"github.com/toolyard/toolyard/internal/trust/seal"
+	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
 // Governance holds what the rules need to decide about calls and to have them approved.
 type Governance struct {
 	Rules     *rules.Set                                  // nil for none
+	Tracked   bool                                        // calls may have a [taint.Tracker] in their context
 	Operators Operators                                   // nil if no operator can be asked
 	Digest    func(*toolyard.Call) [sha256.Size]byte      // identifies gate, tool, arguments and as-of time of a call
 	Redact    func(string) string                         // removes secrets from texts for approvers; may be nil
@@ -44,9 +46,9 @@ type Approval struct {
 }
 
 // Rules enforces the operator's rules: it refuses denied calls and has others approved. It returns
-// nil if there are no rules.
+// nil if there are no rules and no tracked calls.
 func Rules(now func() time.Time, g Governance) toolyard.Policy {
-	if g.Rules == nil {
+	if g.Rules == nil && !g.Tracked {
 		return nil
 	}
 	return func(next toolyard.Handler) toolyard.Handler {
@@ -62,9 +64,20 @@ type ruleStep struct {
 }
 
 func (s *ruleStep) handle(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	tracker := taint.From(ctx)
+	res, err := s.decide(ctx, c, tracker.Reason(c.Tool))
+	if err == nil || c.Ran() {
+		tracker.Received(c.Tool)
+	}
+	return res, err
+}
+
+// decide runs the call if the rules allow it, or once it is approved. The reason for which a tainted
+// call needs approval is empty for other calls.
+func (s *ruleStep) decide(ctx context.Context, c *toolyard.Call, tainted string) (*toolyard.Result, error) {
 	state := openState(c)
 	price := admission.Price(c)
-	v := s.Rules.Decide(ctx, c, price)
+	v := withTaint(s.Rules.Decide(ctx, c, price), tainted)
 	switch v.Action {
 	case rules.Deny:
 		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s", refusal(&v, "Denied by the rule "+v.Names()+"."))

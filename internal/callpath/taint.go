@@ -1,0 +1,29 @@
+package callpath
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/callpath/rules"
+)
+
+// taintRule is the name of the built-in rule about tools that send data out, and taintWithin is how
+// long its requests for approval are valid.
+const (
+	taintRule   = "taint"
+	taintWithin = 30 * time.Minute
+)
+
+// withTaint adds the built-in rule to a verdict: an operator has to approve the call. No rule of the
+// configuration overrides it, and it does not override a denial.
+func withTaint(v rules.Verdict, reason string) rules.Verdict {
+	if reason == "" || v.Action == rules.Deny {
+		return v
+	}
+	if v.Action != rules.Ask {
+		v = rules.Verdict{Action: rules.Ask, Within: taintWithin}
+	}
+	v.By, v.Within = rules.Operator, min(v.Within, taintWithin)
+	v.Rules = append(v.Rules, rules.Matched{Name: taintRule, Message: reason + ".", Digest: sha256.Sum256([]byte(taintRule))})
+	return v
+}
