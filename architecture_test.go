@@ -47,7 +47,7 @@ func packages(t *testing.T) (list []goPackage) {
 var imports = map[string][]string{
 	"":                                  {"/internal/trust/jsonschema", "/internal/trust/untrusted", "/internal/base/ident", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/base/tracecontext"},
 	"/internal/trust/jsonschema":        {"/internal/trust/untrusted"},
-	"/internal/serve/gates":             {"", "/internal/base/ident", "/internal/base/spelling", "/internal/sources/catalog", "/internal/sources/toolterms", "/internal/trust/untrusted"},
+	"/internal/serve/gates":             {"", "/internal/base/ident", "/internal/base/spelling", "/internal/sources/catalog", "/internal/sources/toolterms", "/internal/trust/untrusted", "/internal/trust/taint"},
 	"/internal/sources/toolterms":       {"", "/internal/base/ident", "/internal/base/jsonobject"},
 	"/internal/sources/lint":            {"", "/internal/base/spelling"},
 	"/internal/callpath":                {"", "/internal/admission", "/internal/base/jsonobject", "/internal/callpath/rules", "/internal/trust/seal", "/internal/trust/taint"},

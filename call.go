@@ -84,6 +84,7 @@ type Environment struct {
 	Clients *Clients     // use [Client]
 	Toolbox Toolbox      // other tools of the gate, or nil
 
+	AsOfSet    bool     // the caller set AsOf; otherwise it is the time at which the outermost call arrived
 	Parent     string   // ID of the call whose tool makes this one
 	Depth      int      // number of calls that this one is nested in
 	Generation uint64   // of the catalog

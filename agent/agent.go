@@ -233,7 +233,7 @@ func (a *Agent) asOf(c *toolyard.Call, q *Query) (*toolyard.Call, error) {
 	case at.After(a.opts.Now()):
 		return nil, toolyard.Errorf(toolyard.Invalid, "asOf is in the future.")
 	}
-	parent.AsOf = at.UTC()
+	parent.AsOf, parent.AsOfSet = at.UTC(), true
 	return &parent, nil
 }
 

@@ -73,18 +73,13 @@ func NewCode(opts CodeOptions) (*Code, error) {
 	return &Code{opts: opts, pool: pool, compiler: jsvm.NewCompiler(), module: jsvm.NewModule("code.js", codeModule, nil)}, nil
 }
 
-// Close ends the processes. Runs in progress get half a minute to end.
+// Close ends the processes and stops the runs in progress.
 func (c *Code) Close() {
 	c.compiler.Close()
-	c.pool.Retire()
+	c.pool.Close()
 }
 
-const codeDescription = `Runs the body of an async TypeScript function that calls tools: use it for several calls, loops, or to filter large results. Only the returned value and console output are sent back.
-
-await tools.NAME({...}) returns the tool's data and throws ToolError {code, message, retryable} if the call fails. tools["a-b"] for other names. Find tools with search_tools, or await tools.search("what you need"); await tools.describe("NAME") has the full signature. No imports, fetch or files.
-
-const open = await tools.list_orders({ status: "open" });
-return open.orders.filter((o) => o.total > 100).map((o) => o.id);`
+const codeDescription = "Runs the body of an async TypeScript function that calls the tools of the gate, and returns its value."
 
 const codeInput = `{"type":"object","properties":{` +
 	`"code":{"type":"string","description":"The body of the function.","minLength":1,"maxLength":65536},` +

@@ -65,10 +65,10 @@ func (id runID) seed() [32]byte { return sha256.Sum256([]byte(id.text)) }
 // now returns the time at which the code starts, as it sees it: the as-of time of the call, or the start
 // of the first run.
 func (id runID) now(call *toolyard.Call) time.Time {
-	if call.AsOf.Equal(call.Start) {
-		return id.started.Truncate(time.Millisecond)
+	if call.AsOfSet {
+		return call.AsOf
 	}
-	return call.AsOf
+	return id.started.Truncate(time.Millisecond)
 }
 
 // key returns the idempotency key of a call.

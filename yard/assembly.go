@@ -49,6 +49,7 @@ type assembler struct {
 	tracer      *telemetry.Tracer
 	secrets     *redactor
 	packs       *packHost
+	code        *codeEngine
 
 	approvalSealer func() seal.Sealer
 }
@@ -72,6 +73,9 @@ func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, 
 		return nil, err
 	}
 	b.addSources(a)
+	if err = b.code.addTo(a.Gates); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 

@@ -65,8 +65,8 @@ type Gate struct {
 	Errors      string           // how failures are reported: result or protocol; empty for result
 	SourceNotes string           // whether descriptions name the file of a tool: off, relative or absolute; empty for off
 	CallerClock bool             // callers set the as-of time of their calls, for backtests
-	Offer       string           // what it lists: tools, or search for tools that search and call the others; empty for tools
-	Pinned      []string         // tools that it lists if Offer is search
+	Offer       string           // what it lists: tools, search for tools that search and call the others, or code for one that also runs code; empty for tools
+	Pinned      []string         // tools that it lists if Offer is search or code
 }
 
 // check reports a value that does not exist.
@@ -78,7 +78,7 @@ func (g *Gate) check() error {
 		{"Naming", g.Naming, []string{"plain", "mcp", "client"}},
 		{"Errors", g.Errors, []string{"result", "protocol"}},
 		{"SourceNotes", g.SourceNotes, []string{"off", "relative", "absolute"}},
-		{"Offer", g.Offer, []string{"tools", "search"}},
+		{"Offer", g.Offer, []string{"tools", "search", "code"}},
 	} {
 		if field.value != "" && !slices.Contains(field.valid, field.value) {
 			return fmt.Errorf("Options.Gates: gate %q: %s %q is not one of %s", g.Name, field.name, field.value, strings.Join(field.valid, ", "))

@@ -11,7 +11,7 @@ import (
 
 // governance returns how calls are subject to the rules of an assembly.
 func (b *assembler) governance(a *assembly) callpath.Governance {
-	return callpath.Governance{Rules: a.Rules, Digest: settings.CallDigest, Redact: b.secrets.redact, Sealer: b.approvalSealer}
+	return callpath.Governance{Rules: a.Rules, Tracked: offersCode(a.Gates), Digest: settings.CallDigest, Redact: b.secrets.redact, Sealer: b.approvalSealer}
 }
 
 // newApprovalSealer returns the sealer of approvals of callers, which is made on first use.

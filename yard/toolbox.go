@@ -16,6 +16,10 @@ type toolbox struct{ *publisher }
 // maxDepth bounds how deeply calls nest.
 const maxDepth = 8
 
+func tooDeep() error {
+	return toolyard.Errorf(toolyard.PermissionDenied, "Calls are nested more than %d levels deep.", maxDepth)
+}
+
 // Tools implements [toolyard.Toolbox].
 func (b *toolbox) Tools(c *toolyard.Call, server string) ([]*toolyard.Tool, error) {
 	v, err := b.gateView(c)
@@ -47,7 +51,7 @@ func usable(c *toolyard.Call, t *toolyard.Tool) bool { return t.IsReadOnly() || 
 // CallTool implements [toolyard.Toolbox].
 func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	if c.Depth+1 >= maxDepth {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Calls are nested more than %d levels deep.", maxDepth)
+		return nil, tooDeep()
 	}
 	v, err := b.gateView(c)
 	if err != nil {

@@ -47,6 +47,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/store/record"
 	"github.com/toolyard/toolyard/internal/telemetry"
+	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/upstream"
 )
 
@@ -137,6 +138,9 @@ func (y *Yard) assemble(source *config.Source) error {
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
 		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets,
 		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), approvalSealer: newApprovalSealer(sealKey),
+		code: &codeEngine{opts: script.CodeOptions{
+			Call: (&toolbox{y.publisher}).callFromCode, Durable: s != nil, CacheDir: y.opts.Scripts.Cache, Log: y.log,
+		}},
 	}
 	checked, err := y.loader.Load(source, nil)
 	if err != nil {
@@ -187,6 +191,7 @@ func (y *Yard) close(ctx context.Context) error {
 	y.live.Close()
 	closeProviders(y.current.Load().providers, nil)
 	y.assembler.packs.close(y.current.Load().packs)
+	y.assembler.code.close()
 	return errors.Join(y.enforcement.close(), y.loader.Close(), y.tracer.Close(ctx))
 }
 

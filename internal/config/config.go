@@ -148,17 +148,15 @@ type Gate struct {
 
 // Presentation controls how a gate presents its tools to models.
 type Presentation struct {
-	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: tools, the default, lists every tool; search lists meta-tools that search, describe and call tools, for gates with many tools; code is reserved."`
-	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools that are listed next to the meta-tools, in this order. Requires offer: search."`
+	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: tools, the default, lists every tool; search lists meta-tools that search, describe and call tools, for gates with many tools; code also lists run_code, which runs TypeScript that calls the tools."`
+	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools that are listed next to the meta-tools, in this order. Requires offer: search or code."`
+	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"trifecta accepts that code at this gate can read private data and untrusted text and send data out, which is reported as a problem otherwise. Calls that send data out after both were read need approval in any case."`
 }
 
 // check validates the presentation of a gate.
 func (p *Presentation) check(report reportFunc, gate string) {
-	switch {
-	case p.Offer == gates.OfferCode:
-		report("code is not available yet: use tools or search", "gates", gate, "offer")
-	case len(p.Pinned) > 0 && p.Offer != gates.OfferSearch:
-		report("requires offer: search, because this gate lists every tool", "gates", gate, "pinned")
+	if len(p.Pinned) > 0 && (p.Offer == "" || p.Offer == gates.OfferTools) {
+		report("requires offer: search or code, because this gate lists every tool", "gates", gate, "pinned")
 	}
 }
 

@@ -97,7 +97,7 @@ func CallDigest(c *toolyard.Call) [sha256.Size]byte {
 		canonical = args // compare bytes
 	}
 	text := fmt.Appendf(nil, "%s\n%s\n%s\n%s", c.Gate, c.Tool.Server, c.Tool.Name, canonical)
-	if !c.AsOf.Equal(c.Start) {
+	if c.AsOfSet {
 		text = fmt.Appendf(text, "\n%s", c.AsOf.Format(time.RFC3339Nano))
 	}
 	return sha256.Sum256(text)

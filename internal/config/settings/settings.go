@@ -70,7 +70,7 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation)}
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation), AcceptTrifecta: g.Accept == "trifecta"}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}

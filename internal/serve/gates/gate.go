@@ -27,7 +27,10 @@ type Gate struct {
 	SourceNotes SourceNotes // whether descriptions name the file a tool is defined in
 	Yard        string      // name of the yard, for NamingClient
 	CallerClock bool        // callers may set the as-of time
-	Lender      Lender      // lends clients to calls; nil for none
+
+	AcceptTrifecta bool // code may use tools that together can send private data to strangers
+
+	Lender Lender // lends clients to calls; nil for none
 	Presentation
 }
 

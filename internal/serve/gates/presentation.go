@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
 // Presentation controls how a gate presents its tools to models. It never changes which tools
@@ -14,7 +15,9 @@ import (
 type Presentation struct {
 	Offer  Offer    // empty for OfferTools
 	Pinned []string // tools that are listed next to the meta-tools, in this order
-	Show   int      // bytes of a result that are sent to the client; zero for all
+
+	Code *toolyard.Tool // runs code if the offer is OfferCode
+	Show int            // bytes of a result that are sent to the client; zero for all
 }
 
 // Offer is what a gate lists.
@@ -24,7 +27,7 @@ type Offer string
 const (
 	OfferTools  Offer = "tools"  // every tool
 	OfferSearch Offer = "search" // meta-tools that search, describe and call tools
-	OfferCode   Offer = "code"   // meta-tools that also run code
+	OfferCode   Offer = "code"   // the same, and one that runs code
 )
 
 // The names of the meta-tools: tools of the gate itself, which search, describe and call the
@@ -32,6 +35,7 @@ const (
 const (
 	SearchTools   = "search_tools"
 	DescribeTools = "describe_tools"
+	RunCode       = "run_code" // unlike the others, it is a tool on the call path
 	CallTool      = "call_tool"
 	CallWriteTool = "call_write_tool"
 	ReadResult    = "read_result"
@@ -46,7 +50,11 @@ func (p *Presentation) ListsAll() bool { return p.Offer == "" || p.Offer == Offe
 // MetaTools returns the names of the gate's meta-tools, in the order in which they are listed.
 func (g *Gate) MetaTools() (names []string) {
 	if !g.ListsAll() {
-		names = append(names, SearchTools, DescribeTools, CallTool)
+		names = append(names, SearchTools, DescribeTools)
+		if g.Offer == OfferCode {
+			names = append(names, RunCode)
+		}
+		names = append(names, CallTool)
 		if g.Mode == toolyard.Write {
 			names = append(names, CallWriteTool)
 		}
@@ -62,6 +70,8 @@ func (g *Gate) IsMetaTool(name string) bool {
 	switch name {
 	case SearchTools, DescribeTools, CallTool:
 		return !g.ListsAll()
+	case RunCode:
+		return g.Offer == OfferCode
 	case CallWriteTool:
 		return !g.ListsAll() && g.Mode == toolyard.Write
 	case ReadResult:
@@ -123,4 +133,26 @@ func (v *View) explainOffer(t *toolyard.Tool) []Step {
 		return []Step{{Rule: "offer", Text: "it is pinned, so the gate lists it"}}
 	}
 	return []Step{{Rule: "offer", Text: fmt.Sprintf("the gate offers %s: it is found by %s, not listed", v.Gate.Offer, SearchTools)}}
+}
+
+// trifecta returns the problem of a gate for code whose tools together can send private data to
+// strangers, unless the operator accepts it.
+func (v *View) trifecta() []toolyard.Problem {
+	if v.Gate.Offer != OfferCode || v.Gate.AcceptTrifecta {
+		return nil
+	}
+	tools := make([]*toolyard.Tool, len(v.Tools))
+	for i, t := range v.Tools {
+		tools[i] = t.Tool
+	}
+	found := taint.RuleOfTwo(tools)
+	if found == nil {
+		return nil
+	}
+	return []toolyard.Problem{{
+		Subject: "gate " + v.Gate.Name,
+		Message: fmt.Sprintf("its code can read private data (%s) and untrusted text (%s), and send data out (%s); after both were read, calls that send data out need approval",
+			originOf(found[taint.Private]), originOf(found[taint.Untrusted]), originOf(found[taint.Egress])),
+		Fix: "Exclude the tools with one of these labels from the gate's toolset, correct their labels, or set accept: trifecta at the gate.",
+	}}
 }

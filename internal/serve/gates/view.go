@@ -77,7 +77,7 @@ func (g *Gate) Bind(o catalog.Offer, previous *View) *View {
 	v.bindPinned()
 	v.bindResources(o.Resources, previous)
 	v.bindPrompts(o.Prompts)
-	v.Problems = append(v.Problems, g.unavailable(o.Tools)...)
+	v.Problems = slices.Concat(v.Problems, g.unavailable(o.Tools), v.trifecta())
 	slices.SortFunc(v.Problems, func(a, b toolyard.Problem) int { return cmp.Compare(a.String(), b.String()) })
 	return v
 }

@@ -24,14 +24,35 @@ func (s *Server) call(ctx context.Context, method, name string, r *serve.CallReq
 	if err != nil {
 		return nil, err
 	}
-	if req.answer != nil {
-		return req.answer(ctx)
-	}
-	_, res, err := req.call(ctx)
-	if err == nil && res.InputRequired() {
-		return nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires input, and this caller cannot answer questions.", Missing: []string{"elicitation"}}
-	}
+	_, res, err := req.callWithoutInput(ctx)
 	return res, err
+}
+
+// CallFromCode calls a tool for code that runs at the gate, and returns the call too. A call of a tool
+// that is not read-only gets the idempotency key of the request, if any. The call is nil if there was
+// none.
+func (s *Server) CallFromCode(ctx context.Context, r *serve.CallRequest) (*toolyard.Call, *toolyard.Result, error) {
+	req, err := s.request("tools/call", r.Tool, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if req.tool != nil && req.tool.IsReadOnly() {
+		req.IdempotencyKey = ""
+	}
+	return req.callWithoutInput(ctx)
+}
+
+// callWithoutInput makes the call for a caller that cannot answer questions.
+func (r *request) callWithoutInput(ctx context.Context) (*toolyard.Call, *toolyard.Result, error) {
+	if r.answer != nil {
+		res, err := r.answer(ctx)
+		return nil, res, err
+	}
+	c, res, err := r.call(ctx)
+	if err == nil && res.InputRequired() {
+		return c, nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires input, and this caller cannot answer questions.", Missing: []string{"elicitation"}}
+	}
+	return c, res, err
 }
 
 // CallInteractive calls a tool for a caller that can answer questions, or continues a call that

@@ -53,8 +53,19 @@ func (r *request) resolveMeta() *toolyard.Error {
 			return textResult(r.gate.index(r.view).Describe(names, r.gate.isDown())), nil
 		}
 		return err
+	case gates.RunCode:
+		return r.resolveCode()
 	}
 	return r.unwrap()
+}
+
+// resolveCode looks up the tool that runs code. Unlike other meta-tools it is called like a tool.
+func (r *request) resolveCode() *toolyard.Error {
+	r.meta, r.tool = "", r.view.Gate.Code
+	if r.tool == nil {
+		return toolyard.Errorf(toolyard.Unavailable, "This server cannot run code.")
+	}
+	return nil
 }
 
 // unwrap replaces a meta-tool by the tool that it calls, which is looked up like the tool of any

@@ -154,8 +154,9 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 	if err := cmp.Or(badSession, badKey, badAsOf); err != nil {
 		return c, nil, err
 	}
+	c.AsOfSet = !c.AsOf.Equal(now)
 	if p := r.Parent; p != nil {
-		c.AsOf, c.Depth, c.Parent, c.Session = p.AsOf, p.Depth+1, p.ID, p.Session
+		c.AsOf, c.AsOfSet, c.Depth, c.Parent, c.Session = p.AsOf, p.AsOfSet, p.Depth+1, p.ID, p.Session
 	}
 	if gate.Lender != nil {
 		clients, release, err := gate.Lender.Lend()

@@ -44,6 +44,10 @@ var definitions = map[string]Definition{
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}}},"required":["names"]}`),
 		Annotations: json.RawMessage(reads),
 	},
+	gates.RunCode: {
+		Description: "Run the body of an async TypeScript function, for several calls, loops, or to reduce large results. await tools.NAME({...}) returns data or throws ToolError {code, message, retryable}. Also tools.search(query), tools.describe(name), console. No imports, fetch, files. Only the returned value and console output come back.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"code":{"type":"string"},"run":{"type":"string","description":"Continue this run, with the same code."}},"required":["code"]}`),
+	},
 	gates.CallTool: {
 		Description: "Call a read-only tool.", InputSchema: json.RawMessage(callInput), Annotations: json.RawMessage(reads),
 	},
@@ -63,8 +67,13 @@ func Definitions(g *gates.Gate) []Definition {
 	for _, name := range g.MetaTools() {
 		d := definitions[name]
 		d.Name = name
-		if name == gates.CallTool && g.Mode == toolyard.Read {
+		switch {
+		case name == gates.CallTool && g.Mode == toolyard.Read:
 			d.Description = "Call a tool."
+		case name == gates.RunCode && g.Mode == toolyard.Read:
+			d.Annotations = json.RawMessage(reads)
+		case name == gates.RunCode:
+			d.Annotations = json.RawMessage(writes)
 		}
 		list = append(list, d)
 	}
