@@ -748,6 +748,24 @@ func TestReferenceExample(t *testing.T) {
 	}
 }
 
+// The tools about the caller's positions pass their tests and all lint checks.
+func TestPositionsExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../examples/positions")); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"test"}, {"check", "--lint"}} {
+		if code, out, errs := runIn(t, dir, nil, "toolyard", args...); code != 0 {
+			t.Errorf("%v: %s%s", args, out, errs)
+		}
+	}
+	_, out, errs := runIn(t, dir, nil, "toolyard", "call", "cross_platform_analysis")
+	if !strings.Contains(out+errs, "NO_DATA") {
+		t.Errorf("without linked accounts: %s%s", out, errs)
+	}
+}
+
 // Editors get zod and the runtime types from the files that toolyard new writes: the compiler
 // accepts all examples and templates, and rejects unknown names.
 func TestScriptTypes(t *testing.T) {
@@ -764,7 +782,7 @@ func TestScriptTypes(t *testing.T) {
 	if code, out, errs := runIn(t, dir, nil, "toolyard", "test"); code != 0 {
 		t.Errorf("the tests of the templates fail: %s%s", out, errs)
 	}
-	for to, from := range map[string]string{"tools/examples": "../examples/tools", "tools/reference": "../examples/reference/tools"} {
+	for to, from := range map[string]string{"tools/examples": "../examples/tools", "tools/reference": "../examples/reference/tools", "tools/positions": "../examples/positions/tools"} {
 		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS(from)); err != nil {
 			t.Fatal(err)
 		}
