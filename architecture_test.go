@@ -63,7 +63,7 @@ var imports = map[string][]string{
 	"/packs/homeassistant/hass":         {},
 	"/packs/homeassistant":              {"", "/yard", "/packs/homeassistant/hass", "/packs/similar"},
 	"/internal/sources/provider":        {"", "/internal/base/spelling", "/internal/trust/outbound", "/internal/trust/strictjson"},
-	"/packs/ratelimit":                  {},
+	"/packs/ratelimit":                  {"/internal/trust/outbound"},
 	"/packs/similar":                    {},
 	"/packs/markets":                    {"", "/yard", "/packs/ratelimit", "/internal/sources/provider", "/internal/trust/outbound", "/internal/trust/strictjson", "/internal/trust/untrusted"},
 	"/internal/trust/identity":          {"", "/internal/serve/gates", "/internal/base/ident"},

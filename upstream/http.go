@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -219,13 +218,11 @@ func statusErrorOf(res *http.Response) error {
 	return &statusError{status: res.StatusCode, retryAfter: retryAfter(res), text: strings.TrimSpace(strings.ToValidUTF8(string(head), "\ufffd"))}
 }
 
-// retryAfter returns the Retry-After header, at most one hour.
+// maxRetryAfter bounds the pause that a server can request.
+const maxRetryAfter = time.Hour
+
 func retryAfter(res *http.Response) time.Duration {
-	seconds, err := strconv.Atoi(res.Header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(min(seconds, 3600)) * time.Second
+	return outbound.RetryAfter(res.Header, time.Now(), maxRetryAfter)
 }
 
 func (l *httpLink) readOne(res *http.Response, x *exchange) (message, error) {

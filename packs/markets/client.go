@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -134,7 +133,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 // refused returns the error for a status other than OK. After a rate-limit response, requests pause.
 func (c *client) refused(res *http.Response) error {
 	err := c.unavailable(fmt.Sprintf("it responded with status %d", res.StatusCode), nil)
-	err.RetryAfter = retryAfter(res.Header, c.now())
+	err.RetryAfter = outbound.RetryAfter(res.Header, c.now(), longPause)
 	if res.StatusCode == http.StatusTooManyRequests {
 		if err.RetryAfter == 0 {
 			err.RetryAfter = shortPause
@@ -143,16 +142,4 @@ func (c *client) refused(res *http.Response) error {
 		c.limiter.Pause(err.RetryAfter)
 	}
 	return err
-}
-
-// retryAfter returns the pause that a service requested, or zero.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, longPause)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), 0), longPause)
-	}
-	return 0
 }

@@ -506,17 +506,3 @@ func TestOptions(t *testing.T) {
 		})
 	}
 }
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "5": 5 * time.Second, "-5": 0, "5.5": 0, "soon": 0, "99999999999999999999": 0, "3600": time.Minute,
-		now.Add(9 * time.Second).Format(http.TimeFormat): 9 * time.Second,
-		now.Add(-time.Hour).Format(http.TimeFormat):      0,
-		now.Add(time.Hour).Format(http.TimeFormat):       time.Minute,
-	} {
-		if got := retryAfter(http.Header{"Retry-After": {text}}, now); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}

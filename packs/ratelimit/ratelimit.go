@@ -5,10 +5,13 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
 	"weak"
+
+	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
 const (
@@ -39,6 +42,12 @@ type spending struct {
 // New returns a limiter of its own.
 func New(budget int, window time.Duration, now func() time.Time) *Limiter {
 	return &Limiter{budget: budget, window: window, now: now, start: now()}
+}
+
+// RetryAfter returns the pause that a service requests with the header Retry-After: zero if there is
+// none, and at most limit.
+func RetryAfter(h http.Header, now time.Time, limit time.Duration) time.Duration {
+	return outbound.RetryAfter(h, now, limit)
 }
 
 var shared = struct {

@@ -4,6 +4,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -283,9 +284,7 @@ func (p *HTTP) refused(res *http.Response) error {
 		return p.nothing()
 	}
 	err := p.unavailable(fmt.Sprintf("its service responded with status %d", res.StatusCode), nil)
-	if seconds, parseErr := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 32); parseErr == nil {
-		err.RetryAfter = min(time.Duration(seconds)*time.Second, maxRetryAfter)
-	}
+	err.RetryAfter = cmp.Or(outbound.RetryAfter(res.Header, time.Now(), maxRetryAfter), err.RetryAfter)
 	return err
 }
 

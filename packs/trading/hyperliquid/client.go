@@ -195,7 +195,7 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorText))
 	cause := &statusError{res.StatusCode, strings.ToValidUTF8(string(text), "�")}
 	if res.StatusCode == http.StatusTooManyRequests {
-		wait := retryAfter(res.Header)
+		wait := cmp.Or(ratelimit.RetryAfter(res.Header, c.now(), longestPause), pauseOn429)
 		c.limiter.Pause(wait)
 		return nil, &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: wait, Err: cause,
@@ -203,12 +203,4 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return nil, unavailable(fmt.Sprintf("it responded with status %d", res.StatusCode), cause)
-}
-
-// retryAfter returns the pause after a rate-limit response.
-func retryAfter(h http.Header) time.Duration {
-	if seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 16); err == nil && seconds > 0 {
-		return min(time.Duration(seconds)*time.Second, longestPause)
-	}
-	return pauseOn429
 }

@@ -1,0 +1,20 @@
+package outbound
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// RetryAfter returns the pause that a service requests with the header Retry-After, as seconds or
+// as a date: zero if there is none, and at most limit.
+func RetryAfter(h http.Header, now time.Time, limit time.Duration) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, limit)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), limit)
+	}
+	return 0
+}
