@@ -186,10 +186,14 @@ func scanCall(s scanner) (*CallRow, error) {
 	var r CallRow
 	var generation int64
 	var args, parent, message, marks sql.NullString
+	var asOf *time.Time
 	err := s.Scan(&r.ID, &r.At, &r.Elapsed, &r.Gate, &r.Mode, &r.Caller, &r.Account, &r.Session, &r.Server, &r.Tool, &generation,
-		&r.Code, &r.Price, &r.ArgsSize, &r.ResultSize, &args, &parent, &message, &marks)
+		&r.Code, &r.Price, &r.ArgsSize, &r.ResultSize, &args, &parent, &message, &marks, &asOf)
 	r.At, r.Generation = r.At.UTC(), uint64(generation) //nolint:gosec // converted back
 	r.Parent, r.Message, r.Marks = parent.String, message.String, parseMarks(marks.String)
+	if asOf != nil {
+		r.AsOf = asOf.UTC()
+	}
 	if args.String != "" {
 		r.Args = json.RawMessage(args.String)
 	}

@@ -34,6 +34,9 @@ func aCall(i int) *CallRow {
 		c.Args = []byte(`{"symbol":"string"}`)
 		c.Marks = []Mark{{Step: "cap"}, {Step: "run", At: 21 * time.Microsecond}, {Step: "ran", At: time.Duration(i) * time.Millisecond}}
 	}
+	if i%4 == 1 {
+		c.AsOf = c.At.Add(-time.Duration(i) * time.Hour)
+	}
 	if i%7 == 6 {
 		c.Parent = fmt.Sprintf("c%06d", i/7)
 	}

@@ -55,13 +55,9 @@ func scanBalance(s scanner) (string, *ledger.BalanceRow, error) {
 }
 
 func balanceValues(id string, b *ledger.BalanceRow) []any {
-	var expires any
-	if !b.Expires.IsZero() {
-		expires = b.Expires
-	}
 	return []any{
 		id, b.Account, string(b.State), int64(b.Limit), int64(b.Available), int64(b.Held), int64(b.Spent),
-		int64(b.Calls), int64(b.HeldCalls), int64(b.MaxCalls), expires,
+		int64(b.Calls), int64(b.HeldCalls), int64(b.MaxCalls), optionalTime(b.Expires),
 	}
 }
 
@@ -99,6 +95,7 @@ func callValues(c *CallRow) []any {
 		clean(c.ID), c.At, int64(c.Elapsed), clean(c.Gate), clean(string(c.Mode)), clean(c.Caller), clean(c.Account),
 		clean(c.Session), clean(c.Server), clean(c.Tool), int64(c.Generation), clean(string(c.Code)), int64(c.Price), //nolint:gosec // converted back when read
 		int64(c.ArgsSize), int64(c.ResultSize), optional(c.Args), optional(c.Parent), optional(c.Message), optional(formatMarks(c.Marks)),
+		optionalTime(c.AsOf),
 	}
 }
 
@@ -113,6 +110,14 @@ func optional[T ~string | ~[]byte](text T) any {
 		return nil
 	}
 	return clean(string(text))
+}
+
+// optionalTime returns a time, or nil if it is zero.
+func optionalTime(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.UTC()
 }
 
 // clean replaces what a database rejects, so that one malformed call does not keep the rest of

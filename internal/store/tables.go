@@ -87,6 +87,7 @@ var (
 		{"parent", optionalText},
 		{"message", optionalText},
 		{"marks", optionalText},
+		{"as_of", optionalMoment},
 	}}
 
 	intentTable = table{"intents", 1, []column{{"id", text}, {"until", moment}, {"call", text}}}

@@ -181,6 +181,7 @@ type CallRow struct {
 	Server     string          `json:"server,omitempty"`
 	Tool       string          `json:"tool"`
 	Generation uint64          `json:"generation"`
+	AsOf       time.Time       `json:"asOf,omitzero" doc:"As-of time, if the caller set it."` // zero if it was the time of the call
 	Code       toolyard.Code   `json:"code"`
 	Price      toolyard.Money  `json:"priceUsd"`
 	ArgsSize   int             `json:"argsBytes"`

@@ -31,6 +31,9 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 		Code: toolyard.Code(name(string(o.Code()))), ArgsSize: len(sent), Args: args.kept(sent),
 		Parent: name(c.Parent), Message: args.message(c.Tool, o), Marks: marks(c),
 	}
+	if !c.AsOf.IsZero() && !c.AsOf.Equal(c.Start) {
+		row.AsOf = c.AsOf.UTC().Truncate(time.Microsecond)
+	}
 	if o.Result != nil {
 		row.ResultSize = o.Result.Size()
 	}
