@@ -27,7 +27,7 @@ func node(t *testing.T, args ...string) (stdout string, err error) {
 		}
 		t.Skip("the official clients are not installed: run npm install in acceptance/clients")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = t.TempDir() // the suites write their results where they run

@@ -474,7 +474,7 @@ func TestCodeThatForgetsAwaitIsTold(t *testing.T) {
 	var once sync.Once
 	g.wait = func() { once.Do(func() { close(entered) }) }
 	r := runOf{code: newCode(t, g), mode: toolyard.Read}
-	g.tools = map[string]toolFunc{"slow": func(map[string]any) (*toolyard.Result, error) { time.Sleep(200 * time.Millisecond); return text("x") }, "quick": func(map[string]any) (*toolyard.Result, error) { return text("y") }}
+	g.tools = map[string]toolFunc{"slow": func(map[string]any) (*toolyard.Result, error) { time.Sleep(3 * time.Second); return text("x") }, "quick": func(map[string]any) (*toolyard.Result, error) { return text("y") }}
 	res, err := r.do(t, `tools.slow(); await new Promise((done) => setTimeout(done, 50)); return "done";`)
 	if err != nil || !strings.Contains(textsOf(res), "1 calls had not finished when the code ended, and may have been canceled: use await.") {
 		t.Error(textsOf(res), err)

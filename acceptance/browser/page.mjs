@@ -41,6 +41,20 @@ export function quantile(samples, share) {
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)];
 }
 
+/** Measures how late the timers of this process are, which shows how busy the machine is; the result is the p95 in ms. */
+export function lateness() {
+  const samples = [0];
+  let last = performance.now();
+  const timer = setInterval(() => {
+    samples.push(Math.max(0, performance.now() - last - 10));
+    last = performance.now();
+  }, 10);
+  return () => {
+    clearInterval(timer);
+    return quantile(samples, 0.95);
+  };
+}
+
 export const launch = { executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] };
 
 let browser;

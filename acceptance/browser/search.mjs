@@ -1,6 +1,6 @@
 // Searches among ten thousand tools by typing names, and measures the time from a key press to the
 // updated list.
-import { api, check, enter, figure, main, quantile, settings, sleep, step } from './page.mjs';
+import { api, check, enter, figure, lateness, main, quantile, settings, sleep, step } from './page.mjs';
 
 const pace = 70; // milliseconds between key presses
 const near = 10; // rows that are always rendered
@@ -18,6 +18,7 @@ async function search(page) {
   await page.evaluate(watchList);
   const letters = [];
   const found = [];
+  const late = lateness();
   for (const name of settings.names) {
     const tries = [];
     do tries.push(judge(name, await type(page, name), expected[name]));
@@ -30,7 +31,8 @@ async function search(page) {
     const [p50, p95, max] = [0.5, 0.95, 1].map((share) => quantile(samples, share).toFixed(0));
     figure(what, `p50 ${p50} ms, p95 ${p95} ms, max ${max} ms of ${samples.length}`);
   }
-  check(`search: p95 from key to row below ${limit} ms`, quantile(found, 0.95) < limit, found.map(Math.round));
+  const slack = 10 * late(); // a key press passes through several processes
+  check(`search: p95 from key to row below ${limit} ms on a machine with ${slack.toFixed(0)} ms of slack`, quantile(found, 0.95) < limit + slack, found.map(Math.round));
 }
 
 // Runs in the page: records key presses and states of the list.
