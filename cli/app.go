@@ -152,9 +152,11 @@ func (a *app) consoleURL(base string) string {
 	return base + "/console/#key=" + a.opts.Command.OperatorToken
 }
 
-// How long commands wait for sources and servers before they go on with the available tools.
+// How long the server waits for sources, and commands for sources and servers, before they go on
+// with the available tools.
 const (
 	startTimeout  = 10 * time.Second
+	sourceTimeout = 30 * time.Second
 	serverTimeout = 20 * time.Second
 )
 
@@ -172,7 +174,7 @@ func (a *app) withYard(ctx context.Context, fn func(context.Context, *yard.Yard)
 	}()
 	select {
 	case <-y.Ready():
-	case <-time.After(startTimeout):
+	case <-time.After(sourceTimeout):
 	case <-ctx.Done():
 	}
 	if err = fail(y.Check()); err == nil {
