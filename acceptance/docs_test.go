@@ -40,6 +40,12 @@ func TestAddAToolDocument(t *testing.T) {
 	followDocument(t, "../docs/ADD_A_TOOL.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
+// TestAgentsDocument follows docs/AGENTS.md word for word in an empty folder.
+func TestAgentsDocument(t *testing.T) {
+	t.Parallel()
+	followDocument(t, "../docs/AGENTS.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
+}
+
 // docs/HOME.md, followed word for word from an empty folder with a simulated house.
 func TestHomeDocument(t *testing.T) {
 	t.Parallel()
@@ -90,7 +96,7 @@ func startCRM(t *testing.T) []string {
 // Every configuration in the documents is complete.
 func TestContractConfigurations(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{"CONTRACT.md", "CONTEXT.md", "HOME.md"} {
+	for _, document := range []string{"AGENTS.md", "CONTRACT.md", "CONTEXT.md", "HOME.md"} {
 		checkConfigurations(t, "../docs/"+document)
 	}
 }

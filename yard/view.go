@@ -48,7 +48,7 @@ type NamedPrompt struct {
 }
 
 // Lookup finds a tool by the name that the gate shows, or by its name in another scheme if that is
-// unambiguous.
+// unambiguous. At a gate that offers code, it also finds the tool that runs code.
 func (v *View) Lookup(name string) (*toolyard.Tool, bool) { return v.lookup(name) }
 
 // Step is one decision about whether and how a gate offers a tool.
@@ -92,7 +92,7 @@ func newView(v *gates.View) *View {
 	view := &View{
 		Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, RequireAuth: v.Gate.RequireAuth,
 		Tools: make([]NamedTool, len(v.Tools)), Resources: v.Resources, Prompts: make([]NamedPrompt, len(v.Prompts)), Problems: v.Problems,
-		lookup: v.Lookup,
+		lookup: lookupIn(v),
 	}
 	for i, t := range v.Tools {
 		view.Tools[i] = NamedTool{t.Name, t.Tool}
@@ -112,4 +112,13 @@ func (y *Yard) Why(gate, tool string) ([]Step, error) {
 		list[i] = Step(s)
 	}
 	return list, err
+}
+
+func lookupIn(v *gates.View) func(name string) (*toolyard.Tool, bool) {
+	return func(name string) (*toolyard.Tool, bool) {
+		if name == gates.RunCode && v.Gate.Code != nil {
+			return v.Gate.Code, true
+		}
+		return v.Lookup(name)
+	}
 }
