@@ -10,7 +10,7 @@ import (
 // unserved lists scenarios, by prefix, that need unsupported features, with the reason. All other
 // scenarios must pass.
 var unserved = map[string]string{
-	"server-sse-polling": "needs a tool that closes its own stream, which no tool here may",
+	"server-sse-polling": "needs a server that ends the response stream of a running call and replays it by event ID to a later GET (SEP-1699, optional, 2025-11-25 only); responses are not stored, and a client that loses one repeats the call with an idempotency key",
 	"auth/":              "needs OAuth, which comes with the credentials of upstream servers",
 }
 
