@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolyard/toolyard/acceptance/fakemodel"
 	"github.com/toolyard/toolyard/agent/model"
 )
 
@@ -25,18 +26,28 @@ func processorTime(b *testing.B) float64 {
 	return float64(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkTurn measures the processor time of a turn over HTTP, including that of the scripted
-// server: the second turn of a conversation with thinking, text and two calls, with 100 functions.
+// BenchmarkTurn measures the processor time of a turn over HTTP, including the server's half of the
+// connection: the second turn of a conversation with thinking, text and two calls, with 100
+// functions. The server replays a response.
 func BenchmarkTurn(b *testing.B) {
-	const script = `
-conversations:
-  - turns:
-      - {think: Let me see., say: I look that up., call: [{name: f1, arguments: {a: FR}}, {name: f2, arguments: {a: DE}}]}
-      - {think: Let me see., say: The rate in France is 20 percent and in Germany 19 percent., call: [{name: f1, arguments: {a: IT}}, {name: f2, arguments: {a: ES}}]}
-`
+	turn := fakemodel.Turn{
+		Think: "Let me see.", Say: "The rate in France is 20 percent and in Germany 19 percent.",
+		Call: []fakemodel.Call{{Name: "f1", Arguments: []byte(`{"a":"IT"}`)}, {Name: "f2", Arguments: []byte(`{"a":"ES"}`)}},
+	}
 	for _, api := range apis {
 		b.Run(string(api), func(b *testing.B) {
-			client := connect(b, start(b, script), api)
+			response := fakemodel.Stream(string(api), &turn, 1, nil)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = w.Write(response)
+			}))
+			defer server.Close()
+			client, err := model.New(model.Options{API: api, URL: server.URL, Model: "m", Private: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer client.Close()
 			r := &model.Request{System: strings.Repeat("Be brief. ", 100), Messages: []model.Message{{Text: "hello"}}}
 			for i := range 100 {
 				r.Tools = append(r.Tools, model.Function{
@@ -44,12 +55,12 @@ conversations:
 					Parameters: []byte(`{"type":"object","properties":{"a":{"type":"string","description":"A country."}},"required":["a"]}`),
 				})
 			}
-			turn, err := client.Turn(b.Context(), r, nil)
+			first, err := client.Turn(b.Context(), r, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
-			r.Messages = append(r.Messages, model.Message{Turn: turn}, model.Message{Answers: []model.Answer{
-				{ID: turn.Calls[0].ID, Text: "20"}, {ID: turn.Calls[1].ID, Text: "19"},
+			r.Messages = append(r.Messages, model.Message{Turn: first}, model.Message{Answers: []model.Answer{
+				{ID: first.Calls[0].ID, Text: "20"}, {ID: first.Calls[1].ID, Text: "19"},
 			}})
 			b.ReportAllocs()
 			before := processorTime(b)

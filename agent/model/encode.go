@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -12,7 +13,12 @@ import (
 // them, which are copied byte for byte, or a scalar; a nil value is left out. [json.Marshal] would
 // reformat raw parts, which providers sign.
 func object(pairs ...any) json.RawMessage {
-	out := []byte{'{'}
+	size := len("{}")
+	for i, value := range pairs {
+		size += len(`"":`) * (1 - i%2)
+		size += sizeOf(value)
+	}
+	out := append(make([]byte, 0, size), '{')
 	for pair := range slices.Chunk(pairs, 2) {
 		if pair[1] == nil {
 			continue
@@ -26,12 +32,43 @@ func object(pairs ...any) json.RawMessage {
 	return append(out, '}')
 }
 
+// sizeOf returns about the size of an encoded value, so that most objects need one allocation.
+func sizeOf(value any) (size int) {
+	const scalar = 16
+	switch v := value.(type) {
+	case string:
+		return len(v) + scalar
+	case json.RawMessage:
+		return len(v) + 1
+	case []json.RawMessage:
+		for _, item := range v {
+			size += len(item) + 1
+		}
+	}
+	return size + scalar
+}
+
 func appendValue(out []byte, value any) []byte {
 	switch v := value.(type) {
 	case json.RawMessage:
 		return append(out, v...)
 	case []json.RawMessage:
-		return append(append(append(out, '['), bytes.Join(asBytes(v), []byte{','})...), ']')
+		out = append(out, '[')
+		for i, item := range v {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, item...)
+		}
+		return append(out, ']')
+	case string:
+		if isPlain(v) {
+			return append(append(append(out, '"'), v...), '"')
+		}
+	case bool:
+		return strconv.AppendBool(out, v)
+	case int:
+		return strconv.AppendInt(out, int64(v), 10)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -42,12 +79,14 @@ func appendValue(out []byte, value any) []byte {
 	return append(out, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
-func asBytes(list []json.RawMessage) [][]byte {
-	out := make([][]byte, len(list))
-	for i, v := range list {
-		out[i] = v
+// isPlain reports whether a string is JSON without any escape, as most are.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
 	}
-	return out
+	return true
 }
 
 func array(items []json.RawMessage) json.RawMessage { return appendValue(nil, items) }
