@@ -236,7 +236,11 @@ func keyHints(c *config.Config, gate string) []string {
 	if gate == "" && len(c.Gates) == 1 {
 		name = slices.Collect(maps.Keys(c.Gates))[0]
 	}
-	if c.Gates[name].Callers != config.Keys {
+	switch c.Gates[name].Callers {
+	case config.AccessTokens, config.Authenticated:
+		return []string{fmt.Sprintf("Gate %s requires you to sign in. The client opens a browser when it connects.", name)}
+	case config.Keys:
+	default:
 		return nil
 	}
 	scopes := "--scope gate:" + name

@@ -10,6 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
@@ -18,17 +19,18 @@ type access struct {
 	program      func(*http.Request) (toolyard.Caller, error) // Options.Identify; nil for API keys
 	operator     string                                       // Command.OperatorToken
 	verifier     *identity.Verifier                           // nil without a store
-	requiresKeys atomic.Bool                                  // a gate requires keys, or has done so since the start
+	tokens       atomic.Pointer[tokenAccess]                  // nil without issuers of access tokens
+	requiresKeys atomic.Bool                                  // a gate requires authentication, or has done so since the start
 }
 
-// localOperator is the caller that holds the operator token.
-const localOperator = "local"
+// identify returns the caller that sent a request to the HTTP API.
+func (a *access) identify(r *http.Request) (toolyard.Caller, error) { return a.identifyAt(r, nil) }
 
-// identify returns the caller that sent a request. A request without a key is anonymous; an
-// invalid key is an error.
-func (a *access) identify(r *http.Request) (toolyard.Caller, error) {
-	if a.isOperator(r) {
-		return toolyard.Caller{ID: localOperator, Account: localOperator, Roles: []string{identity.Operator, identity.Write}}, nil
+// identifyAt returns the caller that sent a request to a gate, or to the HTTP API if the gate is
+// nil. A request without credentials is anonymous; invalid credentials are an error.
+func (a *access) identifyAt(r *http.Request, g *gates.Gate) (toolyard.Caller, error) {
+	if a.isOperator(r) { // the user who started the process
+		return toolyard.Caller{ID: identity.Local, Account: identity.Local, Roles: []string{identity.Operator, identity.Write}}, nil
 	}
 	if a.program != nil {
 		caller, err := a.program(r)
@@ -36,7 +38,8 @@ func (a *access) identify(r *http.Request) (toolyard.Caller, error) {
 		return caller, err
 	}
 	anonymous := toolyard.Caller{ID: ident.Anonymous, Account: ident.Anonymous}
-	if a.verifier == nil {
+	tokens := a.tokens.Load()
+	if a.verifier == nil && tokens == nil {
 		return anonymous, nil
 	}
 	token, present, err := identity.Token(r)
@@ -45,6 +48,12 @@ func (a *access) identify(r *http.Request) (toolyard.Caller, error) {
 		return toolyard.Caller{}, err
 	case !present:
 		return anonymous, nil
+	}
+	if tokens != nil && accesstoken.LooksLike(token) {
+		return tokens.verifier.Verify(r.Context(), token, tokens.resources(g))
+	}
+	if a.verifier == nil {
+		return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "The credentials are not valid for this server.")
 	}
 	return a.verifier.Verify(r.Context(), token)
 }
@@ -60,11 +69,35 @@ func (a *access) isOperator(r *http.Request) bool {
 
 // authorizeRequest identifies the caller of a request to a gate, and refuses one that may not use it.
 func (a *access) authorizeRequest(r *http.Request, g *gates.Gate) (toolyard.Caller, error) {
-	caller, err := a.identify(r)
+	caller, err := a.identifyAt(r, g)
 	if err == nil {
 		err = a.authorize(caller, g)
 	}
-	return caller, err
+	return caller, a.withScopes(err, caller, g)
+}
+
+// withScopes adds the scopes that a client should request from the issuer to an error.
+func (a *access) withScopes(err error, c toolyard.Caller, g *gates.Gate) error {
+	t := a.tokens.Load()
+	if err == nil || t == nil || len(g.Tokens.Issuers) == 0 {
+		return err
+	}
+	e := *toolyard.AsError(err)
+	switch e.Code {
+	case toolyard.Unauthenticated:
+		e.Missing = t.scopes(c, g, rightsFor(g))
+	case toolyard.PermissionDenied:
+		if identity.IssuerOf(c) == "" {
+			return err
+		}
+		e.Missing = t.scopes(c, g, rightsFor(g)) // all that the gate needs, so that one more sign-in is enough
+	}
+	return &e
+}
+
+// metadataURL returns the address of a gate's metadata for OAuth clients; see [tokenAccess.metadataURL].
+func (a *access) metadataURL(r *http.Request, g *gates.Gate) string {
+	return a.tokens.Load().metadataURL(g, r.URL.Path)
 }
 
 // authorize refuses callers that may not use a gate. With Options.Identify the program decides.
@@ -73,16 +106,27 @@ func (a *access) authorize(c toolyard.Caller, g *gates.Gate) error {
 		return nil
 	}
 	if g.RequireAuth && !c.Authenticated() {
-		return toolyard.Errorf(toolyard.Unauthenticated, "This gate requires an API key. Send it as Authorization: Bearer ty_….")
+		return toolyard.Errorf(toolyard.Unauthenticated, "%s", authenticationHint(g))
 	}
 	return identity.Allows(c, g)
+}
+
+// authenticationHint tells an unauthenticated caller what a gate requires.
+func authenticationHint(g *gates.Gate) string {
+	switch {
+	case g.Tokens.Only:
+		return "This gate requires an access token. Sign in with your client."
+	case len(g.Tokens.Issuers) > 0:
+		return "This gate requires an access token or an API key. Sign in with your client, or send the key as Authorization: Bearer ty_…."
+	}
+	return "This gate requires an API key. Send it as Authorization: Bearer ty_…."
 }
 
 // protectMetrics serves metrics only to callers that may read them.
 func (a *access) protectMetrics(metrics http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.authorizeMetrics(r); err != nil {
-			mcpserver.Refuse(w, r, err)
+			mcpserver.Refuse(w, r, err, "")
 			return
 		}
 		metrics.ServeHTTP(w, r)

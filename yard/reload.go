@@ -65,6 +65,7 @@ func (y *Yard) apply(a *assembly) {
 			y.access.requiresKeys.Store(true)
 		}
 	}
+	y.access.tokens.Store(newTokenAccess(a.Settings, y.access.tokens.Load(), y.opts.Process.Now, y.log))
 	y.publish()
 }
 

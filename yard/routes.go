@@ -37,7 +37,12 @@ func (y *Yard) routes(c *config.Source, sealKey func() httpapi.SealKey) http.Han
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", y.serveReady)
-	return protect(c, mux)
+	all := http.NewServeMux()
+	for _, path := range []string{"", "/mcp", "/mcp/{gate}", apiPath} {
+		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients of any origin
+	}
+	all.Handle("/", protect(c, mux))
+	return all
 }
 
 func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
@@ -74,7 +79,7 @@ func protectCatalog(c *control.Control, a *access, next http.Handler) http.Handl
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := c.View(r.URL.Query().Get("gate")); ok {
 			if _, err := a.authorizeRequest(r, v.Gate); err != nil {
-				mcpserver.Refuse(w, r, err)
+				mcpserver.Refuse(w, r, err, a.metadataURL(r, v.Gate))
 				return
 			}
 		}

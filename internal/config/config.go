@@ -28,9 +28,10 @@ const File = "toolyard.yaml"
 type Config struct {
 	Name string `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"The name of this yard."`
 	HTTP
-	Log     Log     `json:"log" default:"{}" doc:"Log settings."`
-	Metrics Metrics `json:"metrics" default:"{}" doc:"Metrics settings."`
-	Limits  Limits  `json:"limits" default:"{}" doc:"Limits of every call and of the HTTP server."`
+	Issuers map[string]Issuer `json:"issuers,omitempty" doc:"Authorization servers whose access tokens are accepted, by name: a-z, 0-9 and -. The name is the prefix of caller IDs."`
+	Log     Log               `json:"log" default:"{}" doc:"Log settings."`
+	Metrics Metrics           `json:"metrics" default:"{}" doc:"Metrics settings."`
+	Limits  Limits            `json:"limits" default:"{}" doc:"Limits of every call and of the HTTP server."`
 	Sources
 	Storage
 	Governance
@@ -44,10 +45,11 @@ type Config struct {
 
 // HTTP configures the HTTP server.
 type HTTP struct {
-	Listen    string   `json:"listen" default:"127.0.0.1:3001" doc:"HTTP address, host:port. Outside loopback, set callers: keys at every gate, or anonymous: true."`
+	Listen    string   `json:"listen" default:"127.0.0.1:3001" doc:"HTTP address, host:port. Outside loopback, set callers at every gate, or anonymous: true."`
 	Anonymous bool     `json:"anonymous" default:"false" doc:"Allow unauthenticated callers outside loopback."`
 	Origins   []Origin `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
 	Hosts     []Host   `json:"hosts,omitempty" doc:"Host names of this server, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
+	URL       string   `json:"url,omitempty" doc:"The address at which clients reach this server, such as https://tools.example.com. Required with issuers, because access tokens are issued for addresses of gates, such as https://tools.example.com/mcp/NAME."`
 	SSE       bool     `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
 }
 
@@ -139,7 +141,8 @@ type Gate struct {
 	Toolset     string                  `json:"toolset,omitempty" minLength:"1" doc:"The toolset that it offers; all tools if empty."`
 	Naming      gates.Naming            `json:"naming" default:"mcp" enum:"mcp,plain,client" doc:"The form of tool names: mcp is mcp_server__tool, plain is server__tool, client leaves room for the prefix of a client. All forms are accepted in calls."`
 	SourceNotes gates.SourceNotes       `json:"sourceNotes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions name the file of a TypeScript tool. The default is off over HTTP, and relative over standard input and output."`
-	Callers     string                  `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may call: anyone, the default on loopback, or callers with an API key (see toolyard keys)."`
+	Callers     string                  `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who may call: anyone, the default on loopback; callers with an API key (see toolyard keys); callers with an access token of an issuer; or authenticated callers, with either."`
+	Issuers     []string                `json:"issuers,omitempty" doc:"The issuers whose access tokens are accepted; all if empty."`
 	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
 	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Settings of packs at this gate, by name."`
@@ -321,6 +324,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 			report("must be a network such as 10.0.0.0/8", "privateNetworks", fmt.Sprint(i))
 		}
 	}
+	c.checkIssuers(report)
 	c.checkServers(report)
 	c.checkPacks(report)
 	c.checkRules(report)

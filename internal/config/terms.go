@@ -87,9 +87,20 @@ type Record struct {
 
 // Values of Gate.Callers.
 const (
-	Anyone = "anyone" // unauthenticated callers are accepted
-	Keys   = "keys"   // an API key is required
+	Anyone        = "anyone"        // unauthenticated callers are accepted
+	Keys          = "keys"          // an API key is required
+	AccessTokens  = "tokens"        // an access token of an issuer is required
+	Authenticated = "authenticated" // an API key or an access token is required
 )
+
+// RequiresAuth reports whether the gate refuses unauthenticated callers.
+func (g *Gate) RequiresAuth() bool { return g.Callers != "" && g.Callers != Anyone }
+
+// AcceptsKeys reports whether callers may use API keys.
+func (g *Gate) AcceptsKeys() bool { return g.Callers != AccessTokens }
+
+// AcceptsTokens reports whether callers may use access tokens.
+func (g *Gate) AcceptsTokens() bool { return g.Callers != Keys }
 
 // NeedsStore reports whether the configuration requires a store.
 func (c *Config) NeedsStore() bool {
@@ -107,7 +118,7 @@ func (c *Config) NeedsStore() bool {
 		}
 	}
 	for _, g := range c.Gates {
-		if g.Surface == toolyard.Execute || g.Callers == Keys {
+		if g.Surface == toolyard.Execute || g.RequiresAuth() && g.AcceptsKeys() {
 			return true
 		}
 	}
@@ -117,7 +128,7 @@ func (c *Config) NeedsStore() bool {
 // Open reports whether a gate accepts unauthenticated callers.
 func (c *Config) Open() bool {
 	for _, g := range c.Gates {
-		if g.Callers != Keys {
+		if !g.RequiresAuth() {
 			return true
 		}
 	}

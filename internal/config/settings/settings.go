@@ -70,7 +70,7 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation), AcceptTrifecta: g.Accept == "trifecta"}
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.RequiresAuth(), Tokens: gates.Tokens{Issuers: c.GateIssuers(&g), Only: g.Callers == config.AccessTokens}, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation), AcceptTrifecta: g.Accept == "trifecta"}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
@@ -193,6 +193,7 @@ func startup(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
 	f.Servers, f.PrivateNetworks, f.Secrets, f.AgeIdentity = nil, nil, nil, ""
+	f.URL, f.Issuers = "", nil
 	f.ExecuteUSD, f.Terms, f.Context, f.Packs = nil, nil, nil, nil
 	f.Governance = config.Governance{}
 	f.Limits = config.Limits{Body: c.Limits.Body}

@@ -23,6 +23,7 @@ type Gate struct {
 	Toolset     *Toolset         // nil for all tools
 	Naming      Naming           // empty for NamingMCP
 	RequireAuth bool             // refuse unauthenticated callers
+	Tokens      Tokens
 	Errors      ErrorStyle
 	SourceNotes SourceNotes // whether descriptions name the file a tool is defined in
 	Yard        string      // name of the yard, for NamingClient
@@ -32,6 +33,12 @@ type Gate struct {
 
 	Lender Lender // lends clients to calls; nil for none
 	Presentation
+}
+
+// Tokens declares which access tokens a gate accepts.
+type Tokens struct {
+	Issuers []string // names of the issuers
+	Only    bool     // API keys are not accepted
 }
 
 // Lender lends clients to the calls of a gate.

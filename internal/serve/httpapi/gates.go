@@ -25,7 +25,7 @@ type gateSettings struct {
 	Surface toolyard.Surface  `json:"surface,omitempty" enum:"answer,execute,both"`
 	Toolset string            `json:"toolset,omitempty" doc:"Toolset that the gate offers. Default: all tools."`
 	Naming  gates.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
-	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"Who can call. Required for a new gate; otherwise the default is the current value."`
+	Callers string            `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who can call: anyone, or callers with an API key, with an access token of an issuer, or with either. Required for a new gate; otherwise the default is the current value."`
 	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
 	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions contain the source file of a tool. Default: the current value."`
 	Clock   string            `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls. Default: the current value."`
@@ -97,15 +97,11 @@ type gatesPage struct {
 
 func (h *gateHandler) gateItem(v *gates.View, size viewSize, edits *config.Edits, version int64) gateItem {
 	g := v.Gate
-	callers := config.Anyone
-	if g.RequireAuth {
-		callers = config.Keys
-	}
 	item := gateItem{
 		Name: g.Name, Path: "/mcp/" + g.Name, From: origin(edits.Gates, g.Name), Problems: len(v.Problems), Version: version,
 		gateSettings: gateSettings{
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, ident.SurfaceBoth), Naming: cmp.Or(g.Naming, gates.NamingMCP),
-			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: h.yard.Config().Gates[g.Name].SourceNotes,
+			Callers: callersOf(g), Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: h.yard.Config().Gates[g.Name].SourceNotes,
 			Offer: cmp.Or(g.Offer, gates.OfferTools), Pinned: g.Pinned,
 		},
 	}
@@ -159,6 +155,19 @@ func (h *gateHandler) gateDetail(name string) (d gateDetail, err error) {
 	return d, nil
 }
 
+// callersOf returns who may call a gate, as in the configuration.
+func callersOf(g *gates.Gate) string {
+	switch {
+	case !g.RequireAuth:
+		return config.Anyone
+	case g.Tokens.Only:
+		return config.AccessTokens
+	case len(g.Tokens.Issuers) > 0:
+		return config.Authenticated
+	}
+	return config.Keys
+}
+
 func (h *gateHandler) put(r *request) (*reply, error) {
 	body, err := read[gateBody](r, smallBody)
 	if err != nil {
@@ -169,11 +178,11 @@ func (h *gateHandler) put(r *request) (*reply, error) {
 	body.Notes, body.Callers, body.Clock = cmp.Or(body.Notes, now.SourceNotes), cmp.Or(body.Callers, now.Callers), cmp.Or(body.Clock, now.Clock)
 	body.keepPresentation(now.Presentation)
 	if body.Callers == "" {
-		return nil, issue("callers", "is required: keys or anyone")
+		return nil, issue("callers", "is required: keys, tokens, authenticated or anyone")
 	}
 	if err := h.editor.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) {
 		gate := body.gate()
-		gate.Packs = now.Packs // only the file sets them
+		gate.Packs, gate.Issuers = now.Packs, now.Issuers // only the file sets them
 		e.Gates[name] = gate
 	}); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 	}
 	a, err := g.authorize(r)
 	if err != nil {
-		Refuse(w, r, err)
+		g.refuse(w, r, err)
 		return nil
 	}
 	// A deadline for the whole response would end long calls; each write has its own.
@@ -94,16 +94,29 @@ func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
 	}
 	renewed, err := a.gate.authorize(r)
 	if err != nil {
-		Refuse(w, r, err)
+		a.gate.refuse(w, r, err)
 		return nil
 	}
 	return renewed
 }
 
-// Refuse writes the response to a request that was not authorized, following RFC 6750.
-func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (g *gate) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	metadata := ""
+	if url := g.server.opts.MetadataURL; url != nil {
+		metadata = url(r, g.view.Load().Gate)
+	}
+	Refuse(w, r, err, metadata)
+}
+
+// Refuse writes the response to a request that was not authorized, following RFC 6750 and RFC 9728.
+// The metadata URL tells OAuth clients where to sign in; it is empty if the resource accepts no
+// access tokens.
+func Refuse(w http.ResponseWriter, r *http.Request, err error, metadataURL string) {
 	e := toolyard.AsError(err)
 	status, challenge := http.StatusUnauthorized, `Bearer realm="toolyard"`
+	if metadataURL != "" {
+		challenge += `, resource_metadata="` + metadataURL + `"`
+	}
 	switch {
 	case e.Code == toolyard.Unavailable:
 		w.Header().Set("Retry-After", e.RetrySeconds())
@@ -113,7 +126,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusForbidden
 		challenge += `, error="insufficient_scope"` + scopeParam(e.Missing)
 	case len(r.Header["Authorization"]) > 0:
-		challenge += `, error="invalid_token"`
+		challenge += `, error="invalid_token"` + scopeParam(e.Missing)
+	default:
+		challenge += scopeParam(e.Missing)
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
 	http.Error(w, e.Message, status)

@@ -70,6 +70,10 @@ type Options struct {
 	// PermissionDenied (with the missing scopes) and Unavailable have their meaning; any other
 	// error means that authentication failed. Nil admits every request as anonymous.
 	Authorize func(*http.Request, *gates.Gate) (toolyard.Caller, error)
+
+	// MetadataURL returns the address of a gate's metadata for OAuth clients, which refused clients
+	// receive, or "". It may be nil.
+	MetadataURL func(*http.Request, *gates.Gate) string
 }
 
 // ReplicaOptions configures what the replicas of a yard share.

@@ -142,8 +142,11 @@ func New(name, caller, account string, scopes []string, ttl time.Duration, now t
 // idPattern matches caller and account IDs. It is limited to ASCII, so that no two IDs look alike.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$`)
 
-// reserved are the IDs of unauthenticated callers and of the user who started the process.
-var reserved = []string{ident.Anonymous, "local"}
+// Local is the ID of the user who started the process.
+const Local = "local"
+
+// reserved are IDs that keys cannot have.
+var reserved = []string{ident.Anonymous, Local}
 
 // CheckID returns an error if an ID is not valid for a caller or an account.
 func CheckID(id string) error {

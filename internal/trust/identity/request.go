@@ -8,10 +8,10 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// maxToken bounds the value of the Authorization header.
-const maxToken = 512
+// maxToken bounds the value of the Authorization header. Access tokens are longer than API keys.
+const maxToken = 8<<10 + len("Bearer ")
 
-const tokenFormat = `The Authorization header must be "Bearer", one space and an API key.`
+const tokenFormat = `The Authorization header must be "Bearer", one space and an API key or access token.`
 
 // Token returns the token in the Authorization header of a request. Tokens in URLs are refused,
 // because URLs end up in logs and browser histories. The error is Unauthenticated and never
@@ -28,7 +28,7 @@ func Token(r *http.Request) (token string, present bool, err error) {
 		return "", true, refusal("Send only one Authorization header.")
 	}
 	if len(values[0]) > maxToken {
-		return "", true, refusal("The Authorization header is longer than %d bytes. API keys are shorter.", maxToken)
+		return "", true, refusal("The Authorization header is longer than %d bytes.", maxToken)
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -46,8 +46,12 @@ func tokenRune(r rune) bool { return urlSafe(r) || strings.ContainsRune(".~+/=",
 // looksSecret reports whether a text may be a token. The prefix alone is not secret.
 func looksSecret(text string) bool {
 	rest, ours := strings.CutPrefix(text, mark)
-	return ours && strings.Contains(rest, "_") || strings.HasPrefix(text, "tyl_")
+	return ours && strings.Contains(rest, "_") || strings.HasPrefix(text, "tyl_") || isJWT(text)
 }
+
+// isJWT reports whether a text looks like a JSON Web Token: three parts, of which the first encodes a
+// JSON object.
+func isJWT(text string) bool { return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2 }
 
 // checkQuery refuses tokens in a URL: the access_token parameter of RFC 6750, and any value that
 // looks like a token. It also refuses malformed queries, which parsers may interpret differently.

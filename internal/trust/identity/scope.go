@@ -20,7 +20,30 @@ const (
 
 	gateScope = "gate:" // followed by the name of a gate, or * for all gates
 	anyGate   = gateScope + "*"
+
+	// NamedGatesOnly restricts a caller to the gates that its other scopes name. Without any, it may
+	// use none.
+	NamedGatesOnly = gateScope
+
+	issuerRole = "issuer:" // followed by the name of the issuer whose access token identified the caller
 )
+
+// GateScope returns the scope for a gate, or for all gates if the name is *.
+func GateScope(name string) string { return gateScope + name }
+
+// IssuerRole returns the role of callers with an access token of an issuer. API keys cannot have it.
+func IssuerRole(name string) string { return issuerRole + name }
+
+// IssuerOf returns the name of the issuer whose access token identified a caller. It is empty for
+// callers with API keys.
+func IssuerOf(c toolyard.Caller) string {
+	for _, role := range c.Roles {
+		if name, ok := strings.CutPrefix(role, issuerRole); ok {
+			return name
+		}
+	}
+	return ""
+}
 
 var gatePattern = regexp.MustCompile(`^gate:(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$`)
 
@@ -80,6 +103,9 @@ func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	if !caller.Authenticated() {
 		return nil
 	}
+	if err := acceptsCredential(caller, gate); err != nil {
+		return err
+	}
 	var missing []string
 	if !entersGate(caller.Roles, gate.Name) {
 		missing = append(missing, gateScope+gate.Name)
@@ -92,9 +118,28 @@ func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	}
 	return &toolyard.Error{
 		Code:    toolyard.PermissionDenied,
-		Message: "The API key cannot use this gate: it lacks the scope " + strings.Join(missing, " and the scope ") + ".",
+		Message: "The " + credential(caller) + " cannot use this gate: it lacks the scope " + strings.Join(missing, " and the scope ") + ".",
 		Missing: missing,
 	}
+}
+
+func credential(c toolyard.Caller) string {
+	if IssuerOf(c) != "" {
+		return "access token"
+	}
+	return "API key"
+}
+
+// acceptsCredential returns an error if a gate does not accept the kind of credential with which
+// the caller was identified.
+func acceptsCredential(caller toolyard.Caller, gate *gates.Gate) error {
+	switch issuer := IssuerOf(caller); {
+	case issuer != "" && !slices.Contains(gate.Tokens.Issuers, issuer):
+		return toolyard.Errorf(toolyard.PermissionDenied, "The gate %s does not accept access tokens from the issuer of this one.", gate.Name)
+	case issuer == "" && gate.Tokens.Only && caller.ID != Local:
+		return toolyard.Errorf(toolyard.PermissionDenied, "The gate %s accepts only access tokens. Sign in instead of sending an API key.", gate.Name)
+	}
+	return nil
 }
 
 // entersGate reports whether scopes include a gate. Without gate scopes, all gates are included.

@@ -13,7 +13,11 @@ export function Connect({ gate }: { gate: Gate }) {
     <Card title="Connect a client">
       <div className="stack">
         <p className="Gates-url"><span className="soft">URL</span> <code className="wrap-anywhere">{url}</code> <CopyButton text={url} label="Copy URL" /></p>
-        {gate.callers === "keys" ? (
+        {gate.callers === "tokens" ? (
+          <p className="soft">Callers sign in: the client opens a browser when it connects.</p>
+        ) : gate.callers === "authenticated" ? (
+          <p className="soft">Callers sign in, or send an <Link to="/keys">API key</Link> as <code>Authorization: Bearer</code>.</p>
+        ) : gate.callers === "keys" ? (
           <p className="soft">Callers need an API key. <Link to="/keys">Create one</Link> and set it as <code>TOOLYARD_KEY</code>; it is sent as <code>Authorization: Bearer</code>.</p>
         ) : (
           <p className="soft">No key is needed: anyone who can reach the URL can call.</p>

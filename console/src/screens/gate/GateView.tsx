@@ -20,6 +20,7 @@ import { ExportMenu } from "../toolset/ExportMenu";
 import { Connect } from "./Connect";
 import { GateForm } from "./GateForm";
 import { GateTools } from "./GateTools";
+import { choices } from "./terms";
 
 /** One gate: settings, tools, and how to connect. */
 export function GateView({ name, list }: { name: string; list: Gates | undefined }) {
@@ -70,7 +71,7 @@ function Facts({ gate }: { gate: GateDetail }) {
         <Fact name="Mode">{gate.mode}</Fact>
         <Fact name="Surface">{gate.surface}</Fact>
         <Fact name="Toolset">{gate.toolset ? <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> : "all tools"}</Fact>
-        <Fact name="Callers">{gate.callers === "keys" ? "with a key" : "anyone"}</Fact>
+        <Fact name="Callers">{choices.callers.find((each) => each.value === gate.callers)?.label.toLowerCase()}</Fact>
         <Fact name="Naming">{gate.naming}</Fact>
         <Fact name="Errors">{gate.errors === "protocol" ? "JSON-RPC errors" : "as results"}</Fact>
         <Fact name="Tokens">{count(gate.tokens)}</Fact>

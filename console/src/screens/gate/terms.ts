@@ -29,6 +29,8 @@ export const choices = {
   ],
   callers: [
     { value: "keys", label: "With a key" },
+    { value: "tokens", label: "With an access token" },
+    { value: "authenticated", label: "With a key or an access token" },
     { value: "anyone", label: "Anyone" },
   ],
   errors: [

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/trust/accesstoken"
+)
+
+// Issuer is an authorization server whose access tokens are accepted.
+type Issuer struct {
+	Issuer     string              `json:"issuer" minLength:"1" doc:"The issuer identifier: an https URL, exactly as in the iss claim of tokens."`
+	Audiences  []string            `json:"audiences,omitempty" doc:"Accepted audiences, such as the ID of the API at Entra. The default is the address of the gate."`
+	TokenType  string              `json:"tokenType" default:"at+jwt" enum:"at+jwt,any" doc:"The required type of tokens. Some issuers, such as Entra and Keycloak, do not mark access tokens: any accepts those too, except for tokens of other kinds."`
+	Algorithms []string            `json:"algorithms,omitempty" doc:"Accepted signature algorithms, such as RS256. The default is all of RS, PS, ES and EdDSA."`
+	Subject    string              `json:"subject" default:"sub" minLength:"1" doc:"The claim with the ID of the caller, which the issuer must never reassign: oid at Entra."`
+	Groups     string              `json:"groups" default:"groups" minLength:"1" doc:"The claim with the groups of the caller, such as roles, or a path such as realm_access.roles."`
+	Scopes     map[string][]string `json:"scopes,omitempty" doc:"Rights that require a scope in the token, by scope: write, viewer, operator or gate:NAME. A scope never grants a right."`
+	Access     []AccessRule        `json:"access" minItems:"1" doc:"Rules that grant rights. All rules that match a caller apply; a caller that matches none is refused."`
+}
+
+// AccessRule grants rights to the callers of an issuer.
+type AccessRule struct {
+	Anyone  bool     `json:"anyone,omitempty" doc:"Matches every caller of the issuer."`
+	Groups  []string `json:"groups,omitempty" doc:"Matches callers in one of these groups."`
+	Gates   []string `json:"gates,omitempty" doc:"Gates that the caller may use; * for all."`
+	Write   bool     `json:"write,omitempty" doc:"The caller may use gates with mode write."`
+	Role    string   `json:"role,omitempty" enum:"viewer,operator" doc:"The role in the console and the API."`
+	Account string   `json:"account,omitempty" minLength:"1" doc:"The account that pays for calls. The default is an account of the caller."`
+}
+
+// AccessIssuers returns the issuers in the form that verifies tokens.
+func (c *Config) AccessIssuers() (issuers []accesstoken.Issuer) {
+	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {
+		i := c.Issuers[name]
+		issuer := accesstoken.Issuer{
+			Name: name, URL: i.Issuer, Audiences: i.Audiences, AnyType: i.TokenType == "any", Algorithms: i.Algorithms,
+			Subject: i.Subject, Groups: i.Groups, Scopes: i.Scopes,
+		}
+		for _, r := range i.Access {
+			issuer.Rules = append(issuer.Rules, accesstoken.Rule(r))
+		}
+		issuers = append(issuers, issuer)
+	}
+	return issuers
+}
+
+// GateIssuers returns the names of the issuers whose tokens a gate accepts.
+func (c *Config) GateIssuers(g *Gate) []string {
+	switch {
+	case !g.AcceptsTokens():
+		return nil
+	case len(g.Issuers) > 0:
+		return g.Issuers
+	}
+	return slices.Sorted(maps.Keys(c.Issuers))
+}
+
+// checkIssuers validates issuers and what gates say about them.
+func (c *Config) checkIssuers(report reportFunc) {
+	if len(c.Issuers) > 0 && c.URL == "" {
+		report("is required with issuers, such as https://tools.example.com", "url")
+	}
+	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || accesstoken.CheckURL(c.URL) != nil || u.Path != "") {
+		report("must be an https URL without a path, such as https://tools.example.com; http is accepted on loopback", "url")
+	}
+	seen := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {
+		c.checkIssuer(name, report)
+		if other := seen[c.Issuers[name].Issuer]; other != "" {
+			report("is also the issuer "+other+": remove one of them", "issuers", name, "issuer")
+		}
+		seen[c.Issuers[name].Issuer] = name
+	}
+	for name, g := range c.Gates {
+		c.checkGateIssuers(name, &g, report)
+	}
+}
+
+func (c *Config) checkIssuer(name string, report reportFunc) {
+	i := c.Issuers[name]
+	if !gateName.MatchString(name) {
+		report("invalid name of an issuer: use a-z, 0-9 and -", "issuers", name)
+	}
+	if err := accesstoken.CheckURL(i.Issuer); err != nil {
+		report(err.Error(), "issuers", name, "issuer")
+	}
+	for n, algorithm := range i.Algorithms {
+		if !slices.Contains(accesstoken.Algorithms, algorithm) {
+			report("unknown algorithm; use one of "+strings.Join(accesstoken.Algorithms, ", "), "issuers", name, "algorithms", strconv.Itoa(n))
+		}
+	}
+	for scope, rights := range i.Scopes {
+		for n, right := range rights {
+			gate, isGate := strings.CutPrefix(right, "gate:")
+			if isGate && c.Gates[gate].Mode != "" || slices.Contains([]string{"write", "viewer", "operator"}, right) {
+				continue
+			}
+			report("unknown right; use write, viewer, operator or gate:NAME", "issuers", name, "scopes", scope, strconv.Itoa(n))
+		}
+	}
+	for n, rule := range i.Access {
+		at := []string{"issuers", name, "access", strconv.Itoa(n)}
+		if rule.Anyone == (len(rule.Groups) > 0) {
+			report("set either groups or anyone", at...)
+		}
+		if len(rule.Gates) == 0 && rule.Role == "" {
+			report("grants nothing: set gates or role", at...)
+		}
+		for m, gate := range rule.Gates {
+			if _, ok := c.Gates[gate]; !ok && gate != "*" {
+				report("unknown gate"+spelling.DidYouMean(gate, slices.Collect(maps.Keys(c.Gates))), append(at, "gates", strconv.Itoa(m))...)
+			}
+		}
+	}
+}
+
+func (c *Config) checkGateIssuers(name string, g *Gate, report reportFunc) {
+	if g.RequiresAuth() && g.AcceptsTokens() && len(c.Issuers) == 0 {
+		report("needs an issuer of access tokens: add one under issuers", "gates", name, "callers")
+	}
+	if len(g.Issuers) > 0 && !g.AcceptsTokens() {
+		report("has no effect with callers: keys; set callers to tokens or authenticated", "gates", name, "issuers")
+	}
+	for n, issuer := range g.Issuers {
+		if _, ok := c.Issuers[issuer]; !ok {
+			report("unknown issuer"+spelling.DidYouMean(issuer, slices.Collect(maps.Keys(c.Issuers))), "gates", name, "issuers", strconv.Itoa(n))
+		}
+	}
+}

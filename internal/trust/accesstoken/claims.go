@@ -1,0 +1,193 @@
+package accesstoken
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+const (
+	skew        = time.Minute    // by which clocks may differ
+	maxLifetime = 24 * time.Hour // of a token
+	maxEntries  = 1000           // scopes, groups or audiences of a token
+	maxSubject  = 1 << 10        // bytes
+)
+
+// claims are the claims of a token that decide about access.
+type claims struct {
+	subject   string
+	audiences []string
+	scopes    []string
+	groups    []string
+	expires   time.Time // including the skew
+}
+
+// readClaims reads the claims of a verified token and checks those that do not depend on the
+// request. Each claim is read once, into one form.
+func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
+	members := make(map[string]json.RawMessage)
+	for name, value := range strictjson.Members(u.payload) {
+		members[name] = value
+	}
+	if r := i.checkType(u.typ, members); r != nil {
+		return nil, r
+	}
+	c := &claims{}
+	if r := c.readTimes(members, now); r != nil {
+		return nil, r
+	}
+	var ok bool
+	if c.subject, ok = strictjson.String(members[cmp.Or(i.Subject, "sub")]); !ok || !validSubject(c.subject) {
+		return nil, refuse(subject, "the claim %s is missing or invalid", cmp.Or(i.Subject, "sub"))
+	}
+	if c.audiences, ok = stringList(members["aud"]); !ok || len(c.audiences) == 0 {
+		return nil, refuse(audience, "the audience is missing or invalid")
+	}
+	if c.scopes, ok = scopesOf(members); !ok {
+		return nil, refuse(malformed, "the scopes are invalid")
+	}
+	if _, overage := members["_claim_names"]; overage || isTrue(members["hasgroups"]) {
+		return nil, refuse(noRule, "the token refers to the caller's groups instead of listing them; use app roles instead of groups")
+	}
+	if c.groups, ok = stringList(claimAt(u.payload, cmp.Or(i.Groups, "groups"))); !ok {
+		return nil, refuse(noRule, "the claim %s is not a list of strings", cmp.Or(i.Groups, "groups"))
+	}
+	return c, nil
+}
+
+// checkType refuses tokens that are not access tokens. Issuers that do not mark access tokens are
+// accepted only if they are configured so, and then other marks must be absent.
+func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refusal {
+	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
+	if typ == "at+jwt" {
+		return nil
+	}
+	if !i.AnyType {
+		return refuse(tokenType, "the token has the type %q, not at+jwt; some issuers need tokenType: any", typ)
+	}
+	if typ != "" && typ != "jwt" {
+		return refuse(tokenType, "a token with the type %q is not an access token", typ)
+	}
+	for _, name := range []string{"nonce", "at_hash", "c_hash", "events", "sid"} {
+		if _, ok := members[name]; ok && (name != "sid" || members["scope"] == nil && members["scp"] == nil) {
+			return refuse(tokenType, "a token with the claim %s is not an access token", name)
+		}
+	}
+	if use, _ := strictjson.String(members["token_use"]); use == "id" {
+		return refuse(tokenType, "the token is an ID token")
+	}
+	if !slices.ContainsFunc([]string{"scope", "scp", "roles", "azp", "appid", "client_id"}, func(name string) bool { return members[name] != nil }) {
+		return refuse(tokenType, "the token has no claim of an access token, such as scope or client_id")
+	}
+	return nil
+}
+
+// readTimes checks when the token is valid.
+func (c *claims) readTimes(members map[string]json.RawMessage, now time.Time) *refusal {
+	expires, ok := timeOf(members["exp"])
+	if !ok {
+		return refuse(lifetime, "exp is missing or invalid")
+	}
+	c.expires = expires.Add(skew)
+	if !now.Before(c.expires) {
+		return refuse(lifetime, "the token expired at %s", expires.UTC().Format(time.RFC3339))
+	}
+	if expires.Sub(now) > maxLifetime+skew {
+		return refuse(lifetime, "the token is valid for more than %v", maxLifetime)
+	}
+	for _, name := range []string{"nbf", "iat"} {
+		value, present := members[name]
+		if !present {
+			continue
+		}
+		at, ok := timeOf(value)
+		if !ok || at.After(now.Add(skew)) {
+			return refuse(lifetime, "%s is invalid or in the future", name)
+		}
+	}
+	return nil
+}
+
+func timeOf(value json.RawMessage) (time.Time, bool) {
+	var seconds float64
+	if len(value) == 0 || value[0] == 'n' || json.Unmarshal(value, &seconds) != nil || seconds < 0 || seconds > math.MaxInt32*100 {
+		return time.Time{}, false
+	}
+	return time.Unix(int64(seconds), 0), true
+}
+
+func validSubject(text string) bool {
+	return text != "" && len(text) <= maxSubject && text == strings.TrimSpace(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// scopesOf returns the scopes in scope (a string) or scp (a string or a list).
+func scopesOf(members map[string]json.RawMessage) ([]string, bool) {
+	for _, name := range []string{"scope", "scp"} {
+		value, present := members[name]
+		if !present {
+			continue
+		}
+		if text, ok := strictjson.String(value); ok {
+			scopes := strings.Split(text, " ")
+			scopes = slices.DeleteFunc(scopes, func(s string) bool { return s == "" })
+			return scopes, len(scopes) <= maxEntries
+		}
+		return stringList(value)
+	}
+	return nil, true
+}
+
+// stringList returns a claim that is a string or a list of strings; a missing one is empty.
+func stringList(value json.RawMessage) ([]string, bool) {
+	if value == nil {
+		return nil, true
+	}
+	if text, ok := strictjson.String(value); ok {
+		return []string{text}, true
+	}
+	var list []string
+	var items []json.RawMessage
+	if json.Unmarshal(value, &items) != nil || items == nil || len(items) > maxEntries {
+		return nil, false
+	}
+	for _, item := range items {
+		text, ok := strictjson.String(item)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, text)
+	}
+	return list, true
+}
+
+// claimAt returns the claim with a name. If there is none, a name with dots is a path.
+func claimAt(payload json.RawMessage, name string) json.RawMessage {
+	if value := strictjson.Member(payload, name); value != nil {
+		return value
+	}
+	first, rest, nested := strings.Cut(name, ".")
+	if !nested {
+		return nil
+	}
+	return claimAt(strictjson.Member(payload, first), rest)
+}
+
+func isTrue(value json.RawMessage) bool { return string(value) == "true" || string(value) == `"true"` }
+
+// checkAudience refuses a token that was issued for another resource.
+func (i *Issuer) checkAudience(c *claims, resources []string) *refusal {
+	accepted := resources
+	if len(i.Audiences) > 0 {
+		accepted = i.Audiences
+	}
+	if slices.ContainsFunc(c.audiences, func(a string) bool { return slices.Contains(accepted, a) }) {
+		return nil
+	}
+	return refuse(audience, "the token is for %q, and %q is required", c.audiences, accepted)
+}

@@ -1,0 +1,112 @@
+// Package accesstoken authenticates callers by OAuth access tokens. It verifies the JSON Web
+// Tokens of configured issuers and derives the rights of a caller from their claims.
+package accesstoken
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// Issuer is an authorization server whose access tokens are accepted.
+type Issuer struct {
+	Name       string   // the prefix of caller IDs
+	URL        string   // the issuer identifier, exactly as in the iss claim
+	Audiences  []string // accepted audiences; if empty, the address of the resource
+	AnyType    bool     // accept tokens whose type is not at+jwt
+	Algorithms []string // accepted signature algorithms; if empty, all of [Algorithms]
+	Subject    string   // the claim with the ID of the caller; sub if empty
+	Groups     string   // the claim with the groups of the caller, or a path to it such as realm_access.roles; groups if empty
+
+	// Scopes lists, for a scope of a token, the rights that require it. A scope never grants a
+	// right; the rules do.
+	Scopes map[string][]string
+	Rules  []Rule
+}
+
+// Algorithms are the supported signature algorithms.
+var Algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+// Rule grants rights to callers. All rules that match apply.
+type Rule struct {
+	Anyone  bool     // matches every caller of the issuer
+	Groups  []string // matches callers in one of the groups
+	Gates   []string // gates that the caller may use; * for all
+	Write   bool     // whether the caller may use gates with mode write
+	Role    string   // viewer, operator or empty
+	Account string   // the account that pays; if empty, the caller
+}
+
+func (r *Rule) matches(groups []string) bool {
+	return r.Anyone || slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(groups, g) })
+}
+
+func (r *Rule) rights() (rights []string) {
+	for _, gate := range r.Gates {
+		rights = append(rights, identity.GateScope(gate))
+	}
+	if r.Write {
+		rights = append(rights, identity.Write)
+	}
+	if r.Role != "" {
+		rights = append(rights, r.Role)
+	}
+	return rights
+}
+
+// caller returns the caller that a verified token identifies. Its rights are those that the rules
+// grant, without those that require a scope which the token lacks.
+func (i *Issuer) caller(c *claims) (toolyard.Caller, *refusal) {
+	var rights []string
+	account, matched := "", false
+	for _, rule := range i.Rules {
+		if rule.matches(c.groups) {
+			matched = true
+			account = cmp.Or(account, rule.Account)
+			rights = append(rights, rule.rights()...)
+		}
+	}
+	if !matched {
+		return toolyard.Caller{}, refuse(noRule, "no access rule matches the groups %q", c.groups)
+	}
+	rights = slices.DeleteFunc(rights, func(right string) bool { return !i.scopesAllow(right, c.scopes) })
+	id := i.callerID(c.subject)
+	// Without a gate scope, a caller could use all gates. A caller must name its gates.
+	rights = append(rights, identity.NamedGatesOnly, identity.IssuerRole(i.Name))
+	slices.Sort(rights)
+	return toolyard.Caller{ID: id, Account: cmp.Or(account, id), Roles: slices.Compact(rights)}, nil
+}
+
+// scopesAllow reports whether the scopes of a token include one that a right requires.
+func (i *Issuer) scopesAllow(right string, scopes []string) bool {
+	needed := i.ScopesFor(right)
+	return len(needed) == 0 || slices.ContainsFunc(needed, func(scope string) bool { return slices.Contains(scopes, scope) })
+}
+
+// ScopesFor returns the scopes of the issuer that a right requires, in order. Any of them is
+// sufficient.
+func (i *Issuer) ScopesFor(right string) (scopes []string) {
+	for scope, rights := range i.Scopes {
+		if slices.Contains(rights, right) {
+			scopes = append(scopes, scope)
+		}
+	}
+	slices.Sort(scopes)
+	return scopes
+}
+
+// callerID returns the ID of a caller: the name of the issuer and the subject. A subject that is
+// not valid in an ID is replaced by its hash.
+func (i *Issuer) callerID(subject string) string {
+	id := i.Name + ":" + subject
+	if identity.CheckID(id) == nil {
+		return id
+	}
+	sum := sha256.Sum256([]byte(subject))
+	return i.Name + ":" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:26])
+}

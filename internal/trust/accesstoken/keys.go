@@ -1,0 +1,282 @@
+package accesstoken
+
+import (
+	"context"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+const (
+	keysTTL      = 15 * time.Minute // after which the keys are fetched again
+	staleTTL     = 24 * time.Hour   // for which keys are used while the issuer is unavailable
+	discoveryTTL = time.Hour        // after which the address of the keys is looked up again
+	fetchPause   = 30 * time.Second // between fetches
+	fetchTimeout = 5 * time.Second
+	fetchWait    = 2 * time.Second // for which a request waits for a fetch
+	maxDocument  = 256 << 10       // bytes of a metadata document or a key set
+	maxKeys      = 64
+	minRSA       = 2048 // bits
+)
+
+// errNoKeys is returned while the keys of an issuer are not available.
+var errNoKeys = errors.New("the keys of the issuer are not available")
+
+// keySet caches the keys of an issuer. Unknown key IDs cause a fetch at most once per fetchPause,
+// so made-up ones cannot make us flood the issuer.
+type keySet struct {
+	issuer string
+	client *outbound.Client
+	now    func() time.Time
+
+	mu         sync.Mutex
+	keys       []jose.JSONWebKey
+	fetched    time.Time // last successful fetch
+	attempted  time.Time // last start of a fetch
+	failure    error     // of the last fetch; nil if it succeeded
+	jwksURI    string
+	discovered time.Time
+	fetching   chan struct{} // closed when the fetch in flight ends; nil if there is none
+}
+
+func newKeySet(issuer string, private []netip.Prefix, now func() time.Time) *keySet {
+	reach := outbound.Allowlist{"*"}
+	if u, err := url.Parse(issuer); err == nil {
+		reach = append(reach, u.Hostname()) // by name, so that a private address is possible
+	}
+	return &keySet{issuer: issuer, now: now, client: outbound.NewClient(reach, nil, outbound.Network{Private: private}, maxDocument)}
+}
+
+// find returns the key for a token. Without a key ID the set must have a single key.
+func (k *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebKey, error) {
+	key, current := k.lookup(id, algorithm)
+	if key != nil && current {
+		return key, nil
+	}
+	if wait := k.startFetch(); wait != nil {
+		timer := time.NewTimer(fetchWait)
+		defer timer.Stop()
+		select {
+		case <-wait:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	k.mu.Lock()
+	stale, failure := k.now().Sub(k.fetched) >= staleTTL, k.failure
+	k.mu.Unlock()
+	if stale {
+		return nil, errors.Join(errNoKeys, failure)
+	}
+	key, _ = k.lookup(id, algorithm)
+	return key, nil
+}
+
+// lookup returns a key from the cache, and whether the cache is current.
+func (k *keySet) lookup(id, algorithm string) (key *jose.JSONWebKey, current bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	current = !k.fetched.IsZero() && k.now().Sub(k.fetched) < keysTTL
+	for i := range k.keys {
+		candidate := &k.keys[i]
+		if (candidate.KeyID == id || id == "" && len(k.keys) == 1) && (candidate.Algorithm == "" || candidate.Algorithm == algorithm) {
+			return candidate, current
+		}
+	}
+	return nil, current
+}
+
+// startFetch starts to fetch the keys, or joins the fetch in flight. It returns nil if the last
+// fetch is too recent.
+func (k *keySet) startFetch() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fetching != nil {
+		return k.fetching
+	}
+	now := k.now()
+	if !k.attempted.IsZero() && now.Sub(k.attempted) < fetchPause {
+		return nil
+	}
+	k.attempted = now
+	done := make(chan struct{})
+	k.fetching = done
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+		defer cancel()
+		keys, uri, err := k.fetch(ctx)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		defer close(done)
+		k.fetching, k.failure = nil, err
+		if err != nil {
+			k.discovered = time.Time{} // the address may have changed
+			return
+		}
+		k.keys, k.fetched = keys, now
+		if uri != k.jwksURI {
+			k.jwksURI, k.discovered = uri, now
+		}
+	}()
+	return done
+}
+
+// fetch reads the metadata of the issuer, unless it is known, and its keys.
+func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, string, error) {
+	k.mu.Lock()
+	uri, discovered := k.jwksURI, k.discovered
+	k.mu.Unlock()
+	if uri == "" || k.now().Sub(discovered) >= discoveryTTL {
+		metadata, err := discover(ctx, k.client, k.issuer)
+		if err != nil {
+			return nil, "", err
+		}
+		uri = metadata.JWKSURI
+	}
+	raw, err := getJSON(ctx, k.client, uri)
+	if err != nil {
+		return nil, "", fmt.Errorf("keys: %w", err)
+	}
+	keys, err := readKeys(raw)
+	return keys, uri, err
+}
+
+// readKeys reads a JSON Web Key Set. Keys that cannot verify signatures are skipped.
+func readKeys(raw json.RawMessage) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("keys: more than %d", maxKeys)
+	}
+	var keys []jose.JSONWebKey
+	for _, item := range set.Keys {
+		var key jose.JSONWebKey
+		if json.Unmarshal(item, &key) == nil && verifies(&key) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("keys: none can verify signatures")
+	}
+	return keys, nil
+}
+
+// verifies reports whether a key is a public key of sufficient size for signatures.
+func verifies(key *jose.JSONWebKey) bool {
+	if !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" {
+		return false
+	}
+	if rsaKey, ok := key.Key.(*rsa.PublicKey); ok {
+		return rsaKey.N.BitLen() >= minRSA
+	}
+	return true
+}
+
+// metadata is the part of an authorization server's metadata that is used.
+type metadata struct {
+	Issuer  string `json:"issuer"`
+	JWKSURI string `json:"jwks_uri"`
+}
+
+// discover reads the metadata of an issuer, from OpenID Connect Discovery or RFC 8414.
+func discover(ctx context.Context, client *outbound.Client, issuer string) (*metadata, error) {
+	var first error
+	for _, address := range metadataAddresses(issuer) {
+		raw, err := getJSON(ctx, client, address)
+		if err != nil {
+			if first == nil {
+				first = fmt.Errorf("metadata: %w", err)
+			}
+			continue
+		}
+		var m metadata
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, fmt.Errorf("metadata: %w", err)
+		}
+		if m.Issuer != issuer {
+			return nil, fmt.Errorf("metadata: %s names the issuer %q, not %q; set issuer to exactly that value", address, m.Issuer, issuer)
+		}
+		if !secureURL(m.JWKSURI) {
+			return nil, fmt.Errorf("metadata: jwks_uri %q is not an https URL", m.JWKSURI)
+		}
+		return &m, nil
+	}
+	return nil, first
+}
+
+// metadataAddresses returns where an issuer may publish its metadata.
+func metadataAddresses(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil
+	}
+	path := strings.TrimSuffix(u.Path, "/")
+	base := *u
+	base.Path = ""
+	addresses := []string{
+		strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration",
+		base.String() + "/.well-known/oauth-authorization-server" + path,
+	}
+	if path != "" {
+		addresses = append(addresses, base.String()+"/.well-known/openid-configuration"+path)
+	}
+	return slices.Compact(addresses)
+}
+
+// getJSON reads a JSON object.
+func getJSON(ctx context.Context, client *outbound.Client, address string) (json.RawMessage, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	res, body, err := client.Do(req, "error")
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s: status %d", address, res.StatusCode)
+	}
+	if err := strictjson.Check(body); err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return body, nil
+}
+
+// secureURL reports whether a URL uses https, or http on loopback.
+func secureURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return false
+	}
+	if u.Scheme == "https" {
+		return true
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback())
+}
+
+// CheckURL returns an error if a URL cannot be an issuer identifier.
+func CheckURL(text string) error {
+	if !secureURL(text) || strings.Contains(text, "?") {
+		return errors.New("must be an https URL without a query; http is accepted on loopback")
+	}
+	return nil
+}

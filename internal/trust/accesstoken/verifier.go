@@ -1,0 +1,212 @@
+package accesstoken
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/toolyard/toolyard"
+)
+
+const (
+	cacheTTL  = time.Minute // of a verified token
+	maxCached = 10_000      // verified tokens
+)
+
+// Verifier verifies access tokens of the configured issuers. It caches verified tokens; whether a
+// token is valid for a resource is decided for each request.
+type Verifier struct {
+	issuers map[string]*source // by issuer identifier
+	byName  map[string]*Issuer
+	now     func() time.Time
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	cached map[[sha256.Size]byte]verified // at most maxCached
+}
+
+// source is an issuer with its keys.
+type source struct {
+	*Issuer
+	keys       *keySet
+	algorithms []jose.SignatureAlgorithm
+}
+
+// verified is a token that was verified.
+type verified struct {
+	issuer *source
+	claims *claims
+	caller toolyard.Caller
+	until  time.Time
+}
+
+// Options configure a Verifier.
+type Options struct {
+	Issuers  []Issuer
+	Private  []netip.Prefix // private networks that the host names of issuers may resolve to
+	Previous *Verifier      // shares the keys of issuers that have not changed; may be nil
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// New creates a verifier.
+func New(o Options) *Verifier {
+	v := &Verifier{issuers: map[string]*source{}, byName: map[string]*Issuer{}, now: o.Now, log: o.Log, cached: map[[sha256.Size]byte]verified{}}
+	for _, issuer := range o.Issuers {
+		s := &source{Issuer: &issuer, keys: o.Previous.keysOf(issuer.URL)}
+		if s.keys == nil {
+			s.keys = newKeySet(issuer.URL, o.Private, o.Now)
+		}
+		names := issuer.Algorithms
+		if len(names) == 0 {
+			names = Algorithms
+		}
+		for _, name := range names {
+			s.algorithms = append(s.algorithms, jose.SignatureAlgorithm(name))
+		}
+		v.issuers[issuer.URL], v.byName[issuer.Name] = s, &issuer
+	}
+	return v
+}
+
+func (v *Verifier) keysOf(url string) *keySet {
+	if v == nil || v.issuers[url] == nil {
+		return nil
+	}
+	return v.issuers[url].keys
+}
+
+// Issuer returns the issuer with a name, or nil.
+func (v *Verifier) Issuer(name string) *Issuer {
+	if v == nil {
+		return nil
+	}
+	return v.byName[name]
+}
+
+// Verify returns the caller that a token identifies, if the token was issued for one of the
+// resources. The error is Unauthenticated, PermissionDenied if no rule matches the caller, or
+// Unavailable. Callers do not learn why a token is refused; the log does.
+func (v *Verifier) Verify(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
+	t, err := v.find(ctx, token)
+	if err == nil {
+		if r := t.issuer.checkAudience(t.claims, resources); r != nil {
+			err = r
+		}
+	}
+	if err == nil {
+		return t.caller, nil
+	}
+	v.log.Debug("access token refused", "reason", err.Error())
+	return toolyard.Caller{}, publicError(err)
+}
+
+// Explain returns the caller that a token identifies at a resource, or the reason why it is
+// refused, for operators.
+func (v *Verifier) Explain(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
+	t, err := v.verify(ctx, token)
+	if err != nil {
+		return toolyard.Caller{}, err
+	}
+	if r := t.issuer.checkAudience(t.claims, resources); r != nil {
+		return toolyard.Caller{}, r
+	}
+	return t.caller, nil
+}
+
+// publicError returns the error for the caller, who may be a stranger.
+func publicError(err error) error {
+	var r *refusal
+	switch {
+	case errors.As(err, &r) && r.reason == noRule:
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Your account has no access to this server.", Err: err}
+	case errors.As(err, &r):
+		return &toolyard.Error{Code: toolyard.Unauthenticated, Message: "The access token is not valid for this server.", Err: err}
+	}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Access tokens cannot be verified right now. Try again later.", RetryAfter: fetchPause, Err: err}
+}
+
+// find returns a verified token from the cache, or verifies it.
+func (v *Verifier) find(ctx context.Context, token string) (verified, error) {
+	hash := sha256.Sum256([]byte(token))
+	now := v.now()
+	v.mu.Lock()
+	t, ok := v.cached[hash]
+	v.mu.Unlock()
+	if ok && now.Before(t.until) {
+		return t, nil
+	}
+	t, err := v.verify(ctx, token)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err != nil {
+		delete(v.cached, hash)
+		return t, err
+	}
+	for other := range v.cached { // an arbitrary one; it is verified again when it is used
+		if len(v.cached) < maxCached {
+			break
+		}
+		delete(v.cached, other)
+	}
+	v.cached[hash] = t
+	return t, nil
+}
+
+// verify verifies a token, except for its audience.
+func (v *Verifier) verify(ctx context.Context, token string) (verified, error) {
+	u, r := parse(token)
+	if r != nil {
+		return verified{}, r
+	}
+	issuer := v.issuers[u.issuer]
+	if issuer == nil {
+		return verified{}, refuse(wrongIssuer, "the issuer %.200q is not configured", u.issuer)
+	}
+	if err := issuer.checkSignature(ctx, token, u); err != nil {
+		return verified{}, err
+	}
+	now := v.now()
+	c, r := issuer.readClaims(u, now)
+	if r != nil {
+		return verified{}, r
+	}
+	caller, r := issuer.caller(c)
+	if r != nil {
+		return verified{}, r
+	}
+	until := now.Add(cacheTTL)
+	if c.expires.Before(until) {
+		until = c.expires
+	}
+	return verified{issuer, c, caller, until}, nil
+}
+
+// checkSignature verifies the signature with the key that the token names.
+func (s *source) checkSignature(ctx context.Context, token string, u *unverified) error {
+	if !slices.Contains(s.algorithms, jose.SignatureAlgorithm(u.algorithm)) {
+		return refuse(algorithm, "the algorithm %.40q is not accepted", u.algorithm)
+	}
+	key, err := s.keys.find(ctx, u.keyID, u.algorithm)
+	if err != nil {
+		return err
+	}
+	if key == nil {
+		return refuse(unknownKey, "the issuer has no key %.80q for %s", u.keyID, u.algorithm)
+	}
+	signed, err := jose.ParseSignedCompact(token, s.algorithms)
+	if err != nil {
+		return refuse(malformed, "%v", err)
+	}
+	if _, err := signed.Verify(key.Key); err != nil {
+		return refuse(signature, "the signature does not match")
+	}
+	return nil
+}

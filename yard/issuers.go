@@ -1,0 +1,164 @@
+package yard
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/trust/accesstoken"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// metadataPath is where RFC 9728 places the metadata of a protected resource, followed by the path
+// of the resource.
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// apiPath is the path of the HTTP API, which is a resource of its own.
+const apiPath = "/api/v1"
+
+// tokenAccess verifies access tokens for the resources of a yard: its gates and its HTTP API. It is
+// replaced when the configuration changes.
+type tokenAccess struct {
+	verifier *accesstoken.Verifier
+	url      string // of this server; resources are named after it, never after a Host header
+	gates    map[string]*gates.Gate
+	main     string // the gate at /mcp
+	issuers  []accesstoken.Issuer
+}
+
+// newTokenAccess returns nil if there are no issuers.
+func newTokenAccess(s *settings.Settings, previous *tokenAccess, now func() time.Time, log *slog.Logger) *tokenAccess {
+	if len(s.Issuers) == 0 {
+		return nil
+	}
+	t := &tokenAccess{url: s.URL, gates: make(map[string]*gates.Gate), main: config.DefaultGate, issuers: s.AccessIssuers()}
+	var old *accesstoken.Verifier
+	if previous != nil {
+		old = previous.verifier
+	}
+	t.verifier = accesstoken.New(accesstoken.Options{
+		Issuers: t.issuers, Private: prefixes(s.PrivateNetworks), Previous: old, Now: now, Log: log,
+	})
+	for _, g := range s.Gates {
+		t.gates[g.Name] = g
+	}
+	if len(s.Gates) == 1 {
+		t.main = s.Gates[0].Name
+	}
+	return t
+}
+
+// resources returns the identifiers of a gate, or of the HTTP API if the gate is nil.
+func (t *tokenAccess) resources(g *gates.Gate) []string {
+	switch {
+	case g == nil:
+		return []string{t.url + apiPath}
+	case g.Name == t.main:
+		return []string{t.url + "/mcp/" + g.Name, t.url + "/mcp"}
+	}
+	return []string{t.url + "/mcp/" + g.Name}
+}
+
+// metadataURL returns the address of a gate's metadata, or "" if it accepts no access tokens.
+func (t *tokenAccess) metadataURL(g *gates.Gate, path string) string {
+	if t == nil || len(g.Tokens.Issuers) == 0 {
+		return ""
+	}
+	if path != "/mcp" {
+		path = "/mcp/" + g.Name
+	}
+	return t.url + metadataPath + path
+}
+
+// scopes returns the scopes in the issuers' own words that a caller needs for a list of rights. For
+// a caller without a token it considers all issuers of the gate.
+func (t *tokenAccess) scopes(c toolyard.Caller, g *gates.Gate, rights []string) (scopes []string) {
+	names := g.Tokens.Issuers
+	if issuer := identity.IssuerOf(c); issuer != "" {
+		names = []string{issuer}
+	}
+	for _, name := range names {
+		if issuer := t.verifier.Issuer(name); issuer != nil {
+			for _, right := range rights {
+				scopes = append(scopes, issuer.ScopesFor(right)...)
+			}
+		}
+	}
+	slices.Sort(scopes)
+	return slices.Compact(scopes)
+}
+
+// rightsFor returns the rights that a gate requires.
+func rightsFor(g *gates.Gate) []string {
+	rights := []string{identity.GateScope(g.Name)}
+	if g.Mode == toolyard.Write {
+		rights = append(rights, identity.Write)
+	}
+	return rights
+}
+
+// resourceMetadata is the document of RFC 9728.
+type resourceMetadata struct {
+	Resource             string   `json:"resource"`
+	AuthorizationServers []string `json:"authorization_servers"`
+	Scopes               []string `json:"scopes_supported,omitempty"`
+	BearerMethods        []string `json:"bearer_methods_supported"`
+	Name                 string   `json:"resource_name"`
+}
+
+// metadata returns the document of the resource with a path. Without a path, it is the gate at
+// /mcp, for clients that look only there.
+func (t *tokenAccess) metadata(path, gate string) (*resourceMetadata, bool) {
+	m := &resourceMetadata{Resource: t.url + path, BearerMethods: []string{"header"}}
+	var names []string
+	switch path {
+	case apiPath:
+		m.Name = "Toolyard HTTP API"
+		for _, issuer := range t.issuers {
+			names = append(names, issuer.Name)
+		}
+	default:
+		if gate == "" {
+			m.Resource, gate = t.url+"/mcp", t.main
+		}
+		g := t.gates[gate]
+		if g == nil {
+			return nil, false
+		}
+		m.Name, names = g.Yard+" "+g.Name, g.Tokens.Issuers
+		m.Scopes = t.scopes(toolyard.Caller{}, g, rightsFor(g))
+	}
+	for _, name := range names {
+		if issuer := t.verifier.Issuer(name); issuer != nil {
+			m.AuthorizationServers = append(m.AuthorizationServers, issuer.URL)
+		}
+	}
+	return m, len(m.AuthorizationServers) > 0
+}
+
+// serveMetadata serves the metadata of protected resources to clients of any origin.
+func (a *access) serveMetadata(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Access-Control-Allow-Methods", "GET")
+		w.Header().Set("Access-Control-Allow-Headers", "MCP-Protocol-Version")
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	t := a.tokens.Load()
+	if t != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		if m, ok := t.metadata(r.URL.Path[len(metadataPath):], r.PathValue("gate")); ok {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "max-age=60")
+			_ = json.NewEncoder(w).Encode(m)
+			return
+		}
+	}
+	http.Error(w, "not found", http.StatusNotFound)
+}
