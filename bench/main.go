@@ -9,6 +9,7 @@
 //	go run ./bench -peers     # only Toolyard and other MCP gateways
 //	go run ./bench -peers -binary old/toolyard
 //	go run ./bench -retrieval DIR  # only how well search finds tools, on labelled sets
+//	go run ./bench -tokens DIR     # only the tokens of tool definitions per task
 package main
 
 import (
@@ -46,6 +47,7 @@ func main() {
 	only := flag.String("only", "", "with -peers: measure only http, stdio, modern or idle")
 	some := flag.String("gateway", "", "with -peers: measure only gateways whose name contains this")
 	retrieval := flag.String("retrieval", "", "measure only how well search finds tools, on the labelled sets of this folder")
+	tokens := flag.String("tokens", "", "count only the tokens of tool definitions per task, with the labelled sets of this folder")
 	flag.Parse()
 	var err error
 	switch {
@@ -69,6 +71,8 @@ func main() {
 		err = measurePeers(ctx, *quick, *binary, *only, *some)
 	case *retrieval != "":
 		err = measureRetrieval(*retrieval)
+	case *tokens != "":
+		err = measureTokens(*tokens)
 	default:
 		err = measure(*quick, *onlyScripts, *upstreams, *contract)
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/control/search"
@@ -29,7 +30,6 @@ type labelledSet struct {
 	name    string
 	tools   []labelledTool
 	queries []labelledQuery
-	byID    map[string]int
 }
 
 type labelledTool struct {
@@ -80,17 +80,20 @@ func measureRetrieval(dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("Tools found by whole user messages among the first %d hits; plain is BM25 over names and descriptions\n\n", retrievalPage)
-	fmt.Printf("| set | group | tools | queries | ranking | recall@1 | @5 | @10 | @20 | complete@5 | @20 | MRR | p50 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	var summary, groups []string
 	for _, set := range sets {
-		set.measure()
+		s, g := set.measure()
+		summary, groups = append(summary, s...), append(groups, g...)
 	}
-	fmt.Println()
+	const header = "| set | queries | tools | number of queries | ranking | recall@1 | @5 | @10 | @20 | complete@5 | @20 | MRR | p50 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+	fmt.Printf("Tools found by whole user messages, of the first %d hits; plain is BM25 over names and descriptions\n\n%s%s\n", retrievalPage, header, strings.Join(summary, ""))
+	fmt.Printf("The same by group of queries\n\n%s%s\n", header, strings.Join(groups, ""))
 	return measureSearchAtSize(sets, 10_000)
 }
 
-// measure prints a line for the set, and one for each of its groups.
-func (s *labelledSet) measure() {
+// measure returns the lines of the set as a whole, with the held-out groups apart, and those of all
+// groups.
+func (s *labelledSet) measure() (summary, groups []string) {
 	docs := make([]search.Doc, len(s.tools))
 	texts := make([]string, len(s.tools))
 	for i := range s.tools {
@@ -107,38 +110,35 @@ func (s *labelledSet) measure() {
 		}),
 		s.score(func(query string) []int { return plain.rank(query, retrievalPage) }),
 	}
-	groups := make(map[string][]int)
-	var all, tuned []int
+	byGroup := make(map[string][]int)
+	var all []int
 	for i, q := range s.queries {
-		groups[q.Group] = append(groups[q.Group], i)
+		byGroup[q.Group] = append(byGroup[q.Group], i)
 		all = append(all, i)
-		if !heldOut[s.name+"/"+q.Group] {
-			tuned = append(tuned, i)
-		}
 	}
-	s.print("all", all, scores)
-	if len(tuned) < len(all) {
-		s.print("without held-out", tuned, scores)
-	}
-	if len(groups) == 1 {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
+	summary = s.lines("all", all, scores)
+	for _, name := range slices.Sorted(maps.Keys(byGroup)) {
 		label := name
 		if heldOut[s.name+"/"+name] {
 			label += " (held out)"
+			summary = append(summary, s.lines(label, byGroup[name], scores)...)
 		}
-		s.print(label, groups[name], scores)
+		if len(byGroup) > 1 {
+			groups = append(groups, s.lines(label, byGroup[name], scores)...)
+		}
 	}
+	return summary, groups
 }
 
-func (s *labelledSet) print(group string, queries []int, scores [2][]retrievalScore) {
+// lines returns a line for each ranking.
+func (s *labelledSet) lines(label string, queries []int, scores [2][]retrievalScore) (lines []string) {
 	for i, ranking := range []string{"Rank", "plain"} {
 		m := meanScore(scores[i], queries)
-		fmt.Printf("| %s | %s | %d | %d | %s | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %s |\n",
-			s.name, group, len(s.tools), len(queries), ranking,
-			m.recall[0], m.recall[1], m.recall[2], m.recall[3], m.complete[1], m.complete[3], m.reciprocal, micros(m.took))
+		lines = append(lines, fmt.Sprintf("| %s | %s | %d | %d | %s | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %s |\n",
+			s.name, label, len(s.tools), len(queries), ranking,
+			m.recall[0], m.recall[1], m.recall[2], m.recall[3], m.complete[1], m.complete[3], m.reciprocal, micros(m.took)))
 	}
+	return lines
 }
 
 func micros(d time.Duration) string {
@@ -287,15 +287,12 @@ func loadSets(dir string) ([]*labelledSet, error) {
 		if !e.IsDir() {
 			continue
 		}
-		s := &labelledSet{name: e.Name(), byID: make(map[string]int)}
+		s := &labelledSet{name: e.Name()}
 		if s.tools, err = readLines[labelledTool](filepath.Join(dir, e.Name(), "tools.jsonl")); err != nil {
 			return nil, err
 		}
 		if s.queries, err = readLines[labelledQuery](filepath.Join(dir, e.Name(), "queries.jsonl")); err != nil {
 			return nil, err
-		}
-		for i, t := range s.tools {
-			s.byID[t.ID] = i
 		}
 		sets = append(sets, s)
 	}
