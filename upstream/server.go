@@ -41,6 +41,15 @@ func (v *Server) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 // Retry makes a server that is down be tried again soon.
 func (v *Server) Retry() { v.supervisor.requestRetry() }
 
+// Refresh lists the definitions of a server that is up again, and tries one that is down again.
+func (v *Server) Refresh() {
+	if s := v.supervisor.current().session; s != nil {
+		signal(s.changed)
+		return
+	}
+	v.Retry()
+}
+
 // Up reports whether the server can be called now.
 func (v *Server) Up() bool { return v.supervisor.up() }
 

@@ -696,6 +696,18 @@ func TestAChangedToolIsNotCalled(t *testing.T) {
 	}
 }
 
+// A server that announces no changes is listed again on request.
+func TestRefresh(t *testing.T) {
+	f := newFake(t, true, echoTool)
+	s := run(t, upstream.Options{URL: f.URL}).up()
+	f.offer(echoTool, strings.Replace(echoTool, `"echo"`, `"second"`, 1))
+	s.Refresh()
+	s.until("the new tool is pending", func() bool {
+		pending, err := s.Pending()
+		return err == nil && len(pending) == 1
+	})
+}
+
 // An answer to a call that no longer exists does not restart it.
 func TestAnExpiredState(t *testing.T) {
 	f := newFake(t, false, echoTool)

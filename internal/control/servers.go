@@ -153,7 +153,7 @@ func (c *Control) Reject(id string, tools []httpapi.DefinitionRef) error {
 func (c *Control) Retry(id string) error {
 	s, err := c.upstream(id)
 	if err == nil {
-		s.Retry()
+		s.Refresh()
 	}
 	return err
 }

@@ -32,7 +32,7 @@ export default function Server() {
       title={id}
       above={<Link to="/servers">Servers</Link>}
       beside={data && <><StateStatus state={data.state} />{data.required && <Badge>required</Badge>}</>}
-      actions={data?.state === "down" && mayChange && <Retry id={id} />}
+      actions={(data?.state === "down" || data?.state === "up") && mayChange && <Retry id={id} up={data.state === "up"} />}
     >
       {data ? <Loaded server={data} now={dataUpdatedAt} /> : error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={8} />}
     </Page>

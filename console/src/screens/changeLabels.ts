@@ -3,7 +3,7 @@ import type { Tone } from "../components/Badge";
 const labels: Record<string, string> = {
   "server.approve": "Approve definitions",
   "server.reject": "Reject definitions",
-  "server.retry": "Reconnect a server",
+  "server.retry": "Reconnect or refresh a server",
   "toolset.put": "Edit a toolset",
   "toolset.remove": "Revert a toolset",
   "gate.put": "Edit a gate",

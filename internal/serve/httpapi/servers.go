@@ -158,7 +158,7 @@ func (h *serverHandler) routes() []route {
 			access: operator, action: "server.reject", takes: body[reviewBody]("DefinitionRefs"), gives: answer[rejected]("Rejected"), refusals: []int{400, 404, 409, 413}, serve: h.reject,
 		},
 		{
-			method: "POST", path: "/servers/{id}/retry", id: "retryServer", summary: "Reconnect to a server without waiting for the next retry.",
+			method: "POST", path: "/servers/{id}/retry", id: "retryServer", summary: "Reconnect to a server without waiting for the next retry, or list the definitions of a server that is up again.",
 			access: operator, action: "server.retry", gives: answer[ServerItem]("ServerItem"), refusals: []int{404}, serve: h.retry,
 		},
 	}

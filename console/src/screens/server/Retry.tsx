@@ -4,18 +4,21 @@ import { retryServer } from "../../api/actions";
 import { Button } from "../../components/Button";
 import { toast } from "../../components/Toast";
 
-/** A button that reconnects now instead of after the backoff. */
-export function Retry({ id, size = "m" }: { id: string; size?: "m" | "s" }) {
+type RetryProps = { id: string; up?: boolean; size?: "m" | "s" };
+
+/** A button that reconnects now instead of after the backoff, or lists the tools of a server that is up again. */
+export function Retry({ id, up = false, size = "m" }: RetryProps) {
+  const word = up ? "Refresh" : "Reconnect";
   const client = useQueryClient();
   const retry = useMutation({
     mutationFn: () => retryServer(id),
-    onSuccess: (server) => toast.good(server.state === "up" ? `${id} is up.` : `Reconnecting to ${id}.`),
+    onSuccess: (server) => toast.good(up ? `Listing the tools of ${id} again.` : server.state === "up" ? `${id} is up.` : `Reconnecting to ${id}.`),
     onError: (error) => toast.bad(error),
     onSettled: () => client.invalidateQueries({ queryKey: ["servers"] }),
   });
   return (
-    <Button size={size} icon={<RotateCw aria-hidden="true" />} busy={retry.isPending} aria-label={`Reconnect ${id}`} onClick={() => retry.mutate()}>
-      Reconnect
+    <Button size={size} icon={<RotateCw aria-hidden="true" />} busy={retry.isPending} aria-label={`${word} ${id}`} onClick={() => retry.mutate()}>
+      {word}
     </Button>
   );
 }
