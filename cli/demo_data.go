@@ -58,7 +58,7 @@ const rowsPerBatch = 1000
 // ledger is consistent with the record.
 func writeHistory(ctx context.Context, s *store.Store, now time.Time, packs bool) error {
 	var free []*store.CallRow
-	paid := make(map[string][]*store.CallRow)                       // by account
+	paid := make(map[string][]*store.CallRow)                              // by account
 	for m := range demo.History(now, rand.New(rand.NewPCG(1, 1)), packs) { //nolint:gosec // test data, the same each time
 		row := &store.CallRow{
 			ID: ident.NewCallID(m.At), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,

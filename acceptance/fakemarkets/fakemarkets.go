@@ -10,7 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -93,7 +93,7 @@ func listen(budget int, window time.Duration, answer func(*http.Request, []byte)
 		return nil, fmt.Errorf("fakemarkets: %w", err)
 	}
 	s := &Server{answer: answer, closed: make(chan struct{}), budget: budget, window: window, URL: "http://" + listener.Addr().String()}
-	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	s.serving.Go(func() { _ = s.http.Serve(listener) })
 	return s, nil
 }

@@ -34,7 +34,7 @@ func Write(dir, program string, s *Simulators) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(configure(string(text), string(quoted), s)), 0o600) //nolint:gosec // in the caller's folder
+	return os.WriteFile(path, []byte(configure(string(text), string(quoted), s)), 0o600)
 }
 
 // packLine marks the lines of the configuration that need packs.
