@@ -39,7 +39,7 @@ func newNewCommand(a *app) *cobra.Command {
   toolyard new ship_orders --from-run 06e9k2v…`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.run != "" {
-				return c.app.withStore(cmd.Context(), func(s *openStore) error { return c.fromRun(cmd.Context(), s, args[0]) })
+				return c.withStore(cmd.Context(), func(s *openStore) error { return c.fromRun(cmd.Context(), s, args[0]) })
 			}
 			if err := script.CheckNew(args[0], c.template); err != nil {
 				return usageError(err)

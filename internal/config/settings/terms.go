@@ -95,6 +95,9 @@ func (t *Terms) adjust(tools []*toolyard.Tool) []adjusted {
 		a, ok := t.cache[tool]
 		if !ok || !reflect.DeepEqual(a.terms, terms) {
 			with := toolterms.Apply(tool, terms)
+			if ok && reflect.DeepEqual(with.Spec, a.tool.Spec) {
+				with = a.tool // the changed terms do not concern it
+			}
 			a = adjusted{terms, with, toolterms.Contradictions(&with.Spec)}
 		}
 		cache[tool] = a
