@@ -37,10 +37,18 @@ type Answer struct {
 	Agent       string          `json:"agent"`
 	AsOf        time.Time       `json:"asOf"`
 	Evidence    []Evidence      `json:"evidence"`
+	Tools       []ToolUse       `json:"tools"`
 	Unsupported []string        `json:"unsupported"` // marks in the answer that name no evidence
 	Missing     []string        `json:"missing"`     // unknown tools that the model requested
 	Usage       Usage           `json:"usage"`
 	Cost        Cost            `json:"cost"`
+}
+
+// ToolUse is how often a query called a tool.
+type ToolUse struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+	Calls  int    `json:"calls"`
 }
 
 // Cost is the price of a response for the caller.
@@ -129,7 +137,7 @@ func EvidenceURI(query, evidence string) string {
 func (r *run) finish(f final) *Answer {
 	a := &Answer{
 		Outcome: CapabilityMiss, Data: f.data, Query: r.call.ID, Agent: r.root.opts.Name, AsOf: r.call.AsOf, Missing: append([]string{}, r.missing...), Unsupported: []string{},
-		Evidence: []Evidence{},
+		Evidence: []Evidence{}, Tools: []ToolUse{},
 		Usage: Usage{
 			Turns: len(r.turns), InputTokens: r.usage.Input, CachedTokens: r.usage.Cached, OutputTokens: r.usage.Output, Estimated: r.usage.Estimated,
 			DurationMS: r.root.opts.Now().Sub(r.start).Milliseconds(), Tools: r.offered, Stop: cmp.Or(r.stop, StopEnd),
@@ -140,6 +148,11 @@ func (r *run) finish(f final) *Answer {
 		if a.Usage.Calls++; call.err != nil {
 			a.Usage.Failed++
 		}
+		i := slices.IndexFunc(a.Tools, func(t ToolUse) bool { return t.Server == call.tool.Server && t.Tool == call.tool.Tool.Name })
+		if i < 0 {
+			i, a.Tools = len(a.Tools), append(a.Tools, ToolUse{Server: call.tool.Server, Tool: call.tool.Tool.Name})
+		}
+		a.Tools[i].Calls++
 	}
 	a.Answer = r.defuse(r.root.opts.Redact(f.text))
 	if r.query.Shape == EvidenceOnly && f.data == nil {

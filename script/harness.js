@@ -161,6 +161,26 @@ function declareProvider(m) {
   return { tools: [{ export: "default", ...more }], faults, ...seen(m, []) };
 }
 
+/** declareHooks is what a module says of itself that holds the hooks of an agent. */
+function declareHooks(m) {
+  const faults = [];
+  const hooks = ["Create", "Next"].filter((name) => m[name] !== undefined);
+  for (const name of hooks) {
+    if (typeof m[name] !== "function") faults.push({ part: name, message: `${name} must be a function` });
+  }
+  if (hooks.length === 0) {
+    faults.push({ part: "Create", message: "there is no hook: export function Create(ctx, messages) or Next(ctx, payload)" });
+  }
+  let more = {};
+  try {
+    more = options(m);
+  } catch (e) {
+    if (!(e instanceof Fault)) throw e;
+    faults.push({ part: e.part, message: e.message });
+  }
+  return { tools: [{ export: "Create", ...more }], hooks, faults, ...seen(m, []) };
+}
+
 /** own is what parts finds, for a module that was prepared. */
 let own;
 
@@ -331,5 +351,7 @@ __runtime.install((m, request, host) => {
   if (request.declare) return declare(m);
   if (request.declareProvider) return declareProvider(m);
   if (request.provide) return m.default(request.provide.caller, new Date(request.provide.asOf));
+  if (request.declareHooks) return declareHooks(m);
+  if (request.hook) return m[request.hook.name](new Context(request.hook.ctx), request.hook.argument);
   return call(m, request);
 }, present);

@@ -153,6 +153,7 @@ const maxDeclared = 2 << 20
 // declared is the answer of the harness about a script.
 type declared struct {
 	Tools   []definition
+	Hooks   []string // names of the hooks of an agent
 	Faults  []struct{ Part, Message string }
 	Library bool
 	Exports []string // names of exports, and of members of a tool of the AI SDK

@@ -20,7 +20,7 @@ import (
 // declares, if it does.
 type reach struct {
 	tool      string
-	context   string // the kind of context that the script provides; empty for a tool
+	section   string // of the configuration, if the script is not a tool
 	net       *outbound.Client
 	granted   Grant  // with absolute paths
 	requested *Grant // declared by the script, with absolute paths; nil if it declares nothing
@@ -34,7 +34,10 @@ const maxRead = 8 << 20
 // reach returns the reach of a tool.
 func (f *Folder) reach(tool string, asked *Grant) *reach {
 	all, own := f.opts.Grants["*"], f.opts.Grants[tool]
-	r := &reach{tool: tool, context: f.kind, base: f.base, getenv: f.opts.Getenv}
+	r := &reach{tool: tool, base: f.base, getenv: f.opts.Getenv}
+	if f.kind != "" {
+		r.section = f.section()
+	}
 	r.granted.Net = append(slices.Clone(all.Net), own.Net...)
 	r.granted.Read = f.absolute(append(slices.Clone(all.Read), own.Read...))
 	r.granted.Env = append(slices.Clone(all.Env), own.Env...)

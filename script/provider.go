@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type function struct {
 	module *jsvm.Module
 	shared bool
 	reach  *reach
+	names  []string // of the hooks; nil for a provider
 }
 
 // NewProvider returns the provider of a kind of context. Options.Dir and Options.Glob are taken
@@ -72,7 +74,7 @@ func (p *Provider) Problems() (problems []toolyard.Problem) {
 	p.mu.Lock()
 	missing := p.missing
 	p.mu.Unlock()
-	subject := "context." + p.folder.kind
+	subject := p.folder.section()
 	if missing {
 		return []toolyard.Problem{{Source: subject, Subject: subject, Message: "there is no file " + filepath.Join(p.folder.opts.Dir, p.folder.opts.Glob), Fix: "Create it; it is loaded when it appears."}}
 	}
@@ -83,15 +85,26 @@ func (p *Provider) Problems() (problems []toolyard.Problem) {
 	return problems
 }
 
+// section returns the section of the configuration that the one file of the folder belongs to.
+func (f *Folder) section() string {
+	if f.hooks {
+		return "agents." + f.kind
+	}
+	return "context." + f.kind
+}
+
 // cacheName separates the caches of folders, and those of providers in one folder.
 func (f *Folder) cacheName() string {
 	if f.kind == "" {
 		return f.dir
 	}
-	return f.dir + "\x00" + f.opts.Glob
+	return f.dir + "\x00" + f.opts.Glob + "\x00" + f.section()
 }
 
 func (l *loader) declareRequest(d *declaration) json.RawMessage {
+	if l.folder.hooks {
+		return json.RawMessage(`{"declareHooks":true}`)
+	}
 	if l.folder.kind != "" {
 		return json.RawMessage(`{"declareProvider":true}`)
 	}
@@ -105,8 +118,9 @@ func (l *loader) finishProvider(f *file, e *entry, said *declared) *file {
 		return f.fail(err)
 	}
 	f.provider = &function{
-		pool: l.pool, module: jsvm.NewModule(f.path, e.Code, e.Map), shared: def.Shared, reach: l.folder.reach("*", def.Permissions),
+		pool: l.pool, module: jsvm.NewModule(f.path, e.Code, e.Map), shared: def.Shared, reach: l.folder.reach("*", def.Permissions), names: said.Hooks,
 	}
+	said.Exports = slices.DeleteFunc(said.Exports, func(name string) bool { return slices.Contains(said.Hooks, name) })
 	l.warn(f, said, said.Tools)
 	return f
 }

@@ -66,7 +66,9 @@ type Folder struct {
 	zod  string
 	dir  string // absolute
 	base string // absolute
-	kind string // of the context that its one file provides; empty for tools
+	kind string // of the context that its one file provides, or the agent that its hooks belong to; empty for tools
+
+	hooks bool // its one file holds the hooks of an agent
 
 	mu       sync.Mutex
 	problems []toolyard.Problem

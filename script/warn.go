@@ -108,8 +108,8 @@ func (r *reach) missing(asked *Grant) (list []missingGrant) {
 
 // grantLine returns the line of toolyard.yaml that grants an access.
 func (r *reach) grantLine(kind, value string) string {
-	if r.context != "" {
-		return fmt.Sprintf("context: {%s: {grants: {%s: [%q]}}}", r.context, kind, value)
+	if section, name, ok := strings.Cut(r.section, "."); ok {
+		return fmt.Sprintf("%s: {%s: {grants: {%s: [%q]}}}", section, name, kind, value)
 	}
 	return fmt.Sprintf("scripts: {grants: {%s: {%s: [%q]}}}", r.tool, kind, value)
 }
@@ -123,7 +123,7 @@ func (f *Folder) unsetVariables() (problems []toolyard.Problem) {
 			}
 			subject := "scripts.grants." + tool + ".env"
 			if f.kind != "" {
-				subject = "context." + f.kind + ".grants.env"
+				subject = f.section() + ".grants.env"
 			}
 			problems = append(problems, toolyard.Problem{
 				Source: "scripts", Subject: subject, Warning: true,

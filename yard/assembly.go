@@ -34,6 +34,7 @@ type assembly struct {
 	builtFrom map[string]serverConfig     // by id, to see whether a server can be reused
 	sources   map[string]toolyard.Source  // everything that offers tools, by name
 	goTools   []*toolyard.Tool            // tools in Go, offered before the sources are loaded
+	agents    map[string]*builtAgent      // by name
 }
 
 // assembler builds assemblies. It reuses the parts of the previous one whose configuration did
@@ -52,6 +53,7 @@ type assembler struct {
 	code        *codeEngine
 
 	approvalSealer func() seal.Sealer
+	yard           *publisher // where agents call tools
 }
 
 // assemble builds everything that the settings ask for; old is nil at the start.
@@ -70,6 +72,9 @@ func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, 
 		return nil, err
 	}
 	if err = b.addPacks(a, old); err != nil {
+		return nil, err
+	}
+	if err = b.addAgents(a, old); err != nil {
 		return nil, err
 	}
 	b.addSources(a)
@@ -117,6 +122,7 @@ func (b *assembler) addSources(a *assembly) {
 		a.sources["go"] = catalog.Static(a.goTools)
 	}
 	a.addProviderSources()
+	a.addAgentSources(b.enforcement.store)
 }
 
 // onlyGoTools reports whether all tools are known without loading a source.
@@ -127,7 +133,7 @@ func (a *assembly) onlyGoTools() bool {
 
 // sameSources reports whether two assemblies have the same sources of their configuration.
 func (a *assembly) sameSources(b *assembly) bool {
-	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams) && maps.Equal(a.packs, b.packs) && maps.EqualFunc(a.providers, b.providers, sameInstance)
+	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams) && maps.Equal(a.packs, b.packs) && maps.EqualFunc(a.providers, b.providers, sameInstance) && maps.Equal(a.agents, b.agents)
 }
 
 // callPath returns the steps that every call takes.
@@ -135,7 +141,7 @@ func (b *assembler) callPath(a *assembly) toolyard.Handler {
 	path := callpath.New(callpath.Config{
 		Now: b.opts.Process.Now, Log: b.log,
 		Recorders: slices.Concat([]toolyard.Recorder{callpath.Log{Logger: b.log}, b.metrics}, b.enforcement.recorders(), b.opts.Recorders),
-		MaxArgs:   int(a.Limits.Args), MaxResult: int(a.Limits.Result), Timeout: time.Duration(a.Limits.Timeout),
+		MaxArgs:   int(a.Limits.Args), MaxResult: int(a.Limits.Result), Timeout: time.Duration(a.Limits.Timeout), ToolTimeout: a.ToolTimeout,
 		Providers: b.provider(a), Policies: b.opts.Policies,
 		Governance: b.governance(a), Admitter: b.enforcement.admission, AdmissionRequest: a.AdmissionRequest,
 	})

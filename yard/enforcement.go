@@ -38,7 +38,7 @@ func newEnforcement(opts *Options, replica string, c *config.Source, s *store.St
 	if s != nil {
 		shared, e.verifier = s, identity.NewVerifier(s, opts.Process.Now)
 		e.record = record.New(s, record.Options{
-			Arguments: args, Intents: c.Record.Writes != "after", Timeout: c.Limits.Timeout.Std(), Log: log, OnDrop: metrics.Lost,
+			Arguments: args, Intents: c.Record.Writes != "after", Timeout: longestCall(c.Config), Log: log, OnDrop: metrics.Lost,
 		})
 	}
 	e.admission = admission.New(shared, admission.Options{
@@ -50,6 +50,15 @@ func newEnforcement(opts *Options, replica string, c *config.Source, s *store.St
 		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
 	})
 	return e
+}
+
+// longestCall returns the maximum duration of any call.
+func longestCall(c *config.Config) time.Duration {
+	longest := c.Limits.Timeout.Std()
+	for _, a := range c.Agents {
+		longest = max(longest, a.Limits.Time.Std())
+	}
+	return longest
 }
 
 // problems reports a store that does not respond, and its consequences.

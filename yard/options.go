@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent/model"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/serve/gates"
@@ -36,7 +37,8 @@ type Options struct {
 	Providers     map[string]toolyard.ContextProvider // context for tools, by kind
 	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables
 
-	Packs map[string]Pack // packs, by name, which the configuration enables
+	Packs  map[string]Pack        // packs, by name, which the configuration enables
+	Models map[string]model.Model // language models of agents, by name, besides those of the configuration
 
 	ConfigFile string // empty for none
 	Store      string // overrides the store of the file; without a file, the configuration is read from it and followed

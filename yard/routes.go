@@ -67,6 +67,7 @@ func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handle
 	if s := y.enforcement.store; s != nil {
 		o.Seal = sealKey
 		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, s
+		o.Queries = httpapi.QueryOptions{Store: s, Time: y.queryTime}
 		if y.opts.Identify == nil { // otherwise keys are not used for authentication
 			o.Keys = s
 		}

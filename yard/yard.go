@@ -137,7 +137,7 @@ func (y *Yard) assemble(source *config.Source) error {
 	y.assembler = &assembler{
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
 		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets,
-		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), approvalSealer: newApprovalSealer(sealKey),
+		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), approvalSealer: newApprovalSealer(sealKey), yard: y.publisher,
 		code: &codeEngine{opts: script.CodeOptions{
 			Call: (&toolbox{y.publisher}).callFromCode, Durable: s != nil, CacheDir: y.opts.Scripts.Cache, Log: y.log,
 		}},

@@ -11,9 +11,14 @@ import (
 // cancels the context of the tool. If the tool ignores that, the caller receives the error
 // nevertheless, and the tool continues in the background.
 func Deadline(limit time.Duration) toolyard.Policy {
+	return deadline(func(*toolyard.Tool) time.Duration { return limit })
+}
+
+// deadline is like Deadline, with a limit for each tool.
+func deadline(limit func(*toolyard.Tool) time.Duration) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-			timeout := stricter(limit, c.Tool.Timeout)
+			timeout := stricter(limit(c.Tool), c.Tool.Timeout)
 			if timeout <= 0 {
 				return next(ctx, c)
 			}

@@ -16,8 +16,9 @@ type Config struct {
 	Log       *slog.Logger
 	Recorders []toolyard.Recorder
 
-	MaxArgs, MaxResult int           // in bytes; zero for no limit
-	Timeout            time.Duration // of a call; zero for none
+	MaxArgs, MaxResult int                                // in bytes; zero for no limit
+	Timeout            time.Duration                      // of a call; zero for none
+	ToolTimeout        func(*toolyard.Tool) time.Duration // of a call of a tool, instead of Timeout; nil for none
 
 	Providers        func(kind string) toolyard.ContextProvider // returns nil for an unknown kind
 	Policies         []toolyard.Policy                          // of the program that embeds the yard
@@ -41,8 +42,15 @@ func (c *Config) steps() []step {
 		{"admit", Admit(c.Now, c.Admitter, c.AdmissionRequest)},
 		{"limit-result", Cap(0, c.MaxResult)}, // inside admit: a result that cannot be truncated fails and is not charged
 		{"intend", Intend(c.Recorders...)},
-		{stepRun, Deadline(c.Timeout)},
+		{stepRun, c.deadline()},
 	}
+}
+
+func (c *Config) deadline() toolyard.Policy {
+	if c.ToolTimeout == nil {
+		return Deadline(c.Timeout)
+	}
+	return deadline(c.ToolTimeout)
 }
 
 // The steps at which the tool of a call starts to run and has returned. The call is settled

@@ -39,8 +39,9 @@ type Config struct {
 	Terms      map[string]Terms        `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
 	Context    map[string]Context      `json:"context,omitempty" doc:"Providers of context that tools require, by kind."`
 	Packs      map[string]PackSettings `json:"packs,omitempty" doc:"Packs to enable, by name, with their settings. Values may contain ${secret:name}."`
-	Toolsets   map[string]Toolset      `json:"toolsets,omitempty" doc:"Named selections of tools."`
-	Gates      map[string]Gate         `json:"gates,omitempty" doc:"Entry points. Gate x is served at /mcp/x; the gate named default, or the only one, also at /mcp. Without gates, all tools are served at /mcp."`
+	AgentSection
+	Toolsets map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
+	Gates    map[string]Gate    `json:"gates,omitempty" doc:"Entry points. Gate x is served at /mcp/x; the gate named default, or the only one, also at /mcp. Without gates, all tools are served at /mcp."`
 }
 
 // HTTP configures the HTTP server.
@@ -146,6 +147,7 @@ type Gate struct {
 	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
 	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Settings of packs at this gate, by name."`
+	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that it offers, by name. A gate with agents and without a toolset offers nothing else."`
 	Presentation
 }
 
@@ -328,6 +330,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	c.checkServers(report)
 	c.checkPacks(report)
 	c.checkRules(report)
+	c.checkAgents(report)
 	c.checkStore(report)
 	return issues
 }

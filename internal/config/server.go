@@ -166,16 +166,21 @@ func (s *Server) check(report reportFunc) {
 
 // checkAuth checks that the secret of a server is defined.
 func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
-	if s.Auth == nil || strings.Contains(s.Auth.SecretRef, ":") {
+	if s.Auth != nil {
+		c.checkSecret(s.Auth.SecretRef, func(message string) { report(message, "servers", id, "auth", "secretRef") })
+	}
+}
+
+// checkSecret reports a name of a secret that is not defined.
+func (c *Config) checkSecret(ref string, report func(message string)) {
+	if _, ok := c.Secrets[ref]; ok || strings.Contains(ref, ":") {
 		return
 	}
-	if _, ok := c.Secrets[s.Auth.SecretRef]; !ok {
-		fix := spelling.DidYouMean(s.Auth.SecretRef, slices.Collect(maps.Keys(c.Secrets)))
-		if fix == "" {
-			fix = fmt.Sprintf("; add secrets: {%s: env:%s}", s.Auth.SecretRef, variableFor(s.Auth.SecretRef))
-		}
-		report(fmt.Sprintf("secret %q is not defined%s", s.Auth.SecretRef, fix), "servers", id, "auth", "secretRef")
+	fix := spelling.DidYouMean(ref, slices.Collect(maps.Keys(c.Secrets)))
+	if fix == "" {
+		fix = fmt.Sprintf("; add secrets: {%s: env:%s}", ref, variableFor(ref))
 	}
+	report(fmt.Sprintf("secret %q is not defined%s", ref, fix))
 }
 
 // variableFor suggests the environment variable of a secret: GITHUB_TOKEN for github.

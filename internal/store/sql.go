@@ -40,12 +40,15 @@ func (s *callStore) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	return s.engine.append(ctx, &ledger.Rows{Calls: calls})
 }
 
-// Maintain deletes calls that are older than keep, with their sums, unless keep is zero. It also
-// records write calls whose
-// outcome was lost, and deletes expired idempotency keys and old entries of the audit log. Any replica may run it,
+// Maintain deletes calls and queries that are older than keep, with their sums, unless keep is zero.
+// It also records write calls whose outcome was lost, and deletes expired idempotency keys and old entries of the audit log. Any replica may run it,
 // about once an hour.
 func (s *Store) Maintain(ctx context.Context, keep time.Duration) error {
-	return errors.Join(s.recordLostCalls(ctx), s.engine.maintain(ctx, keep))
+	err := errors.Join(s.recordLostCalls(ctx), s.engine.maintain(ctx, keep))
+	if keep > 0 {
+		err = errors.Join(err, s.deleteQueries(ctx, time.Now().Add(-keep)))
+	}
+	return err
 }
 
 // retire returns the statement that adds the price of calls that are about to be deleted to the

@@ -17,6 +17,7 @@ type Store struct {
 	linkStore     // links of callers to accounts of services
 	messageStore  // messages between replicas
 	changeStore   // the audit log
+	queryStore    // queries of agents
 
 	*database
 	kind  string
@@ -36,6 +37,7 @@ type (
 	linkStore     struct{ *database }
 	messageStore  struct{ *database }
 	changeStore   struct{ *database }
+	queryStore    struct{ *database }
 )
 
 // database is the connection to the database of a Store.
@@ -48,7 +50,7 @@ type database struct {
 func newStore(d *database, kind string, shut func() error) *Store {
 	return &Store{
 		ledgerStore: ledgerStore{database: d}, accountStore: accountStore{d}, callStore: callStore{d}, keyStore: keyStore{d},
-		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d},
+		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d},
 		database: d, kind: kind, close: shut,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
@@ -24,7 +25,7 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	t := c.Tool
 	a := &admission.Request{
 		Call: c, CallID: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, ident.Anonymous),
-		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
+		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.ToolTimeout(t),
 		Limits: s.LimitsOf(t), Price: admission.Price(c),
 	}
 	if t.Timeout > 0 {
@@ -49,6 +50,18 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	a.Scope, a.Key = a.Caller, c.IdempotencyKey
 	a.Digest = CallDigest(c)
 	return a, nil
+}
+
+// agentGrace is added to the time limit of an agent, so that a query ends by the agent's own limit.
+const agentGrace = 5 * time.Second
+
+// ToolTimeout returns the maximum duration of a call, apart from the tool's own timeout. A query of
+// an agent has the time limit of the agent.
+func (s *Settings) ToolTimeout(t *toolyard.Tool) time.Duration {
+	if a, ok := s.Agents[gates.AgentOf(t)]; ok {
+		return a.Limits.Time.Std() + agentGrace
+	}
+	return s.Limits.Timeout.Std()
 }
 
 // scopeLimits gives the account or the caller its own share of limits that are counted for each.

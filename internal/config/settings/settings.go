@@ -71,6 +71,7 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 	}
 	for name, g := range c.Gates {
 		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.RequiresAuth(), Tokens: gates.Tokens{Issuers: c.GateIssuers(&g), Only: g.Callers == config.AccessTokens}, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation), AcceptTrifecta: g.Accept == "trifecta"}
+		gate.Agents = g.Agents
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
@@ -196,6 +197,7 @@ func startup(c *config.Config) config.Config {
 	f.URL, f.Issuers = "", nil
 	f.ExecuteUSD, f.Terms, f.Context, f.Packs = nil, nil, nil, nil
 	f.Governance = config.Governance{}
+	f.AgentSection = config.AgentSection{}
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }

@@ -3,6 +3,7 @@ package gates
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
@@ -27,7 +28,16 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 		{Rule: "toolset", Text: "the gate has none and offers all tools"},
 		{Rule: "name", Text: "its name at the gate is " + g.render(g.Naming, t)},
 	}
-	if g.Toolset != nil {
+	switch {
+	case AgentOf(t) != "":
+		included := slices.Contains(g.Agents, AgentOf(t))
+		steps[2] = Step{Rule: "agents", Text: map[bool]string{true: "the gate lists the agent", false: "the gate does not list the agent"}[included], Stops: !included}
+		if !included {
+			steps[2].Fix = fmt.Sprintf("Add it to gates.%s: agents: [%s]", g.Name, AgentOf(t))
+		}
+	case g.Toolset == nil && len(g.Agents) > 0:
+		steps[2] = Step{Rule: "toolset", Text: "the gate has none and offers only agents", Stops: true}
+	case g.Toolset != nil:
 		included := g.matcher()(t)
 		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "includes it", false: "does not include it"}[included]), !included
 	}

@@ -33,6 +33,7 @@ type Gate struct {
 
 	Lender Lender // lends clients to calls; nil for none
 	Presentation
+	Agents []string // agents that it offers; without a Toolset, nothing else
 }
 
 // Tokens declares which access tokens a gate accepts.
@@ -148,9 +149,21 @@ func (g *Gate) HiddenBy(t *toolyard.Tool) string { return g.hiddenBy(t, g.matche
 // matcher returns a function that reports whether the gate's toolset, if any, includes a tool.
 func (g *Gate) matcher() func(*toolyard.Tool) bool {
 	if g.Toolset == nil {
-		return func(*toolyard.Tool) bool { return true }
+		return func(*toolyard.Tool) bool { return len(g.Agents) == 0 }
 	}
 	return g.Toolset.Matcher()
+}
+
+// agentOrigin is the beginning of the origin of the tool of an agent.
+const agentOrigin = "agent "
+
+// AgentOf returns the name of the agent that a tool asks, or "".
+func AgentOf(t *toolyard.Tool) string {
+	name, ok := strings.CutPrefix(t.Origin, agentOrigin)
+	if !ok || t.Server != "" || t.File != "" {
+		return ""
+	}
+	return name
 }
 
 func (g *Gate) hiddenBy(t *toolyard.Tool, inToolset func(*toolyard.Tool) bool) string {
@@ -159,6 +172,12 @@ func (g *Gate) hiddenBy(t *toolyard.Tool, inToolset func(*toolyard.Tool) bool) s
 		return fmt.Sprintf("not allowed in mode %s", g.Mode)
 	case toolterms.Ineligible(&t.Spec, g.Surface) != "":
 		return fmt.Sprintf("not offered on surface %s: %s", g.Surface, toolterms.Ineligible(&t.Spec, g.Surface))
+	case AgentOf(t) != "":
+		if !slices.Contains(g.Agents, AgentOf(t)) {
+			return "not among the agents of the gate"
+		}
+	case g.Toolset == nil && !inToolset(t):
+		return "not offered: the gate offers only agents"
 	case !inToolset(t):
 		return fmt.Sprintf("not in toolset %s", g.Toolset.Name)
 	}
@@ -167,7 +186,7 @@ func (g *Gate) hiddenBy(t *toolyard.Tool, inToolset func(*toolyard.Tool) bool) s
 
 // ShowsServer reports whether the gate can offer anything of a server.
 func (g *Gate) ShowsServer(id string) bool {
-	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool { return p.ID == id })
+	return g.Toolset == nil && len(g.Agents) == 0 || g.Toolset != nil && slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool { return p.ID == id })
 }
 
 func (g *Gate) render(n Naming, t *toolyard.Tool) string { return n.Render(g.Yard, t.Server, t.Name) }

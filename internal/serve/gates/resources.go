@@ -43,9 +43,18 @@ func (v *View) GetPrompt(name string) (*toolyard.Prompt, bool) {
 	return nil, false
 }
 
+// evidenceURI is the beginning of the addresses of evidence, which gates with agents offer.
+const evidenceURI = "toolyard://evidence/"
+
 // offers reports whether the gate's toolset includes a resource.
 func (g *Gate) offers(r *toolyard.Resource) bool {
-	return g.Toolset == nil || g.Toolset.includesPackOf(r.Reader) || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool {
+	if r.Server == "" && strings.HasPrefix(r.URI, evidenceURI) {
+		return len(g.Agents) > 0
+	}
+	if g.Toolset == nil {
+		return len(g.Agents) == 0
+	}
+	return g.Toolset.includesPackOf(r.Reader) || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool {
 		return p.ID == r.Server && r.MatchesAny(p.Resources)
 	})
 }

@@ -47,11 +47,14 @@ func newRoutes(opts Options, auth *authenticator) []route {
 		records = &recordReader{opts.Calls, make(chan struct{}, maxQueries)}
 	}
 	edits, catalog := &editor{opts.Yard}, &catalog{yard: opts.Yard}
+	calls := &callHandler{opts.Execute, opts.Gates, nil, opts.MaxBody, opts.Log}
 	sessions := &sessionHandler{ledger: opts.Ledger, balances: opts.Balances, owners: &sessionOwners{}}
+	calls.sessions = sessions
 	return slices.Concat(
 		documentRoutes(),
 		(&signInHandler{auth, opts.Yard, opts.Now}).routes(),
-		(&callHandler{opts.Execute, opts.Gates, sessions, opts.MaxBody, opts.Log}).routes(),
+		calls.routes(),
+		newQueryHandler(calls, opts).routes(),
 		(&recordHandler{records, opts.Live, opts.Now}).routes(),
 		(&liveHandler{live: opts.Live, auth: auth, streams: &streams{}}).routes(),
 		sessions.routes(),

@@ -36,6 +36,7 @@ type Options struct {
 	Links    LinkOptions
 	Keys     Keys
 	Changes  Changes // nil for the last changes in memory
+	Queries  QueryOptions
 	Live     Live
 	Execute  func(context.Context, *serve.CallRequest) (serve.CallOutcome, error)
 	Gates    func() []*gates.Gate // in order of the configuration

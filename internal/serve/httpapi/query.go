@@ -1,0 +1,600 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// QueryOptions configures queries.
+type QueryOptions struct {
+	Store Queries                          // nil for none: there are no jobs and no list
+	Time  func(agent string) time.Duration // maximum duration of a query
+}
+
+// Queries stores queries and jobs.
+type Queries interface {
+	Query(ctx context.Context, account, id string) (*store.QueryRow, error)
+	Queries(context.Context, store.QueryFilter) ([]*store.QueryRow, error)
+	BeginJob(context.Context, *store.QueryJob) (existing *store.QueryJob, err error)
+	EndJob(ctx context.Context, id string, state store.JobState, body json.RawMessage, at time.Time) error
+	Job(ctx context.Context, account, caller, id string) (*store.QueryJob, error)
+}
+
+// queryHandler answers questions with agents.
+type queryHandler struct {
+	calls *callHandler
+	opts  QueryOptions
+	now   func() time.Time
+
+	mu   sync.Mutex
+	jobs map[string]int // running jobs of this replica, by account and caller
+}
+
+func newQueryHandler(calls *callHandler, opts Options) *queryHandler {
+	return &queryHandler{calls: calls, opts: opts.Queries, now: opts.Now, jobs: make(map[string]int)}
+}
+
+// Limits of queries.
+const (
+	maxJobs       = 200         // running jobs of a replica
+	maxCallerJobs = 20          // running jobs of a caller
+	jobGrace      = time.Minute // after the time limit of a query, until its job counts as lost
+	maxEvents     = 256         // events that wait for a slow client
+)
+
+// queryBody is the body of a query.
+type queryBody struct {
+	Query          string      `json:"query" minLength:"1" maxLength:"32768" doc:"The question."`
+	Agent          string      `json:"agent,omitempty" maxLength:"64" doc:"Agent to ask. Default: the first of the gate."`
+	Gate           string      `json:"gate,omitempty" maxLength:"64" doc:"Gate that offers the agent. Default: the first one that does."`
+	ResponseShape  agent.Shape `json:"responseShape,omitempty" enum:"answer,answer_with_evidence,evidence_only" doc:"What the response contains. Default: answer_with_evidence."`
+	Tools          []string    `json:"tools,omitempty" maxItems:"100" doc:"Use only these tools of the agent."`
+	Session        string      `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
+	AsOf           string      `json:"asOf,omitempty" format:"date-time" doc:"Answer as of this time. Only for agents whose gate has clock: caller."`
+	IdempotencyKey string      `json:"idempotencyKey,omitempty" doc:"Queries with the same key run once. Alternatively send the header Idempotency-Key."`
+	Stream         bool        `json:"stream,omitempty" doc:"Stream events, as with Accept: text/event-stream."`
+}
+
+// queryResult is the response to a query.
+type queryResult struct {
+	Response       string            `json:"response" doc:"The answer. Marks such as [e1] name evidence."`
+	OutcomeType    agent.Outcome     `json:"outcomeType" enum:"answer,capability_miss"`
+	CapabilityMiss *capabilityMiss   `json:"capabilityMiss,omitempty" doc:"Why there is no answer. Nothing was charged."`
+	ToolsUsed      []toolUsed        `json:"toolsUsed"`
+	Cost           queryCost         `json:"cost"`
+	DurationMS     int64             `json:"durationMs"`
+	Grounding      grounding         `json:"grounding"`
+	Query          string            `json:"query" doc:"ID of the query."`
+	Agent          string            `json:"agent"`
+	AsOf           time.Time         `json:"asOf"`
+	Data           json.RawMessage   `json:"data,omitempty" doc:"The answer of a hook."`
+	Evidence       []agent.Evidence  `json:"evidence,omitempty" doc:"The calls that the answer is based on."`
+	Unsupported    []string          `json:"unsupported" doc:"Marks in the answer that name no evidence."`
+	Usage          agent.Usage       `json:"usage"`
+	Receipt        *toolyard.Receipt `json:"receipt,omitempty"`
+}
+
+type capabilityMiss struct {
+	Message             string   `json:"message"`
+	MissingCapabilities []string `json:"missingCapabilities"`
+	SuggestedRewrites   []string `json:"suggestedRewrites"`
+	OriginalQuery       string   `json:"originalQuery"`
+}
+
+type toolUsed struct {
+	ID         string `json:"id" doc:"Server and name of the tool."`
+	Name       string `json:"name"`
+	SkillCalls int    `json:"skillCalls"`
+}
+
+// queryCost is the price for the caller; the costs of the model are the operator's.
+type queryCost struct {
+	Model toolyard.Money `json:"modelCostUsd"`
+	Tools toolyard.Money `json:"toolCostUsd"`
+	Total toolyard.Money `json:"totalCostUsd"`
+}
+
+type grounding struct {
+	Available int             `json:"availableToolCount"`
+	Calls     int             `json:"toolCallCount"`
+	Attempts  int             `json:"toolCallAttemptCount"`
+	Successes int             `json:"toolCallSuccessCount"`
+	Failures  int             `json:"toolCallFailureCount"`
+	Samples   []failureSample `json:"toolCallFailureSamples"`
+	Grounded  bool            `json:"grounded"`
+}
+
+type failureSample struct {
+	Tool   string        `json:"toolName"`
+	Method string        `json:"methodName"`
+	Code   toolyard.Code `json:"code"`
+	Reason string        `json:"reason"`
+}
+
+// maxSamples limits the failed calls in a summary.
+const maxSamples = 5
+
+// ask answers a query: as one response, or as a stream of events.
+func (h *queryHandler) ask(r *request) (*reply, error) {
+	body, call, err := h.prepare(r)
+	if err != nil {
+		return nil, err
+	}
+	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{}) // a query has a deadline of its own
+	if body.Stream || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		h.stream(r, body, call)
+		return nil, nil
+	}
+	return respond(h.run(r.Context(), body, call))
+}
+
+// prepare reads the body of a query and returns the call of the agent's tool.
+func (h *queryHandler) prepare(r *request) (*queryBody, *serve.CallRequest, error) {
+	body, err := read[queryBody](r, smallBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	if h.calls.makeCall == nil {
+		return nil, nil, notFound("This yard does not accept calls over the API.")
+	}
+	gate, err := h.gate(&body)
+	if err != nil {
+		return nil, nil, err
+	}
+	body.ResponseShape = cmp.Or(body.ResponseShape, agent.AnswerWithEvidence)
+	args, err := jsonobject.Marshal(agent.Query{Text: body.Query, Shape: body.ResponseShape, Tools: body.Tools, AsOf: body.AsOf})
+	if err != nil {
+		return nil, nil, err
+	}
+	call, err := h.calls.check(r, callBody{CallRequest: serve.CallRequest{
+		Tool: agent.ToolName(body.Agent), Args: args, Gate: gate.Name, IdempotencyKey: body.IdempotencyKey, Session: body.Session,
+	}})
+	return &body, call, err
+}
+
+// gate returns the gate of a query, and sets its agent.
+func (h *queryHandler) gate(body *queryBody) (*gates.Gate, error) {
+	var all []*gates.Gate
+	if h.calls.gates != nil {
+		all = h.calls.gates()
+	}
+	i := slices.IndexFunc(all, func(g *gates.Gate) bool {
+		return (body.Gate == "" || body.Gate == g.Name) && len(g.Agents) > 0 && (body.Agent == "" || slices.Contains(g.Agents, body.Agent))
+	})
+	switch {
+	case i < 0 && body.Agent != "":
+		return nil, notFound("No gate offers the agent %q.", shown(body.Agent))
+	case i < 0 && body.Gate != "":
+		return nil, notFound("The gate %q offers no agent.", shown(body.Gate))
+	case i < 0:
+		return nil, notFound("This yard offers no agent.")
+	}
+	body.Agent = cmp.Or(body.Agent, all[i].Agents[0])
+	return all[i], nil
+}
+
+// run answers a query.
+func (h *queryHandler) run(ctx context.Context, body *queryBody, call *serve.CallRequest) (res *queryResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.calls.log.ErrorContext(ctx, "query panicked", "panic", p, "stack", string(debug.Stack()))
+			res, err = nil, errInternal
+		}
+	}()
+	made, err := h.calls.makeCall(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if made.Result == nil {
+		return nil, toolyard.Errorf(toolyard.MissingCapability, "The agent requires input, which queries cannot provide.")
+	}
+	a, err := answerOf(made.Result)
+	if err != nil {
+		return nil, err
+	}
+	return newQueryResult(a, body.Query, receiptOf(made.Call)), nil
+}
+
+// answerOf returns the answer in the result of an agent's tool.
+func answerOf(res *toolyard.Result) (*agent.Answer, error) {
+	raw, err := res.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var result struct{ StructuredContent *agent.Answer }
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return nil, err
+	}
+	if result.StructuredContent == nil || result.StructuredContent.Query == "" {
+		return nil, toolyard.Errorf(toolyard.Failed, "The result of the agent is not an answer. It may have been truncated: raise limits.result.")
+	}
+	return result.StructuredContent, nil
+}
+
+func newQueryResult(a *agent.Answer, text string, receipt *toolyard.Receipt) *queryResult {
+	u := &a.Usage
+	res := &queryResult{
+		Response: a.Answer, OutcomeType: a.Outcome, ToolsUsed: []toolUsed{}, Cost: queryCost{Tools: a.Cost.Price, Total: a.Cost.Price}, DurationMS: u.DurationMS,
+		Grounding: grounding{Available: u.Tools, Calls: u.Calls - u.Failed, Attempts: u.Calls, Successes: u.Calls - u.Failed, Failures: u.Failed, Samples: []failureSample{}, Grounded: u.Calls > u.Failed},
+		Query:     a.Query, Agent: a.Agent, AsOf: a.AsOf, Data: a.Data, Evidence: a.Evidence, Unsupported: orEmpty(a.Unsupported), Usage: a.Usage, Receipt: receipt,
+	}
+	for _, t := range a.Tools {
+		res.ToolsUsed = append(res.ToolsUsed, toolUsed{strings.TrimPrefix(t.Server+"/"+t.Tool, "/"), t.Tool, t.Calls})
+	}
+	for _, e := range a.Evidence {
+		if !e.OK && len(res.Grounding.Samples) < maxSamples {
+			res.Grounding.Samples = append(res.Grounding.Samples, failureSample{e.Server, e.Tool, e.Error, e.Excerpt})
+		}
+	}
+	if a.Outcome != agent.Answered {
+		res.CapabilityMiss = &capabilityMiss{
+			Message:             cmp.Or(a.Answer, "The question cannot be answered with the tools of this agent."),
+			MissingCapabilities: orEmpty(a.Missing), SuggestedRewrites: []string{}, OriginalQuery: text,
+		}
+	}
+	return res
+}
+
+// Events of a stream.
+type (
+	toolStatusEvent struct {
+		Type   string   `json:"type"`
+		Tool   eventRef `json:"tool"`
+		Status string   `json:"status"`
+	}
+	eventRef struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	textDeltaEvent struct {
+		Type  string `json:"type"`
+		Delta string `json:"delta"`
+	}
+	doneEvent struct {
+		Type   string       `json:"type"`
+		Result *queryResult `json:"result"`
+	}
+	errorEvent struct {
+		Type  string        `json:"type"`
+		Error string        `json:"error"`
+		Code  toolyard.Code `json:"code"`
+	}
+)
+
+func streamEvent(e agent.Event) any {
+	if e.Text != "" {
+		return textDeltaEvent{"text-delta", e.Text}
+	}
+	return toolStatusEvent{"tool-status", eventRef{e.Tool, e.Tool}, map[string]string{"calling": "tool-start", "done": "tool-complete", "failed": "tool-failed"}[e.Status]}
+}
+
+// stream answers a query with server-sent events. If the client leaves, a query without an
+// idempotency key ends.
+func (h *queryHandler) stream(r *request, body *queryBody, call *serve.CallRequest) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	events := make(chan any, maxEvents)
+	send := func(e any) {
+		select {
+		case events <- e:
+		case <-ctx.Done():
+		}
+	}
+	go func() {
+		defer close(events)
+		res, err := h.run(agent.Observe(ctx, func(e agent.Event) { send(streamEvent(e)) }), body, call)
+		if err != nil {
+			e := problemOf(err)
+			send(errorEvent{"error", e.Message, e.Code})
+			return
+		}
+		send(doneEvent{"done", res})
+	}()
+	s := newStream(r.w)
+	s.flush()
+	beat := time.NewTicker(keepalive)
+	defer beat.Stop()
+	for s.err == nil {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return
+			}
+			s.data(e)
+			s.flush()
+		case <-beat.C:
+			s.comment()
+			s.flush()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// data writes an event without a name.
+func (s *stream) data(event any) {
+	raw, err := jsonobject.Marshal(event)
+	if err == nil {
+		s.writeText("data: " + string(raw) + "\n\n")
+	}
+}
+
+// jobResult is a query that runs in the background.
+type jobResult struct {
+	ID          string          `json:"jobId"`
+	Status      string          `json:"status" enum:"running,completed,failed"`
+	Result      json.RawMessage `json:"result" doc:"The response to the query, once it is completed; otherwise null."`
+	Error       *string         `json:"error" doc:"Why the query failed; otherwise null."`
+	Code        toolyard.Code   `json:"code,omitempty" doc:"Error code of a failed query."`
+	CreatedAt   time.Time       `json:"createdAt"`
+	UpdatedAt   time.Time       `json:"updatedAt"`
+	CompletedAt *time.Time      `json:"completedAt"`
+}
+
+// jobOutcome is the stored outcome of a failed job.
+type jobOutcome struct {
+	Error string        `json:"error"`
+	Code  toolyard.Code `json:"code"`
+}
+
+var errNoJobs = notFound("This yard has no store for queries.")
+
+// start begins a query in the background. The same idempotency key returns the same job.
+func (h *queryHandler) start(r *request) (*reply, error) {
+	if h.opts.Store == nil {
+		return nil, errNoJobs
+	}
+	body, call, err := h.prepare(r)
+	if err != nil {
+		return nil, err
+	}
+	now := h.now()
+	digest := sha256.Sum256(slices.Concat([]byte(call.Gate+"\n"+call.Tool+"\n"+call.Session+"\n"), call.Args))
+	job := &store.QueryJob{
+		ID: rand.Text(), Account: jobAccount(r.caller), Caller: r.caller.ID, Digest: hex.EncodeToString(digest[:]), At: now, Until: now.Add(h.opts.Time(body.Agent) + jobGrace), State: store.JobRunning,
+	}
+	job.Key = cmp.Or(call.IdempotencyKey, job.ID)
+	if !h.acquire(job) {
+		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many queries are running in the background. Try again later.", RetryAfter: keepalive}
+	}
+	existing, err := h.opts.Store.BeginJob(r.Context(), job)
+	if err != nil || existing != nil {
+		h.release(job)
+		if err != nil {
+			return nil, err
+		}
+		return &reply{status: http.StatusAccepted, body: h.jobResult(existing), location: prefix + "/query/jobs/" + existing.ID}, nil
+	}
+	if r.caller.Authenticated() {
+		call.IdempotencyKey = job.Key // the query ends even if this replica is about to stop, and runs once
+	}
+	go h.runJob(context.WithoutCancel(r.Context()), job, body, call)
+	return &reply{status: http.StatusAccepted, body: h.jobResult(job), location: prefix + "/query/jobs/" + job.ID}, nil
+}
+
+func jobAccount(c toolyard.Caller) string { return cmp.Or(c.Account, c.ID) }
+
+func (h *queryHandler) acquire(j *store.QueryJob) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all, own := 0, j.Account+"\x00"+j.Caller
+	for _, n := range h.jobs {
+		all += n
+	}
+	if all >= maxJobs || h.jobs[own] >= maxCallerJobs {
+		return false
+	}
+	h.jobs[own]++
+	return true
+}
+
+func (h *queryHandler) release(j *store.QueryJob) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	own := j.Account + "\x00" + j.Caller
+	if h.jobs[own]--; h.jobs[own] == 0 {
+		delete(h.jobs, own)
+	}
+}
+
+// runJob runs a query and stores its outcome.
+func (h *queryHandler) runJob(ctx context.Context, job *store.QueryJob, body *queryBody, call *serve.CallRequest) {
+	defer h.release(job)
+	ctx, cancel := context.WithDeadline(ctx, job.Until)
+	defer cancel()
+	res, err := h.run(ctx, body, call)
+	state, outcome := store.JobCompleted, any(res)
+	if err != nil {
+		e := problemOf(err)
+		state, outcome = store.JobFailed, jobOutcome{e.Message, e.Code}
+	}
+	raw, err := jsonobject.Marshal(outcome)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+		defer cancel()
+		err = h.opts.Store.EndJob(ctx, job.ID, state, raw, h.now())
+	}
+	if err != nil {
+		h.calls.log.ErrorContext(ctx, "the outcome of a query could not be stored", "job", job.ID, "error", err)
+	}
+}
+
+// job returns the state of a job.
+func (h *queryHandler) job(r *request) (*reply, error) {
+	if h.opts.Store == nil {
+		return nil, errNoJobs
+	}
+	job, err := h.opts.Store.Job(r.Context(), jobAccount(r.caller), r.caller.ID, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return &reply{body: h.jobResult(job)}, nil
+}
+
+func (h *queryHandler) jobResult(j *store.QueryJob) *jobResult {
+	res := &jobResult{ID: j.ID, Status: string(j.State), CreatedAt: j.At.UTC(), UpdatedAt: j.At.UTC()}
+	if !j.Ended.IsZero() {
+		res.UpdatedAt, res.CompletedAt = j.Ended, &j.Ended
+	}
+	switch {
+	case j.State == store.JobCompleted:
+		res.Result = j.Body
+	case j.State == store.JobFailed:
+		var outcome jobOutcome
+		_ = json.Unmarshal(j.Body, &outcome) // runJob wrote it
+		res.Error, res.Code = &outcome.Error, outcome.Code
+	case h.now().After(j.Until):
+		lost := "The replica that ran the query has stopped. The outcome is unknown."
+		res.Status, res.Error, res.Code = string(store.JobFailed), &lost, toolyard.OutcomeUnknown
+	}
+	return res
+}
+
+// QueryRecord is what is stored of a query, besides the columns of its row.
+type QueryRecord struct {
+	Answer     *agent.Answer `json:"answer"`
+	Gate       string        `json:"gate"`
+	Text       string        `json:"text" doc:"The question."`
+	Shape      agent.Shape   `json:"shape"`
+	Error      toolyard.Code `json:"error,omitempty"`
+	DurationMS int64         `json:"durationMs"`
+	Turns      []agent.Turn  `json:"turns"`
+	Spans      []agent.Span  `json:"spans" doc:"When the calls ran."`
+}
+
+// queryItem is a query in a list.
+type queryItem struct {
+	ID         string          `json:"id"`
+	At         time.Time       `json:"at"`
+	Agent      string          `json:"agent"`
+	Account    string          `json:"account"`
+	Caller     string          `json:"caller"`
+	Outcome    string          `json:"outcome" enum:"answer,capability_miss,failed"`
+	Text       string          `json:"text"`
+	Error      toolyard.Code   `json:"error,omitempty"`
+	DurationMS int64           `json:"durationMs"`
+	Usage      agent.Usage     `json:"usage"`
+	Price      toolyard.Money  `json:"priceUsd"`
+	ModelCost  *toolyard.Money `json:"modelCostUsd,omitempty" doc:"Cost of the model. Only for callers with the scope viewer."`
+	ToolCost   *toolyard.Money `json:"toolCostUsd,omitempty" doc:"Price of its calls at an execute gate. Only for callers with the scope viewer."`
+}
+
+type queriesPage struct {
+	Queries []queryItem `json:"queries"`
+	Next    string      `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+}
+
+type queryDetail struct {
+	queryItem
+	QueryRecord
+}
+
+func (h *queryHandler) list(r *request) (*reply, error) {
+	if h.opts.Store == nil {
+		return nil, errNoJobs
+	}
+	p := &r.params
+	q := store.QueryFilter{
+		Account: p.account(r.caller), Agent: p.values["agent"], Caller: p.values["caller"], Outcome: p.word("outcome", "", "answer", "capability_miss", "failed"),
+		Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	rows, err := h.opts.Store.Queries(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	page := queriesPage{Queries: []queryItem{}, Next: nextPage(rows, q.Limit, func(q *store.QueryRow) (time.Time, string) { return q.At, q.ID })}
+	for _, row := range rows {
+		item, _, err := newQueryItem(row, r.caller)
+		if err != nil {
+			return nil, err
+		}
+		page.Queries = append(page.Queries, item)
+	}
+	return &reply{body: page}, nil
+}
+
+func (h *queryHandler) get(r *request) (*reply, error) {
+	if h.opts.Store == nil {
+		return nil, errNoJobs
+	}
+	account := r.params.account(r.caller)
+	if r.params.err != nil {
+		return nil, r.params.err
+	}
+	row, err := h.opts.Store.Query(r.Context(), account, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	item, record, err := newQueryItem(row, r.caller)
+	if err != nil {
+		return nil, err
+	}
+	if item.ModelCost == nil {
+		for i := range record.Turns {
+			record.Turns[i].Cost = 0
+		}
+	}
+	return &reply{body: queryDetail{item, *record}}, nil
+}
+
+func newQueryItem(row *store.QueryRow, c toolyard.Caller) (queryItem, *QueryRecord, error) {
+	record := &QueryRecord{Answer: &agent.Answer{}}
+	if err := json.Unmarshal(row.Body, record); err != nil {
+		return queryItem{}, nil, err
+	}
+	item := queryItem{
+		ID: row.ID, At: row.At, Agent: row.Agent, Account: row.Account, Caller: row.Caller, Outcome: row.Outcome, Text: record.Text, Error: record.Error,
+		DurationMS: record.DurationMS, Usage: record.Answer.Usage, Price: record.Answer.Cost.Price,
+	}
+	if identity.Views(c) {
+		item.ModelCost, item.ToolCost = &row.Model, &row.Tools
+	}
+	return item, record, nil
+}
+
+func (h *queryHandler) routes() []route {
+	outcome := map[string]object{"outcome": {"type": "string", "enum": []string{"answer", "capability_miss", "failed"}, "description": "Outcome of the query."}, "agent": text("Agent.")}
+	return []route{
+		{
+			method: "POST", path: "/query", id: "runQuery", summary: "Ask an agent. Only an answer is charged. With stream, or Accept: text/event-stream, the response is a stream of events: tool-status, text-delta, and at the end done or error.",
+			access: caller, takes: body[queryBody]("QueryRequest"), gives: answer[queryResult]("QueryResult"), keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.ask,
+		},
+		{
+			method: "POST", path: "/query/jobs", id: "startQuery", summary: "Ask an agent in the background. The same idempotency key returns the same job.",
+			access: caller, takes: body[queryBody]("QueryRequest"), gives: answer[jobResult]("QueryJob"), keyed: true, status: http.StatusAccepted, refusals: []int{400, 402, 404, 409, 413, 429}, serve: h.start,
+		},
+		{
+			method: "GET", path: "/query/jobs/{id}", id: "getQueryJob", summary: "Get the state of a query in the background. Only its caller can.",
+			access: caller, gives: answer[jobResult]("QueryJob"), refusals: []int{404}, serve: h.job,
+		},
+		{
+			method: "GET", path: "/queries", id: "listQueries", summary: "List queries, newest first. Queries of other accounts require the scope viewer.",
+			access: caller, query: slices.Concat([]string{"account", "caller", "agent", "outcome"}, pages), params: outcome, gives: answer[queriesPage]("Queries"), refusals: []int{400, 404}, serve: h.list,
+		},
+		{
+			method: "GET", path: "/queries/{id}", id: "getQuery", summary: "Get a query with its turns, calls and evidence.",
+			access: caller, query: []string{"account"}, gives: answer[queryDetail]("Query"), refusals: []int{400, 404}, serve: h.get,
+		},
+	}
+}

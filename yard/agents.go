@@ -1,0 +1,369 @@
+package yard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent"
+	"github.com/toolyard/toolyard/agent/model"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
+	"github.com/toolyard/toolyard/script"
+)
+
+// builtAgent is an agent with the configuration that it was built from.
+type builtAgent struct {
+	*agent.Agent
+	hooks *script.Hooks // nil for none
+	from  agentConfig
+}
+
+// agentConfig is the part of a configuration that an agent is built from.
+type agentConfig struct {
+	config.Agent
+	model    config.Model
+	mode     toolyard.Mode
+	private  []config.Network
+	secrets  map[string]config.SecretRef
+	identity string
+	scripts  *config.Scripts // limits of hooks
+}
+
+// addAgents builds the agents. An agent whose configuration did not change stays the same.
+func (b *assembler) addAgents(a, old *assembly) error {
+	var faults config.Faults
+	a.agents = make(map[string]*builtAgent, len(a.Agents))
+	models := make(map[string]*sharedModel)
+	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
+		from, problem := b.agentConfig(a, name)
+		if problem != nil {
+			faults = append(faults, *problem)
+			continue
+		}
+		if old != nil && old.agents[name] != nil && reflect.DeepEqual(old.agents[name].from, from) {
+			a.agents[name] = old.agents[name]
+			continue
+		}
+		if models[from.Model] == nil {
+			models[from.Model] = b.newModel(from)
+		}
+		built, err := b.newAgent(name, from, models[from.Model])
+		if err != nil {
+			faults = append(faults, a.At(toolyard.Problem{Subject: "agents." + name, Message: err.Error()}, "agents", name))
+			continue
+		}
+		a.agents[name] = built
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// agentConfig collects the configuration of an agent, and checks what it refers to.
+func (b *assembler) agentConfig(a *assembly, name string) (agentConfig, *toolyard.Problem) {
+	from := agentConfig{Agent: a.Agents[name]}
+	fault := func(key, message string) *toolyard.Problem {
+		p := a.At(toolyard.Problem{Subject: "agents." + name + "." + key, Message: message}, "agents", name, key)
+		return &p
+	}
+	i := slices.IndexFunc(a.Gates, func(g *gates.Gate) bool { return g.Name == from.Gate })
+	if i < 0 {
+		var names []string
+		for _, g := range a.Gates {
+			names = append(names, g.Name)
+		}
+		return from, fault("gate", fmt.Sprintf("unknown gate %q%s", from.Gate, spelling.DidYouMean(from.Gate, names)))
+	}
+	from.mode = a.Gates[i].Mode
+	configured, ok := a.Models[from.Model]
+	if _, own := b.opts.Models[from.Model]; !ok && !own {
+		names := slices.Concat(slices.Collect(maps.Keys(a.Models)), slices.Collect(maps.Keys(b.opts.Models)))
+		return from, fault("model", fmt.Sprintf("unknown model %q%s", from.Model, spelling.DidYouMean(from.Model, names)))
+	}
+	from.model, from.private = configured, a.PrivateNetworks
+	if configured.Auth != nil {
+		from.secrets, from.identity = a.Secrets, a.AgeIdentity
+	}
+	if isInstructionsFile(from.Instructions) {
+		if _, err := b.readInstructions(from.Instructions); err != nil {
+			return from, fault("instructions", err.Error())
+		}
+	}
+	if from.Hooks != "" {
+		from.scripts = a.Scripts
+		if _, err := os.Stat(b.beside(from.Hooks)); err != nil {
+			return from, fault("hooks", "there is no file "+b.beside(from.Hooks))
+		}
+	}
+	return from, nil
+}
+
+// maxInstructions bounds a file of instructions, in bytes.
+const maxInstructions = 64 << 10
+
+func isInstructionsFile(text string) bool {
+	return !strings.ContainsAny(text, "\n") && (strings.HasSuffix(text, ".md") || strings.HasSuffix(text, ".txt"))
+}
+
+func (b *assembler) readInstructions(file string) (string, error) {
+	text, err := safefile.Read(b.beside(file), maxInstructions)
+	return string(text), err
+}
+
+func (b *assembler) newAgent(name string, from agentConfig, m *sharedModel) (*builtAgent, error) {
+	built := &builtAgent{from: from}
+	l := &from.Limits
+	o := agent.Options{
+		Name: name, Description: from.Description, Gate: &agentGate{b.yard, from.Gate}, Mode: from.mode,
+		Instructions: func() (string, error) { return from.Instructions, nil },
+		Model: agent.Model{
+			Name: cmp.Or(from.model.Model, from.Model), Model: m, MaxOutput: from.model.MaxOutput,
+			InputUSD: usdOf(from.model.USDPerMillion.Input), OutputUSD: usdOf(from.model.USDPerMillion.Output),
+			CachedUSD: usdOf(cmp.Or(from.model.USDPerMillion.Cached, from.model.USDPerMillion.Input)),
+		},
+		Delegate: b.delegates(from.Delegates),
+		Limits: agent.Limits{
+			Calls: l.Calls, Turns: l.Turns, Time: l.Time.Std(), InputTokens: l.InputTokens, OutputTokens: l.OutputTokens, USD: usdOf(l.USD), Parallel: l.Parallel,
+		},
+		Redact: b.secrets.redact, Now: b.opts.Process.Now, Log: b.log,
+	}
+	if isInstructionsFile(from.Instructions) {
+		o.Instructions = func() (string, error) { return b.readInstructions(from.Instructions) }
+	}
+	if from.QueryUSD != nil {
+		o.Price = toolyard.Price(*from.QueryUSD)
+	}
+	if s := b.enforcement.store; s != nil {
+		o.Store = queryStore{s}
+	}
+	if from.Hooks != "" {
+		var err error
+		if built.hooks, err = b.newHooks(name, &from); err != nil {
+			return nil, err
+		}
+		o.Hooks = built.hooks
+	}
+	var err error
+	built.Agent, err = agent.New(o)
+	return built, err
+}
+
+func usdOf(p *config.Price) toolyard.Money {
+	if p == nil {
+		return 0
+	}
+	return p.USD
+}
+
+// newHooks returns the hooks of an agent. They have the limits of TypeScript tools.
+func (b *assembler) newHooks(name string, from *agentConfig) (*script.Hooks, error) {
+	limits := from.scripts
+	if limits == nil {
+		limits = &config.Scripts{}
+	}
+	return script.NewHooks(name, b.beside(from.Hooks), script.Options{
+		Base: filepath.Dir(b.opts.ConfigFile), Grants: map[string]script.Grant{"*": grantOf(from.Grants)}, Private: prefixes(from.private),
+		Memory: int(limits.Memory), CPU: limits.CPU.Std(), Workers: limits.Workers, CacheDir: b.opts.Scripts.Cache,
+		Log: b.log, Getenv: b.opts.Process.Getenv,
+	})
+}
+
+// delegates returns a lookup of the agents that an agent may delegate to.
+func (b *assembler) delegates(names []string) func(string) *agent.Agent {
+	return func(name string) *agent.Agent {
+		if built := b.yard.current.Load().agents[name]; built != nil && slices.Contains(names, name) {
+			return built.Agent
+		}
+		return nil
+	}
+}
+
+// addAgentSources adds the agents, and their hooks, whose files the catalog loads.
+func (a *assembly) addAgentSources(s *store.Store) {
+	for name, built := range a.agents {
+		a.sources["agent "+name] = built
+		if built.hooks != nil {
+			a.sources["hooks of agent "+name] = built.hooks
+		}
+	}
+	if len(a.agents) > 0 && s != nil {
+		a.sources["evidence"] = evidenceSource(s)
+	}
+}
+
+// sharedModel is a model that agents share. It is opened for the first turn, because its API key
+// may not exist before.
+type sharedModel struct {
+	open  func() (model.Model, error)
+	slots chan struct{}
+
+	mu     sync.Mutex
+	opened model.Model
+}
+
+func (b *assembler) newModel(from agentConfig) *sharedModel {
+	if own, ok := b.opts.Models[from.Model]; ok && from.model.API == "" {
+		return &sharedModel{opened: own, slots: make(chan struct{}, defaultTurns)}
+	}
+	return &sharedModel{slots: make(chan struct{}, from.model.Concurrency), open: func() (model.Model, error) {
+		o := model.Options{
+			API: model.API(from.model.API), URL: from.model.URL, Model: from.model.Model, MaxOutput: from.model.MaxOutput, MaxTokensField: from.model.MaxTokensField,
+			Connections: from.model.Concurrency, Private: from.model.Private, Networks: prefixes(from.private),
+		}
+		if from.model.Auth != nil {
+			key, err := b.secrets.vault.Load().Resolve(from.model.Auth.SecretRef)
+			if err != nil {
+				return nil, err
+			}
+			o.Key = key.Reveal()
+		}
+		return model.New(o)
+	}}
+}
+
+// defaultTurns bounds the turns of a model of the program at the same time.
+const defaultTurns = 64
+
+// Turn implements [model.Model].
+func (m *sharedModel) Turn(ctx context.Context, r *model.Request, on func(model.Event)) (*model.Turn, error) {
+	select {
+	case m.slots <- struct{}{}:
+		defer func() { <-m.slots }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	client, err := m.client()
+	if err != nil {
+		return nil, &model.Error{Kind: model.Rejected, Message: err.Error()}
+	}
+	return client.Turn(ctx, r, on)
+}
+
+func (m *sharedModel) client() (_ model.Model, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.opened == nil {
+		m.opened, err = m.open()
+		if err != nil {
+			m.opened = nil
+		}
+	}
+	return m.opened, err
+}
+
+// agentGate is the gate that an agent works at.
+type agentGate struct {
+	*publisher
+	name string
+}
+
+// Tools implements [agent.Gate].
+func (g *agentGate) Tools(*toolyard.Call) (list []agent.Tool, err error) {
+	v, ok := g.server.View(g.name)
+	if !ok {
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", g.name)
+	}
+	for _, t := range v.Tools {
+		list = append(list, agent.Tool{Name: t.Name, Description: t.Description + t.Note, Tool: t.Tool})
+	}
+	return list, nil
+}
+
+// Call implements [agent.Gate].
+func (g *agentGate) Call(ctx context.Context, c *toolyard.Call, name string, args json.RawMessage) (string, *toolyard.Result, error) {
+	if c.Depth+1 >= maxDepth {
+		return "", nil, toolyard.Errorf(toolyard.PermissionDenied, "Calls are nested more than %d levels deep.", maxDepth)
+	}
+	outcome, err := g.server.CallInteractive(ctx, &serve.CallRequest{
+		Gate: g.name, Tool: name, Args: args, Caller: c.Caller, Request: toolyard.Request{Trace: c.Trace}, Log: c.Log, Parent: c,
+	})
+	id := ""
+	if outcome.Call != nil {
+		id = outcome.Call.ID
+	}
+	if err == nil && outcome.InputRequired != nil {
+		err = &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires input, and an agent cannot answer questions.", Missing: []string{"elicitation"}}
+	}
+	return id, outcome.Result, err
+}
+
+// CallerClock implements [agent.Gate].
+func (g *agentGate) CallerClock() bool {
+	v, ok := g.server.View(g.name)
+	return ok && v.Gate.CallerClock
+}
+
+// queryTime returns the maximum duration of a query of an agent.
+func (p *publisher) queryTime(agent string) time.Duration {
+	return p.current.Load().Agents[agent].Limits.Time.Std()
+}
+
+// queryStore stores queries.
+type queryStore struct{ *store.Store }
+
+// SaveQuery implements [agent.Store].
+func (s queryStore) SaveQuery(ctx context.Context, r *agent.Run) error {
+	body, err := json.Marshal(httpapi.QueryRecord{
+		Answer: r.Answer, Gate: r.Gate, Text: r.Text, Shape: r.Shape, Error: r.Code, DurationMS: r.End.Sub(r.Start).Milliseconds(), Turns: r.Turns, Spans: r.Spans,
+	})
+	if err != nil {
+		return err
+	}
+	return s.Store.SaveQuery(ctx, &store.QueryRow{
+		ID: r.Query, Agent: r.Agent, Account: r.Account, Caller: r.Caller, At: r.Start, Outcome: string(r.Outcome), Model: r.Model, Tools: r.Tools, Body: body, Evidence: r.Bodies,
+	})
+}
+
+// staticOffer is a source whose offer never changes.
+type staticOffer toolyard.Offer
+
+// Run implements [toolyard.Source].
+func (o *staticOffer) Run(ctx context.Context, publish func(toolyard.Offer)) error {
+	publish(toolyard.Offer(*o))
+	<-ctx.Done()
+	return nil
+}
+
+// evidenceSource offers the evidence of queries as resources, to the account that made them.
+func evidenceSource(s *store.Store) toolyard.Source {
+	reader, err := toolyard.NewTool(toolyard.Spec{Name: "evidence", Origin: "agents", Effects: toolyard.ReadOnly}, func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+		var args struct{ URI string }
+		_ = json.Unmarshal(c.Args, &args) // the platform made it
+		path := strings.TrimPrefix(args.URI, "toolyard://evidence/")
+		query, id, _ := strings.Cut(path, "/")
+		body, err := s.Evidence(ctx, cmp.Or(c.Caller.Account, c.Caller.ID), query, id)
+		if err != nil {
+			return nil, err
+		}
+		contents, err := json.Marshal(map[string]any{"contents": []any{map[string]any{"uri": args.URI, "mimeType": "text/plain", "text": body}}})
+		if err != nil {
+			return nil, err
+		}
+		res := &toolyard.Result{}
+		return res, res.UnmarshalJSON(contents)
+	})
+	if err != nil {
+		panic(err) // the specification above is invalid
+	}
+	return &staticOffer{Resources: []*toolyard.Resource{{
+		URI: agent.EvidenceURI("{query}", "{id}"), Template: true, Reader: reader,
+		Definition: json.RawMessage(`{"uriTemplate":"toolyard://evidence/{query}/{id}","name":"evidence","title":"Evidence of a query","description":"The whole result of a call that an agent made, for the account that asked.","mimeType":"text/plain"}`),
+	}}}
+}
