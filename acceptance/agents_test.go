@@ -253,8 +253,8 @@ conversations:
 	}
 }
 
-// the section about agents of docs/AGENTS.md, followed in an empty folder with a scripted model in place of a provider.
-func TestAgentsDocument(t *testing.T) {
+// The section about agents of docs/AGENTS.md, followed in an empty folder with a scripted model in place of a provider.
+func TestAgentsAnswerAsDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/AGENTS.md")
 	if err != nil {
