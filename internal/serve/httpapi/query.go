@@ -504,7 +504,11 @@ type queriesPage struct {
 
 type queryDetail struct {
 	queryItem
-	QueryRecord
+	Answer *agent.Answer `json:"answer"`
+	Gate   string        `json:"gate"`
+	Shape  agent.Shape   `json:"shape"`
+	Turns  []agent.Turn  `json:"turns"`
+	Spans  []agent.Span  `json:"spans" doc:"When the calls ran."`
 }
 
 func (h *queryHandler) list(r *request) (*reply, error) {
@@ -555,7 +559,7 @@ func (h *queryHandler) get(r *request) (*reply, error) {
 			record.Turns[i].Cost = 0
 		}
 	}
-	return &reply{body: queryDetail{item, *record}}, nil
+	return &reply{body: queryDetail{item, record.Answer, record.Gate, record.Shape, orEmpty(record.Turns), orEmpty(record.Spans)}}, nil
 }
 
 func newQueryItem(row *store.QueryRow, c toolyard.Caller) (queryItem, *QueryRecord, error) {
