@@ -270,8 +270,11 @@ func countTokens(texts []string) (unit string, counts []int, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("count tokens: %w", err)
 	}
-	if err := json.Unmarshal(out, &counts); err != nil || len(counts) != len(texts) {
-		return "", nil, fmt.Errorf("count tokens: %d counts for %d texts: %v", len(counts), len(texts), err)
+	if err := json.Unmarshal(out, &counts); err != nil {
+		return "", nil, fmt.Errorf("count tokens: %w", err)
+	}
+	if len(counts) != len(texts) {
+		return "", nil, fmt.Errorf("count tokens: %d counts for %d texts", len(counts), len(texts))
 	}
 	return "o200k tokens", counts, nil
 }
