@@ -16,13 +16,23 @@ type whyCommand struct{ *app }
 
 func newWhyCommand(a *app) *cobra.Command {
 	c := whyCommand{a}
-	return &cobra.Command{
+	token := false
+	cmd := &cobra.Command{
 		Use:   "why [GATE] TOOL",
-		Short: "Explain why a gate offers or hides a tool",
-		Args:  cobra.RangeArgs(1, 2),
+		Short: "Explain why a gate offers or hides a tool, or refuses an access token",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if token {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.RangeArgs(1, 2)(cmd, args)
+		},
 		Example: `  toolyard why chat mcp_github__create_issue
-  toolyard why chat github/create_issue`,
+  toolyard why chat github/create_issue
+  toolyard why --token --gate chat < token.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if token {
+				return c.explainToken(cmd.Context(), cmd.InOrStdin())
+			}
 			tool := args[len(args)-1]
 			if len(args) == 2 {
 				a.gate = args[0]
@@ -30,6 +40,8 @@ func newWhyCommand(a *app) *cobra.Command {
 			return a.withYard(cmd.Context(), func(ctx context.Context, y *yard.Yard) error { return c.run(ctx, y, tool) })
 		},
 	}
+	cmd.Flags().BoolVar(&token, "token", false, "explain the access token on standard input instead")
+	return cmd
 }
 
 func (c whyCommand) run(ctx context.Context, y *yard.Yard, tool string) error {

@@ -98,7 +98,7 @@ func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.Context
 	if len(issues) > 0 {
 		return nil, c.Located(issues, "context", kind)
 	}
-	setup := ProviderSetup{Settings: settings, Private: prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log}
+	setup := ProviderSetup{Settings: settings, Private: config.Prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log}
 	if b.enforcement.store != nil {
 		setup.Links = b.enforcement.store
 	}
@@ -131,7 +131,7 @@ func (b *assembler) unknownKind(kind string, settings json.RawMessage) string {
 func (b *assembler) newHTTPProvider(c *config.Source, kind string, h *config.HTTPContext) (toolyard.ContextProvider, config.Faults) {
 	o := provider.HTTPOptions{
 		Kind: kind, URL: h.URL, Headers: h.Headers, Pointer: h.Pointer, Timeout: h.Timeout.Std(), Cache: h.Cache.Std(),
-		Private: prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log,
+		Private: config.Prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log,
 		Expand: func(header, text string) (string, error) {
 			return b.expandHeader(header, text, h.Headers[header] == text)
 		},
@@ -162,7 +162,7 @@ func (b *assembler) newScriptProvider(c *config.Source, kind string, section *co
 		links = b.enforcement.store.Links
 	}
 	p, err := script.NewProvider(kind, b.beside(section.Script), script.Options{
-		Base: filepath.Dir(b.opts.ConfigFile), Grants: map[string]script.Grant{"*": grantOf(section.Grants)}, Private: prefixes(c.PrivateNetworks),
+		Base: filepath.Dir(b.opts.ConfigFile), Grants: map[string]script.Grant{"*": grantOf(section.Grants)}, Private: config.Prefixes(c.PrivateNetworks),
 		Memory: int(limits.Memory), CPU: limits.CPU.Std(), Workers: limits.Workers, CacheDir: b.opts.Scripts.Cache,
 		Log: b.log, Getenv: b.opts.Process.Getenv,
 	}, links)

@@ -43,7 +43,7 @@ func newTokenAccess(s *settings.Settings, previous *tokenAccess, now func() time
 		old = previous.verifier
 	}
 	t.verifier = accesstoken.New(accesstoken.Options{
-		Issuers: t.issuers, Private: prefixes(s.PrivateNetworks), Previous: old, Now: now, Log: log,
+		Issuers: t.issuers, Private: config.Prefixes(s.PrivateNetworks), Previous: old, Now: now, Log: log,
 	})
 	for _, g := range s.Gates {
 		t.gates[g.Name] = g

@@ -107,7 +107,7 @@ func (h *packHost) openOne(c *config.Source, name string, vault *secret.Vault, o
 	}
 	p := newOpenPack(name, h.log.With("pack", name))
 	p.settings, p.private = raw, c.PrivateNetworks
-	p.http = outbound.NewHTTPClient(hostsIn(raw), outbound.Network{Private: prefixes(c.PrivateNetworks)}, outbound.Limits{Body: maxPackResponse})
+	p.http = outbound.NewHTTPClient(hostsIn(raw), outbound.Network{Private: config.Prefixes(c.PrivateNetworks)}, outbound.Limits{Body: maxPackResponse})
 	source, err := h.callOpen(p, registered.Open)
 	if err != nil {
 		return nil, packFaults(c, vault, err, "packs", name)

@@ -37,7 +37,7 @@ func (b *assembler) newScripts(c *config.Scripts, private []config.Network) (*sc
 		grants[name] = grantOf(g)
 	}
 	return script.New(script.Options{
-		Dir: dir, Glob: cmp.Or(b.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants, Private: prefixes(private),
+		Dir: dir, Glob: cmp.Or(b.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants, Private: config.Prefixes(private),
 		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: b.opts.Scripts.Cache,
 		Log: b.log, Getenv: b.opts.Process.Getenv, OnLoad: b.opts.Scripts.OnLoad,
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/netip"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -116,7 +115,7 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 	if c.Dir == "" && c.Command != "" {
 		o.Dir = filepath.Dir(b.opts.ConfigFile)
 	}
-	o.Private = prefixes(c.private)
+	o.Private = config.Prefixes(c.private)
 	for tool, timeout := range c.Timeouts {
 		o.Timeouts[tool] = time.Duration(timeout)
 	}
@@ -201,14 +200,4 @@ func (p pins) Protocol(server string) string {
 // SetProtocol implements [upstream.Pins].
 func (p pins) SetProtocol(server, version string) error {
 	return p.book.Update(server, func(e *pin.Entry) { e.Protocol = version })
-}
-
-// prefixes parses networks, which the configuration has validated.
-func prefixes(networks []config.Network) (list []netip.Prefix) {
-	for _, network := range networks {
-		if p, err := netip.ParsePrefix(string(network)); err == nil {
-			list = append(list, p)
-		}
-	}
-	return list
 }

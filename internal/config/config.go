@@ -335,6 +335,16 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	return issues
 }
 
+// Prefixes parses networks, which have been validated.
+func Prefixes(networks []Network) (list []netip.Prefix) {
+	for _, network := range networks {
+		if p, err := netip.ParsePrefix(string(network)); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // IsLoopback reports whether a host is reachable only from this machine.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)

@@ -43,7 +43,7 @@ func (s *Server) initialize(params json.RawMessage) (*session, []byte, *jsonrpc.
 		version = legacyVersions[0]
 	}
 	result, err := json.Marshal(&mcp.InitializeResult{
-		ProtocolVersion: version, Capabilities: capabilities(), Instructions: s.opts.Instructions,
+		ProtocolVersion: version, Capabilities: capabilities(),
 		ServerInfo: &mcp.Implementation{Name: s.opts.Name, Version: s.opts.Version},
 	})
 	if err != nil {

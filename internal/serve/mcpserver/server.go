@@ -53,8 +53,7 @@ import (
 // Options configures a Server. Call is required.
 type Options struct {
 	Name, Version string
-	Yard          string // ID of the yard, to detect connections to itself
-	Instructions  string
+	Yard          string            // ID of the yard, to detect connections to itself
 	Call          toolyard.Handler  // the call path
 	Clients       *toolyard.Clients // lent to every call
 	Toolbox       toolyard.Toolbox  // passed to every call
@@ -182,7 +181,6 @@ func (s *Server) describe() {
 		"resultType":        "complete",
 		"supportedVersions": mcp.SupportedProtocolVersions(),
 		"capabilities":      capabilities(),
-		"instructions":      s.opts.Instructions,
 		"ttlMs":             0,
 		"cacheScope":        "private",
 		"_meta":             map[string]any{mcp.MetaKeyServerInfo: info, "dev.toolyard/yard": s.opts.Yard},

@@ -1,0 +1,84 @@
+package acceptance
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// startIssuer starts an OpenID provider that issues tokens for resources, and returns its address.
+func startIssuer(t *testing.T, resources ...string) string {
+	t.Helper()
+	program, err := filepath.Abs("clients/node_modules/.bin/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, append([]string{script(t, "issuer.mjs")}, resources...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if address := lines.Text(); strings.HasPrefix(address, "http://127.0.0.1:") {
+			return address
+		}
+	}
+	t.Fatal("the provider did not start")
+	return ""
+}
+
+// The OAuth clients of both official SDKs discover the issuer from the gate, register, sign in, and
+// call a tool as the person who signed in.
+func TestOfficialClientsSignIn(t *testing.T) {
+	t.Parallel()
+	if _, err := node(t, "--version"); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	gate := "http://" + address + "/mcp/chat"
+	issuer := startIssuer(t, gate)
+	p := &process{t: t, dir: t.TempDir(), url: gate}
+	p.configure(fmt.Sprintf(`
+url: http://%s
+store: memory
+issuers:
+  corp:
+    issuer: %s
+    scopes: {tools.read: ["gate:chat"]}
+    access: [{groups: [staff], gates: [chat], account: staff}]
+scripts: {}
+gates:
+  chat: {mode: read, callers: tokens}
+  dev: {mode: read, callers: tokens}
+`, address, issuer))
+	whoami := `export const description = "Returns the ID of the caller.";
+export const modes = ["read"];
+export const inputSchema = { type: "object", properties: {} };
+export default (_, ctx) => ctx.authorized.user_id;
+`
+	if err := errors.Join(os.Mkdir(filepath.Join(p.dir, "tools"), 0o700), os.WriteFile(filepath.Join(p.dir, "tools", "whoami.ts"), []byte(whoami), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.launch("toolyard", nil, "serve", "--listen", address)
+	p.await("http://" + address)
+	for _, era := range []string{"legacy", "modern"} {
+		out, err := node(t, script(t, "oauth.mjs"), era, gate)
+		var got struct{ Caller, Scope string }
+		if err != nil || json.Unmarshal([]byte(out), &got) != nil || got.Caller != "corp:ann" || got.Scope != "tools.read" {
+			t.Errorf("%s: %v %s", era, err, out)
+		}
+	}
+}

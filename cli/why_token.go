@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/trust/accesstoken"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// maxTokenInput bounds what is read from standard input.
+const maxTokenInput = 16 << 10
+
+// explainToken reads an access token from standard input and prints whom it identifies and which
+// gates it may use, or why it is refused.
+func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
+	source, err := c.loadConfig()
+	if err != nil {
+		return err
+	}
+	if len(source.Issuers) == 0 {
+		return fmt.Errorf("%s configures no issuers of access tokens; see docs/IDENTITY.md", config.File)
+	}
+	name, err := c.tokenGate(source.Config)
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, maxTokenInput))
+	if err != nil {
+		return err
+	}
+	token := strings.TrimPrefix(strings.TrimSpace(string(raw)), "Bearer ")
+	verifier := accesstoken.New(accesstoken.Options{
+		Issuers: source.AccessIssuers(), Private: config.Prefixes(source.PrivateNetworks), Now: c.opts.Process.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	resource := source.URL + "/mcp/" + name
+	caller, err := verifier.Explain(ctx, token, []string{resource, source.URL + "/mcp"})
+	if err != nil {
+		fmt.Fprintf(c.out, "✗ %s\n", untrusted.Printable(err.Error()))
+		return exitStatus{exitTool, nil}
+	}
+	fmt.Fprintf(c.out, "✓ The token is valid for %s.\n  caller   %s\n  account  %s\n  rights   %s\n", resource, caller.ID, caller.Account, rightsText(caller.Roles))
+	return nil
+}
+
+// tokenGate returns the gate for which the token is checked: the one named by --gate, or the only one.
+func (c whyCommand) tokenGate(cfg *config.Config) (string, error) {
+	names := slices.Sorted(maps.Keys(cfg.Gates))
+	switch {
+	case c.gate != "" && slices.Contains(names, c.gate):
+		return c.gate, nil
+	case c.gate == "" && len(names) == 1:
+		return names[0], nil
+	case c.gate == "":
+		return "", fmt.Errorf("choose a gate with --gate: %s", strings.Join(names, ", "))
+	}
+	return "", fmt.Errorf("unknown gate %q; the gates are: %s", c.gate, strings.Join(names, ", "))
+}
+
+// rightsText lists the rights among the roles of a caller.
+func rightsText(roles []string) string {
+	rights := slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
+		return role == identity.NamedGatesOnly || strings.HasPrefix(role, "issuer:")
+	})
+	if len(rights) == 0 {
+		return "none: the token lacks scopes"
+	}
+	return strings.Join(rights, ", ")
+}
