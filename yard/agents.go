@@ -179,7 +179,7 @@ func (b *assembler) newHooks(name string, from *agentConfig) (*script.Hooks, err
 		limits = &config.Scripts{}
 	}
 	return script.NewHooks(name, b.beside(from.Hooks), script.Options{
-		Base: filepath.Dir(b.opts.ConfigFile), Grants: map[string]script.Grant{"*": grantOf(from.Grants)}, Private: prefixes(from.private),
+		Base: filepath.Dir(b.opts.ConfigFile), Grants: map[string]script.Grant{"*": grantOf(from.Grants)}, Private: config.Prefixes(from.private),
 		Memory: int(limits.Memory), CPU: limits.CPU.Std(), Workers: limits.Workers, CacheDir: b.opts.Scripts.Cache,
 		Log: b.log, Getenv: b.opts.Process.Getenv,
 	})
@@ -225,7 +225,7 @@ func (b *assembler) newModel(from agentConfig) *sharedModel {
 	return &sharedModel{slots: make(chan struct{}, from.model.Concurrency), open: func() (model.Model, error) {
 		o := model.Options{
 			API: model.API(from.model.API), URL: from.model.URL, Model: from.model.Model, MaxOutput: from.model.MaxOutput, MaxTokensField: from.model.MaxTokensField,
-			Connections: from.model.Concurrency, Private: from.model.Private, Networks: prefixes(from.private),
+			Connections: from.model.Concurrency, Private: from.model.Private, Networks: config.Prefixes(from.private),
 		}
 		if from.model.Auth != nil {
 			key, err := b.secrets.vault.Load().Resolve(from.model.Auth.SecretRef)
