@@ -81,7 +81,7 @@ func (c *askCommand) run(ctx context.Context, question string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	res, err := http.DefaultClient.Do(request)
+	res, err := http.DefaultClient.Do(request) //nolint:forbidigo // the user's own server
 	if err != nil {
 		return fmt.Errorf("the server does not respond: %w; start it with toolyard serve, or name another with --url", err)
 	}

@@ -71,8 +71,8 @@ func (h *Hooks) Call(ctx context.Context, c *toolyard.Call, name string, argumen
 	answer, err := fn.pool.Run(ctx, &jsvm.Run{
 		Module: fn.module, Request: request, Now: c.AsOf, Shared: fn.shared, Nested: true, Host: o.answer, Notify: func(string, json.RawMessage) {},
 		Log: func(level slog.Level, text string) {
-			p.folder.opts.Log.Log(ctx, level, text, "agent", p.folder.kind, "hook", name)
-		}, //nolint:sloglint // the script's own text
+			p.folder.opts.Log.Log(ctx, level, text, "agent", p.folder.kind, "hook", name) //nolint:sloglint // the script's own text
+		},
 	})
 	if err != nil {
 		return nil, explained(err)
