@@ -3,6 +3,7 @@ package accesstoken
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,10 +32,7 @@ type claims struct {
 // readClaims reads the claims of a verified token and checks those that do not depend on the
 // request. Each claim is read once, into one form.
 func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
-	members := make(map[string]json.RawMessage)
-	for name, value := range strictjson.Members(u.payload) {
-		members[name] = value
-	}
+	members := maps.Collect(strictjson.Members(u.payload))
 	if r := i.checkType(u.typ, members); r != nil {
 		return nil, r
 	}

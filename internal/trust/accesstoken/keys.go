@@ -247,7 +247,7 @@ func getJSON(ctx context.Context, client *outbound.Client, address string) (json
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
-	res, body, err := client.Do(req, "error")
+	res, body, err := client.Do(req, "error") //nolint:bodyclose // Do has read and closed it
 	switch {
 	case err != nil:
 		return nil, err
