@@ -52,6 +52,8 @@ log: {level: warn}
 terms:
   hello: {executeUsd: "0.001"}
   random: {rate: {perMinute: 1}}
+approvals: {hold: 0s}
+rules: [{name: guard, tools: [guarded], then: ask, by: operator}]
 packs: {trading: {accounts: {lab: {broker: paper}}}}
 toolsets: {some: {tools: [hello, calculator]}}
 gates:
@@ -68,6 +70,7 @@ func TestGeneratedClient(t *testing.T) {
 		servers(onStdio("up", "both"), onHTTP("gone", "http://"+freeAddress(t)+"/mcp", "required: false"))
 	dir := folder(t, map[string]string{
 		"tools/hello.ts": helloScript, "tools/calculator.ts": tool("1 + 1"), "tools/random.ts": tool("Math.random()"), "tools/timestamp.ts": tool("Date.now()"),
+		"tools/guarded.ts": helloScript,
 		"tools/nested.ts": tool(`await ctx.mcp.callTool("", "hello", { name: "Zoe" })`),
 	})
 	p := serveIn(t, dir, "toolyard", config)

@@ -50,6 +50,7 @@ Without a scope, the key can call tools at every gate with mode read.
   --scope gate:NAME   use only this gate; repeat it for several gates
   --scope all         use every gate, including writes
   --scope viewer      view everything in the console and the API
+  --scope approver    approve calls of its account that need approval
   --scope operator    view and change everything in the console and the API`,
 		Example: `  toolyard keys create --name ci --caller alice --account acme --expires 720h
   toolyard keys create --name agent --caller bob --scope gate:support --scope write
@@ -60,7 +61,7 @@ Without a scope, the key can call tools at every gate with mode read.
 	cmd.Flags().StringVar(&c.name, "name", "", "purpose of the key")
 	cmd.Flags().StringVar(&c.caller, "caller", "", "user or program that calls with it")
 	cmd.Flags().StringVar(&c.account, "account", "", "account that pays (default: the caller)")
-	cmd.Flags().StringArrayVar(&c.scopes, "scope", nil, "gate:NAME, gate:*, write, all, viewer or operator; can be repeated (default: read at every gate)")
+	cmd.Flags().StringArrayVar(&c.scopes, "scope", nil, "gate:NAME, gate:*, write, all, viewer, approver or operator; can be repeated (default: read at every gate)")
 	cmd.Flags().DurationVar(&c.expires, "expires", 0, "lifetime, such as 720h (default: until it is revoked)")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
 	_ = cmd.MarkFlagRequired("name")

@@ -27,6 +27,7 @@ import (
 type testAPI struct {
 	*httptest.Server
 	yard  *yard.Yard
+	file  string // the configuration
 	store *store.Store
 	keys  map[string]string // tokens by role
 }
@@ -73,7 +74,7 @@ func newTestAPI(t *testing.T, config string, opts yard.Options) *testAPI {
 	ended := make(chan struct{})
 	go func() { defer close(ended); y.Run(ctx) }()
 	<-y.Ready()
-	s := &testAPI{Server: httptest.NewServer(y.Handler()), yard: y, keys: map[string]string{"none": "", "wrong": "ty_" + strings.Repeat("a", 10) + "_" + strings.Repeat("b", 49), "local": "tyl_local"}}
+	s := &testAPI{Server: httptest.NewServer(y.Handler()), yard: y, file: file, keys: map[string]string{"none": "", "wrong": "ty_" + strings.Repeat("a", 10) + "_" + strings.Repeat("b", 49), "local": "tyl_local"}}
 	t.Cleanup(func() { s.Close(); cancel(); <-ended })
 	if s.store, err = store.Open(t.Context(), "sqlite:"+filepath.Join(dir, "toolyard.db")); err != nil {
 		t.Fatal(err)
@@ -163,7 +164,7 @@ func TestAuthorization(t *testing.T) {
 			if got := status("operator", "Host", "evil.example", "Origin", "null"); got != http.StatusForbidden {
 				t.Errorf("request with a null origin: %d", got)
 			}
-			rank := map[string]int{"open": 0, "caller": 1, "viewer": 2, "operator": 3}
+			rank := map[string]int{"open": 0, "caller": 1, "viewer": 2, "operator": 3, "approver": 3}
 			for role, level := range map[string]int{"caller": 1, "viewer": 2, "operator": 3, "local": 3} {
 				got := status(role)
 				if refused := got == http.StatusForbidden || got == http.StatusUnauthorized; refused != (level < rank[rule.Access]) {

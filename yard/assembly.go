@@ -16,7 +16,6 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/telemetry"
-	"github.com/toolyard/toolyard/internal/trust/seal"
 	"github.com/toolyard/toolyard/internal/trust/secret"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/upstream"
@@ -52,8 +51,8 @@ type assembler struct {
 	packs       *packHost
 	code        *codeEngine
 
-	approvalSealer func() seal.Sealer
-	yard           *publisher // where agents call tools
+	governor *governor
+	yard     *publisher // where agents call tools
 }
 
 // assemble builds everything that the settings ask for; old is nil at the start.

@@ -124,7 +124,11 @@ func (y *Yard) followStore(ctx context.Context) {
 		case name == settings.EditsDocument && version != y.current.Load().Overlay.Version:
 			_ = y.reloadAndLog()
 		}
-	}, y.server.Receive)
+	}, func(message []byte) {
+		if !y.assembler.governor.operators.Receive(message) {
+			y.server.Receive(message)
+		}
+	})
 }
 
 // bus connects the MCP server with those of the other replicas.

@@ -1,23 +1,100 @@
 package yard
 
 import (
+	"context"
+	"crypto/sha256"
+	"slices"
 	"sync"
+	"time"
 
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/callpath/rules"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/control/approvals"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
-// governance returns how calls are subject to the rules of an assembly.
-func (b *assembler) governance(a *assembly) callpath.Governance {
-	return callpath.Governance{Rules: a.Rules, Tracked: offersCode(a.Gates), Digest: settings.CallDigest, Redact: b.secrets.redact, Sealer: b.approvalSealer}
+// governor holds what all assemblies need to have calls approved.
+type governor struct {
+	sealer    func() seal.Sealer
+	operators *approvals.Service // nil without a store
+	recheck   func(context.Context, *toolyard.Call) error
 }
 
-// newApprovalSealer returns the sealer of approvals of callers, which is made on first use.
-func newApprovalSealer(key func() httpapi.SealKey) func() seal.Sealer {
-	return sync.OnceValue(func() seal.Sealer {
-		secret := key()
+// newGovernor returns the governor of a yard.
+func (y *Yard) newGovernor(s *store.Store, sealKey func() httpapi.SealKey) *governor {
+	g := &governor{recheck: y.recheckCall, sealer: sync.OnceValue(func() seal.Sealer {
+		secret := sealKey()
 		return seal.New(secret[:], "toolyard approval")
-	})
+	})}
+	if s != nil {
+		g.operators = approvals.New(s, approvals.Options{
+			Hold: func() time.Duration { return y.current.Load().Approvals.Hold.Std() }, OnChange: y.live.ApprovalChanged, Log: y.log,
+		})
+	}
+	return g
+}
+
+// governance returns how calls are subject to the rules of an assembly.
+func (b *assembler) governance(a *assembly) callpath.Governance {
+	g := callpath.Governance{Rules: a.Rules, Tracked: offersCode(a.Gates), Digest: a.approvalDigest, Redact: b.secrets.redact, Sealer: b.governor.sealer, Recheck: b.governor.recheck}
+	if b.governor.operators != nil {
+		g.Operators = b.governor.operators
+	}
+	return g
+}
+
+// approvalDigest identifies a call for its approval. The as-of time belongs to it only where callers
+// set it: elsewhere it is now, and another one when the call is repeated.
+func (a *assembly) approvalDigest(c *toolyard.Call) [sha256.Size]byte {
+	i := slices.IndexFunc(a.Gates, func(g *gates.Gate) bool { return g.Name == c.Gate })
+	if i >= 0 && a.Gates[i].CallerClock {
+		return settings.CallDigest(c)
+	}
+	now := *c
+	now.AsOf = now.Start
+	return settings.CallDigest(&now)
+}
+
+// recheckCall refuses a call that has waited for approval if it could not be made now: the gate does
+// not offer the tool as it was approved, a rule has changed, or the caller has lost its key.
+func (y *Yard) recheckCall(ctx context.Context, c *toolyard.Call) error {
+	v, ok := y.server.View(c.Gate)
+	if !ok || !offers(v, c.Tool) {
+		return toolyard.Errorf(toolyard.ApprovalRequired, "The tool changed while the call waited for approval. Call again to request a new approval.")
+	}
+	if current := y.current.Load().Rules.Decide(ctx, c, admission.Price(c)); current.Action == rules.Deny {
+		return toolyard.Errorf(toolyard.PermissionDenied, "Denied by the rule %s.", current.Names())
+	}
+	return y.access.recheck(ctx, y.enforcement.store, c.Caller, v.Gate)
+}
+
+// offers reports whether a view has a tool with the same definition, also one that reads a resource
+// or gets a prompt.
+func offers(v *gates.View, t *toolyard.Tool) bool {
+	same := func(shown *toolyard.Tool) bool { return shown != nil && shown.Digest() == t.Digest() }
+	return slices.ContainsFunc(v.Tools, func(n gates.NamedTool) bool { return same(n.Tool) }) ||
+		slices.ContainsFunc(v.Resources, func(r *toolyard.Resource) bool { return same(r.Reader) }) ||
+		slices.ContainsFunc(v.Prompts, func(p gates.NamedPrompt) bool { return same(p.Getter) })
+}
+
+// recheck refuses a caller whose keys were all revoked or expired since it sent a request.
+func (a *access) recheck(ctx context.Context, s *store.Store, c toolyard.Caller, g *gates.Gate) error {
+	if a.program != nil || s == nil || !c.Authenticated() || c.ID == identity.Local {
+		return a.authorize(c, g)
+	}
+	keys, err := s.KeyPage(ctx, store.KeyQuery{Caller: c.ID, Account: c.Account, State: identity.Active, Now: time.Now(), Limit: 1})
+	switch {
+	case err != nil:
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is unavailable, so the call did not run.", RetryAfter: time.Second, Err: err}
+	case len(keys) == 0:
+		return toolyard.Errorf(toolyard.Unauthenticated, "The API key was revoked while the call waited for approval.")
+	}
+	return a.authorize(c, g)
 }

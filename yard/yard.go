@@ -137,7 +137,7 @@ func (y *Yard) assemble(source *config.Source) error {
 	y.assembler = &assembler{
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
 		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets,
-		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), approvalSealer: newApprovalSealer(sealKey), yard: y.publisher,
+		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), governor: y.newGovernor(s, sealKey), yard: y.publisher,
 		code: &codeEngine{opts: script.CodeOptions{
 			Call: (&toolbox{y.publisher}).callFromCode, Durable: s != nil, CacheDir: y.opts.Scripts.Cache, Log: y.log,
 		}},
@@ -176,8 +176,13 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store, sealKey
 			return y.current.Load().path(ctx, c)
 		},
 	})
+	var operators httpapi.Approvals
+	if o := y.assembler.governor.operators; o != nil {
+		operators = o
+	}
 	y.control = control.New(controlled{y}, control.Options{
-		Version: y.opts.Process.Version, Replica: y.replica, Started: y.opts.Process.Now(), Arguments: y.opts.Command.LiveArguments,
+		Approvals: operators,
+		Version:   y.opts.Process.Version, Replica: y.replica, Started: y.opts.Process.Now(), Arguments: y.opts.Command.LiveArguments,
 		Keys: y.enforcement.verifier != nil && y.opts.Identify == nil, Store: s, Loader: y.loader,
 		Admission: y.enforcement.admission, MCP: y.server, Now: y.opts.Process.Now,
 	})

@@ -349,17 +349,48 @@ async function packs() {
   await call('runPackAction', { path: { ...path, action: 'nothing' }, body: {} }, 404);
 }
 
+async function approvals() {
+  const request = (name) => call('callTool', { body: { tool: 'guarded', args: { name }, gate: 'all' } }, 403);
+  const asked = await request('Ann');
+  expect('a call needs approval', asked.error === 'APPROVAL_REQUIRED' && asked.retryable === true && asked.approval !== undefined, asked);
+  const path = { id: asked.approval };
+  const { approvals } = await call('listApprovals', { query: { state: 'pending' } });
+  expect('the approval is pending', approvals.length === 1 && approvals[0].id === asked.approval && approvals[0].tool === 'guarded', approvals);
+  const shown = await call('getApproval', { path });
+  expect('the arguments are shown', shown.arguments.name === 'Ann' && shown.rule === 'guard', shown);
+  await call('getApproval', { path: { id: 'nothing' } }, 404);
+  await call('listApprovals', { query: { state: 'lost' } }, 400);
+  await call('approveCall', { path, body: {} }, 403); // its own call
+  await call('approveCall', { path, body: {} }, 403, viewer);
+  const { token } = await call('createKey', { body: { name: 'phone', caller: 'paula', scopes: ['operator'] } });
+  const paula = as(token);
+  await call('approveCall', { path, body: { remember: { minutes: 0 } } }, 400, paula);
+  const approved = await call('approveCall', { path, body: { reason: 'fine', remember: { minutes: 60, arguments: 'same' } } }, undefined, paula);
+  expect('it is approved', approved.state === 'approved' && approved.decision.by === 'paula', approved);
+  await call('declineCall', { path, body: {} }, 409, paula);
+  for (let i = 0; i < 2; i++) await call('callTool', { body: { tool: 'guarded', args: { name: 'Ann' }, gate: 'all' } });
+  expect('it is used', (await call('getApproval', { path })).state === 'used');
+  const { grants } = await call('listGrants');
+  expect('the approval is remembered', grants.length === 1 && grants[0].arguments === 'same', grants);
+  await call('deleteGrant', { path: { id: grants[0].id } });
+  await call('deleteGrant', { path: { id: 'nothing' } }, 404);
+  const other = await request('Bob');
+  await call('declineCall', { path: { id: other.approval }, body: { reason: 'no' } }, undefined, paula);
+  const declined = await call('callTool', { body: { tool: 'guarded', args: { name: 'Bob' }, gate: 'all' } }, 403);
+  expect('it is declined', declined.error === 'AUTHORIZATION_ERROR', declined);
+}
+
 async function changes() {
   const { changes } = await call('listChanges', { query: { limit: 1000 } });
   const actions = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.action));
-  for (const action of ['key.create', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore']) {
+  for (const action of ['key.create', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore', 'approval.approve', 'approval.decline', 'grant.delete']) {
     expect(`${action} is in the audit log`, actions.has(action), [...actions]);
   }
   expect('refused changes are in the audit log', changes.some((c) => c.action === 'server.approve' && c.status === 409), changes);
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
 }
 
-for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, packs, changes]) {
+for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, changes]) {
   try {
     await part();
   } catch (error) {

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -40,9 +41,16 @@ type Request struct {
 	Scope  string            // the key is unique within its scope
 	Digest [sha256.Size]byte // of the tool and its arguments
 
+	Approval string // ID of the approval that the call uses; may be empty
+
 	Writes  bool          // the call may change something
 	Timeout time.Duration // maximum run time once admitted
 	Wait    time.Duration // maximum wait for limits and money; zero refuses at once
+}
+
+// CallerKey identifies a caller across accounts.
+func CallerKey(account, caller string) string {
+	return fmt.Sprintf("%d/%s/%s", len(account), account, caller)
 }
 
 // Price returns the price of a call: that of its tool at gates that charge for calls.
@@ -62,11 +70,13 @@ type LimitRef struct {
 }
 
 // Durable reports whether the call must be in the store before it runs: it has an idempotency
-// key, or it is a paid write. Such a call continues if the client disconnects.
-func (r *Request) Durable() bool { return r.Key != "" || (r.Writes && r.Price > 0) }
+// key, uses an approval, or is a paid write. Such a call continues if the client disconnects.
+func (r *Request) Durable() bool { return r.Key != "" || r.Approval != "" || (r.Writes && r.Price > 0) }
 
 // Empty reports whether the call needs no admission.
-func (r *Request) Empty() bool { return len(r.Limits) == 0 && r.Balance == "" && r.Key == "" }
+func (r *Request) Empty() bool {
+	return len(r.Limits) == 0 && r.Balance == "" && r.Key == "" && r.Approval == ""
+}
 
 // Admission is permission to run a call.
 type Admission struct {

@@ -362,6 +362,9 @@ func (c *Controller) settleDurable(s *settling, r *Request, grants []ledger.Limi
 		}
 	}
 	s.endRun(r)
+	if r.Call != nil && !r.Call.Ran() {
+		s.Unused = r.Approval
+	}
 	if needsInput {
 		s.NotRun = true // the key is free for the call with the input
 		return

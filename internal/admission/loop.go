@@ -241,7 +241,7 @@ func inTurn(waiters []*waiter) []*waiter {
 
 // admitRequest converts a request for the ledger.
 func admitRequest(r *Request) ledger.AdmitRequest {
-	a := ledger.AdmitRequest{Call: r.CallID, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Timeout: r.Timeout}
+	a := ledger.AdmitRequest{Call: r.CallID, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Timeout: r.Timeout, Approval: r.Approval}
 	for _, l := range r.Limits {
 		a.Limits = append(a.Limits, ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Permits: 1, Concurrency: 1, StartRight: true, SlotTTL: r.Timeout + ledger.Grace})
 	}
@@ -424,7 +424,7 @@ func (c *Controller) undo(w *waiter, grants []ledger.LimitGrant) {
 		}
 		c.giveBack(l, r)
 	}
-	s := &settling{Settlement: ledger.Settlement{Call: w.request.CallID, NotRun: true}, done: make(chan struct{})}
+	s := &settling{Settlement: ledger.Settlement{Call: w.request.CallID, NotRun: true, Unused: w.request.Approval}, done: make(chan struct{})}
 	s.endRun(w.request)
 	c.outbox.settlements = append(c.outbox.settlements, s)
 }

@@ -20,6 +20,9 @@ func Admit(now func() time.Time, a admission.Admitter, newRequest func(*toolyard
 			if err != nil {
 				return nil, err
 			}
+			if request != nil {
+				request.Approval = approvalID(ctx, c)
+			}
 			if request == nil || request.Empty() {
 				return next(ctx, c)
 			}

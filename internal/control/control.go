@@ -62,6 +62,7 @@ type Options struct {
 	Loader    *settings.Loader
 	Admission *admission.Controller
 	MCP       *mcpserver.Server
+	Approvals httpapi.Approvals // nil for none
 	Now       func() time.Time
 }
 
@@ -98,6 +99,9 @@ func (c *Control) Config() *config.Config { return c.yard.State().Config }
 
 // Snapshot implements [httpapi.Yard].
 func (c *Control) Snapshot() *httpapi.Snapshot { return c.yard.Snapshot() }
+
+// Approvals implements [httpapi.Yard].
+func (c *Control) Approvals() httpapi.Approvals { return c.opts.Approvals }
 
 // Packs implements [httpapi.Yard].
 func (c *Control) Packs() []httpapi.PackItem { return c.yard.Packs() }

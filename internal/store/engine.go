@@ -11,7 +11,7 @@ import (
 // changes in one durable transaction.
 type engine interface {
 	// exchange reads and locks the rows that refs name, calls change, and writes what it
-	// changed. Rows are locked in the order limits, balances, holds, runs, each sorted. Missing
+	// changed. Rows are locked in the order limits, balances, holds, runs, approvals, each sorted. Missing
 	// rows are absent from the maps, except limits, which are created. An error of change rolls
 	// back the transaction. Conflicts with other transactions are retried.
 	exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error

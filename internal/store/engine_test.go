@@ -138,7 +138,7 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 				}
 			})
 			want = fill(ledger.Unchanged, n)
-			want.Limits["p1"].Change, want.Charged = ledger.Unchanged, map[string]bool{"c": true, "t": true}
+			want.Limits["p1"].Change, want.Charged, want.Approvals = ledger.Unchanged, map[string]bool{"c": true, "t": true}, map[string]*ledger.ApprovalRow{}
 			exchange(t, s, names, func(r *ledger.Rows) {
 				if d := time.Since(r.Now); d.Abs() > time.Minute || r.Now.Location() != time.UTC {
 					t.Errorf("now is %s", r.Now)

@@ -110,6 +110,7 @@ var (
 	pgCreateLimits = `INSERT INTO paces (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
 	pgLockLimits   = pgLock(&limitTable)
 	pgLockBalances = pgLock(&balanceTable)
+	pgLockApproved = pgLock(&approvalTable)
 	pgLockHolds    = `SELECT ` + holdTable.list() + ` FROM holds WHERE id IN (
 		SELECT unnest($1::text[]) UNION SELECT id FROM holds WHERE purse = ANY($2::text[]) AND expires <= clock_timestamp()
 	) ORDER BY id FOR UPDATE`
@@ -298,6 +299,9 @@ func pgRead(ctx context.Context, conn *pgxpool.Conn, refs ledger.Refs) (*ledger.
 		}
 		b.Queue(pgLockRuns, scopes, keys).Query(pgCollect(r.Runs, scanRun))
 	}
+	if len(refs.Approvals) > 0 {
+		b.Queue(pgLockApproved, refs.Approvals).Query(pgCollect(r.Approvals, scanApprovalUse))
+	}
 	if len(refs.Calls) > 0 {
 		ids, times := make([]string, len(refs.Calls)), make([]time.Time, len(refs.Calls))
 		for i, c := range refs.Calls {
@@ -457,6 +461,8 @@ func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
 		p.deleteOlder(ctx, `DELETE FROM minutes WHERE minute < now() - $1::interval`, keep),
 		p.deleteOlder(ctx, `DELETE FROM messages WHERE at < now() - $1::interval`, keepMessages),
 		p.deleteOlder(ctx, `DELETE FROM purses WHERE `+emptySession+` AND expires < now() - $1::interval`, keepSessions),
+		p.deleteOlder(ctx, `DELETE FROM approvals WHERE expires < now() - $1::interval`, keepApprovals),
+		p.deleteOlder(ctx, `DELETE FROM grants WHERE expires < now() - $1::interval`, keepApprovals),
 		p.deleteOlder(ctx, `DELETE FROM consumed WHERE until < now() - $1::interval`, keepConsumed),
 		p.deleteOlder(ctx, `DELETE FROM changes WHERE at < now() - $1::interval`, keepChanges)))
 }

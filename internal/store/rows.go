@@ -86,6 +86,24 @@ func runValues(key ledger.RunKey, r *ledger.RunRow) []any {
 	return []any{key.Scope, key.Key, r.Digest[:], r.Call, string(r.State), r.Until, []byte(r.Outcome)}
 }
 
+func scanApprovalUse(s scanner) (string, *ledger.ApprovalRow, error) {
+	a, used := &ledger.ApprovalRow{}, (*time.Time)(nil)
+	err := s.Scan(&a.ID, &a.State, &a.Expires, &a.Call, &a.Key, &used)
+	if used != nil {
+		a.Used = used.UTC()
+	}
+	a.Expires = a.Expires.UTC()
+	return a.ID, a, err
+}
+
+func approvalUseValues(id string, a *ledger.ApprovalRow) []any {
+	var used any
+	if !a.Used.IsZero() {
+		used = a.Used
+	}
+	return []any{id, string(a.State), a.Expires, a.Call, a.Key, used}
+}
+
 func transferValues(t *ledger.Transfer) []any {
 	return []any{t.ID, t.From, t.To, int64(t.Amount), t.Kind, t.Balance, t.At}
 }
@@ -128,7 +146,7 @@ func clean(s string) string {
 
 // checkRefs rejects names that a database would alter or refuse.
 func checkRefs(r *ledger.Refs) error {
-	names := slices.Concat(r.Limits, r.Balances, r.Holds)
+	names := slices.Concat(r.Limits, r.Balances, r.Holds, r.Approvals)
 	for _, c := range r.Calls {
 		names = append(names, c.ID)
 	}

@@ -32,6 +32,7 @@ var (
 	liteReadLimits   = liteRead(&limitTable)
 	liteReadBalances = liteRead(&balanceTable)
 	liteReadHolds    = liteRead(&holdTable) + ` OR id IN (SELECT id FROM holds WHERE purse IN (SELECT value FROM json_each(?)) AND expires <= ?)`
+	liteReadApproved = liteRead(&approvalTable)
 	liteReadRuns     = `SELECT ` + runTable.list() + ` FROM runs WHERE (scope, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`
 	liteReadCharged  = `SELECT id FROM transfers WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each($1)) UNION ALL
 		SELECT id FROM calls WHERE (at, id) IN (SELECT json_extract(value, '$[1]'), json_extract(value, '$[0]') FROM json_each($1)) AND price > 0`
@@ -122,7 +123,7 @@ func liteAddress(path string) (string, error) {
 
 // prepare prepares the statements of exchanges.
 func (l *lite) prepare(ctx context.Context) error {
-	texts := []string{liteCreateLimits, liteReadLimits, liteReadBalances, liteReadHolds, liteReadRuns, liteReadCharged, liteReadKnown, liteAddHours, liteAddMinutes}
+	texts := []string{liteCreateLimits, liteReadLimits, liteReadBalances, liteReadHolds, liteReadRuns, liteReadApproved, liteReadCharged, liteReadKnown, liteAddHours, liteAddMinutes}
 	texts = slices.AppendSeq(texts, maps.Values(liteWrites))
 	for _, text := range texts {
 		statement, err := l.db.PrepareContext(ctx, text)
@@ -197,6 +198,7 @@ func (t *liteTx) read(refs ledger.Refs) (*ledger.Rows, error) {
 		t.readCharged(r, refs.Calls),
 		t.readHolds(r, refs),
 		t.readRuns(r, refs.Runs),
+		liteCollect(t, liteReadApproved, r.Approvals, scanApprovalUse, refs.Approvals),
 	)
 	return r, err
 }
@@ -352,6 +354,8 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 		l.trim(ctx, `DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE state <> 'running' AND until <= $1 LIMIT $2)`, now),
 		l.trim(ctx, `DELETE FROM minutes WHERE (minute, shard) IN (SELECT minute, shard FROM minutes WHERE minute < $1 LIMIT $2)`, now.Add(-minutes)),
 		l.trim(ctx, `DELETE FROM purses WHERE id IN (SELECT id FROM purses WHERE `+emptySession+` AND expires < $1 LIMIT $2)`, now.Add(-keepSessions)),
+		l.trim(ctx, `DELETE FROM approvals WHERE id IN (SELECT id FROM approvals WHERE expires < $1 LIMIT $2)`, now.Add(-keepApprovals)),
+		l.trim(ctx, `DELETE FROM grants WHERE id IN (SELECT id FROM grants WHERE expires < $1 LIMIT $2)`, now.Add(-keepApprovals)),
 		l.trim(ctx, `DELETE FROM consumed WHERE id IN (SELECT id FROM consumed WHERE until < $1 LIMIT $2)`, now.Add(-keepConsumed)),
 		l.trim(ctx, `DELETE FROM paces WHERE key IN (SELECT key FROM paces WHERE julianday(json_extract(state, '$.last')) < julianday($1 / 1e6, 'unixepoch')
 			AND json_extract(state, '$.turn') IS NULL AND coalesce(julianday(json_extract(state, '$.next')), 0) < julianday('now') LIMIT $2)`, now.Add(-keepLimits)),

@@ -18,6 +18,7 @@ type Store struct {
 	messageStore  // messages between replicas
 	changeStore   // the audit log
 	queryStore    // queries of agents
+	approvalStore // approvals of calls by operators
 
 	*database
 	kind  string
@@ -38,6 +39,7 @@ type (
 	messageStore  struct{ *database }
 	changeStore   struct{ *database }
 	queryStore    struct{ *database }
+	approvalStore struct{ *database }
 )
 
 // database is the connection to the database of a Store.
@@ -50,7 +52,7 @@ type database struct {
 func newStore(d *database, kind string, shut func() error) *Store {
 	return &Store{
 		ledgerStore: ledgerStore{database: d}, accountStore: accountStore{d}, callStore: callStore{d}, keyStore: keyStore{d},
-		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d},
+		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d}, approvalStore: approvalStore{d},
 		database: d, kind: kind, close: shut,
 	}
 }

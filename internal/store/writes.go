@@ -32,6 +32,7 @@ func diffOf[K comparable, R interface{ Pending() ledger.Change }](all map[K]R, o
 // writes are the pending writes of a transaction.
 type writes struct {
 	limits, balances, holds, runs diff
+	approvals                     diff // only changed
 	transfers, calls              [][]any
 	record                        []*CallRow // the calls as rows
 	intents, recordedIntents      [][]any
@@ -43,6 +44,8 @@ func writesOf(r *ledger.Rows) *writes {
 		balances: diffOf(r.Balances, strings.Compare, balanceValues),
 		holds:    diffOf(r.Holds, strings.Compare, holdValues),
 		runs:     diffOf(r.Runs, ledger.RunKey.Compare, runValues),
+
+		approvals: diffOf(r.Approvals, strings.Compare, approvalUseValues),
 	}
 	for _, t := range mergeCharges(r.Transfers) {
 		w.transfers = append(w.transfers, transferValues(&t))
@@ -138,6 +141,7 @@ func (w *writes) steps() []writeStep {
 		{writing{&holdTable, insert}, w.holds.created},
 		{writing{&runTable, update}, w.runs.changed},
 		{writing{&runTable, insert}, w.runs.created},
+		{writing{&approvalTable, update}, w.approvals.changed},
 		{writing{&transferTable, insert}, w.transfers},
 		{writing{&callTable, insertCall}, w.calls},
 		{writing{&intentTable, insertIfAbsent}, w.intents},

@@ -117,6 +117,7 @@ type AdmitRequest struct {
 	Account  string         // must own the balance
 	Price    toolyard.Money
 	Timeout  time.Duration // maximum run time of the call
+	Approval string        // ID of the approval that the call uses; may be empty
 	KeysFull bool          // the caller has used up its idempotency keys: refuse a new one
 }
 
@@ -142,6 +143,7 @@ type Settlement struct {
 	Outcome json.RawMessage
 	Unknown bool     // the outcome is unknown
 	NotRun  bool     // the call was admitted and did not run: its key is free again
+	Unused  string   // ID of the approval of a call that did not start: it can be used again
 	Row     *CallRow // recorded with the charge
 }
 
@@ -169,6 +171,9 @@ func (b *Batch) Refs() (r Refs) {
 		if s.Run != nil {
 			r.Runs = append(r.Runs, *s.Run)
 		}
+		if s.Unused != "" {
+			r.Approvals = append(r.Approvals, s.Unused)
+		}
 	}
 	for _, h := range b.Releases {
 		r.Holds, r.Balances = append(r.Holds, h.Hold), append(r.Balances, h.Balance)
@@ -184,6 +189,9 @@ func (b *Batch) Refs() (r Refs) {
 			r.Balances = append(r.Balances, a.Balance)
 		}
 		r.Runs = append(r.Runs, a.Run)
+		if a.Approval != "" {
+			r.Approvals = append(r.Approvals, a.Approval)
+		}
 	}
 	return r
 }

@@ -113,6 +113,7 @@ func (b *books) settle(s Settlement) SettlementResult {
 			r.Change = Deleted
 		}
 	}
+	b.returnApproval(&s)
 	if s.Amount > 0 {
 		b.Calls = append(b.Calls, s.charged(h.Balance))
 	}
@@ -342,6 +343,9 @@ func (b *books) admit(a AdmitRequest) (AdmitResult, error) {
 	if a.KeysFull {
 		return AdmitResult{Refused: &Refusal{Code: toolyard.RateLimited, RetryAfter: time.Hour, Message: "You have used the maximum number of idempotency keys in 24 hours. Try again later."}}, nil
 	}
+	if refused := b.refuseApproval(&a); refused != nil {
+		return AdmitResult{Refused: refused}, nil
+	}
 	var limits []*limitState
 	member := b.replica + " admits" // queues separately from the leases of the replica
 	for i, request := range a.Limits {
@@ -370,6 +374,7 @@ func (b *books) admit(a AdmitRequest) (AdmitResult, error) {
 	if p := b.Balances[a.Balance]; p != nil {
 		result.Spent, result.Remaining = p.Spent, p.Available+p.Held
 	}
+	b.useApproval(&a)
 	b.Runs[a.Run] = &RunRow{Change: replaces(b.Runs[a.Run] != nil), Key: a.Run, Digest: a.Digest, Call: a.Call, State: RunRunning, Until: b.Now.Add(a.Timeout + Grace)}
 	return result, nil
 }

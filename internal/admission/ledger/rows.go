@@ -23,6 +23,8 @@ type Refs struct {
 	Holds    []string
 	Runs     []RunKey
 	Calls    []CallRef // to find those that were charged already
+
+	Approvals []string
 }
 
 // CallRef identifies a recorded call, or a transfer if the time is zero.
@@ -33,7 +35,7 @@ type CallRef struct {
 
 // Sort sorts the names and removes duplicates.
 func (r *Refs) Sort() {
-	for _, list := range []*[]string{&r.Limits, &r.Balances, &r.Holds} {
+	for _, list := range []*[]string{&r.Limits, &r.Balances, &r.Holds, &r.Approvals} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
@@ -58,13 +60,14 @@ type Rows struct {
 	Transfers []Transfer
 	Calls     []*CallRow // an existing row is not overwritten
 	Intents   []*Intent
+	Approvals map[string]*ApprovalRow
 }
 
 // NewRows returns empty rows.
 func NewRows() *Rows {
 	return &Rows{
 		Limits: map[string]*LimitRow{}, Balances: map[string]*BalanceRow{}, Holds: map[string]*HoldRow{},
-		Runs: map[RunKey]*RunRow{}, Charged: map[string]bool{},
+		Runs: map[RunKey]*RunRow{}, Charged: map[string]bool{}, Approvals: map[string]*ApprovalRow{},
 	}
 }
 

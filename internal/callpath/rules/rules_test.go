@@ -252,4 +252,3 @@ func BenchmarkDecide(b *testing.B) {
 		b.Errorf("%v for 100 rules", perOp)
 	}
 }
-

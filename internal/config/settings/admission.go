@@ -39,7 +39,7 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 			return nil, toolyard.Errorf(toolyard.Invalid, "Idempotency keys and names of sessions, callers and accounts must be at most %d bytes of printable text.", maxName)
 		}
 	}
-	a.Caller = fmt.Sprintf("%d/%s/%s", len(a.Account), a.Account, a.Caller) // unique across accounts
+	a.Caller = admission.CallerKey(a.Account, a.Caller)
 	scopeLimits(a)
 	if c.IdempotencyKey == "" {
 		return a, nil

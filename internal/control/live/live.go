@@ -33,11 +33,19 @@ type Call struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
+// Approval is a request for approval of a call that was made or decided.
+type Approval struct {
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	State   string `json:"state"`
+}
+
 // Event has exactly one field set.
 type Event struct {
-	Start *Start
-	Call  *Call
-	Lost  int // number of events that were dropped because the observer was too slow
+	Start    *Start
+	Call     *Call
+	Approval *Approval
+	Lost     int // number of events that were dropped because the observer was too slow
 }
 
 // Options configure a Hub.
@@ -153,6 +161,13 @@ func (h *Hub) send(e Event) {
 	}
 }
 
+// ApprovalChanged publishes that an approval was requested or decided.
+func (h *Hub) ApprovalChanged(id, account, state string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.send(Event{Approval: &Approval{id, account, state}})
+}
+
 // Find returns a recent call.
 func (h *Hub) Find(id string) (*Call, bool) {
 	h.mu.Lock()
@@ -208,6 +223,9 @@ func (o *Observer) matches(c *Call) bool {
 
 // send queues a matching event, or counts it as lost. The caller holds the lock of the hub.
 func (o *Observer) send(e Event) {
+	if a := e.Approval; a != nil && !o.filter(a.Account, "", "", "", "") {
+		return
+	}
 	if s := e.Start; s != nil && !o.filter(s.Account, s.Caller, s.Server, s.Tool, s.Gate) || e.Call != nil && !o.matches(e.Call) {
 		return
 	}

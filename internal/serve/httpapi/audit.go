@@ -54,7 +54,7 @@ func newAuditor(opts Options) *auditor {
 func (a *auditor) audited(r *request, route *route) (answer *reply, err error) {
 	var detail json.RawMessage
 	switch route.access {
-	case operator:
+	case operator, approver:
 		if detail, err = peek(r); err != nil {
 			return nil, err
 		}

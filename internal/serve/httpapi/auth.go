@@ -21,10 +21,11 @@ const (
 	caller                 // callers of tools; they see only their own data
 	viewer                 // scope viewer or operator
 	operator               // scope operator
+	approver               // scope approver or operator
 )
 
 func (a access) String() string {
-	return []string{"denied", "open", "caller", "viewer", "operator"}[a]
+	return []string{"denied", "open", "caller", "viewer", "operator", "approver"}[a]
 }
 
 // check returns an error if a caller lacks the scope.
@@ -34,6 +35,8 @@ func (a access) check(c toolyard.Caller) error {
 		return toolyard.Errorf(toolyard.PermissionDenied, "This endpoint is disabled.")
 	case a == operator && !identity.Operates(c):
 		return missingScope(c, identity.Operator)
+	case a == approver && !identity.Approves(c):
+		return missingScope(c, identity.Approver)
 	case a == viewer && !identity.Views(c):
 		return missingScope(c, identity.Viewer)
 	}

@@ -153,6 +153,8 @@ func (s *stream) write(e live.Event, failed bool) {
 	switch {
 	case e.Lost > 0:
 		s.event("lost", map[string]int{"count": e.Lost})
+	case e.Approval != nil && !failed:
+		s.event("approval", e.Approval)
 	case e.Start != nil && !failed:
 		s.event("begin", e.Start)
 	case e.Call != nil && (!failed || e.Call.Code != toolyard.OK):
@@ -186,7 +188,7 @@ func (s *stream) flush() {
 func (h *liveHandler) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/calls/live", id: "watchCalls", summary: "Stream calls as server-sent events: begin, call, and lost if the client is too slow. The stream begins with the last calls.",
+			method: "GET", path: "/calls/live", id: "watchCalls", summary: "Stream calls as server-sent events: begin, call, approval, and lost if the client is too slow. The stream begins with the last calls.",
 			access: caller, query: []string{"account", "caller", "server", "tool", "gate", "failed"}, gives: streamShape, refusals: []int{400, 404}, long: true, serve: h.watch,
 		},
 	}

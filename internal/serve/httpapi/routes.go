@@ -24,7 +24,7 @@ type route struct {
 // Rule is the access rule of a route.
 type Rule struct {
 	Method, Path string
-	Access       string // open, caller, viewer or operator
+	Access       string // open, caller, viewer, approver or operator
 	Action       string // name of the audited change; empty if the route changes nothing
 }
 
@@ -70,6 +70,7 @@ func newRoutes(opts Options, auth *authenticator) []route {
 			(&gateHandler{opts.Yard, edits, catalog}).routes(),
 			(&editHandler{edits}).routes(),
 			(&packHandler{opts.Yard}).routes(),
+			(&approvalHandler{opts.Yard}).routes(),
 		),
 	)
 }

@@ -39,6 +39,8 @@ type Yard interface {
 
 	Limits(ctx context.Context) ([]Limit, error)
 
+	Approvals() Approvals // nil without a store
+
 	Packs() []PackItem // enabled packs, by name
 	RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error)
 }

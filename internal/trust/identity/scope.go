@@ -17,6 +17,7 @@ const (
 	Write    = "write"    // use gates with mode write
 	Viewer   = "viewer"   // read everything that operators can read
 	Operator = "operator" // read and change everything
+	Approver = "approver" // decide about calls of the account that need approval
 
 	gateScope = "gate:" // followed by the name of a gate, or * for all gates
 	anyGate   = gateScope + "*"
@@ -48,10 +49,10 @@ func IssuerOf(c toolyard.Caller) string {
 var gatePattern = regexp.MustCompile(`^gate:(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$`)
 
 func checkScope(scope string) error {
-	if scope == Write || scope == Viewer || scope == Operator || gatePattern.MatchString(scope) {
+	if scope == Write || scope == Viewer || scope == Operator || scope == Approver || gatePattern.MatchString(scope) {
 		return nil
 	}
-	return fmt.Errorf("%q is not a scope: use gate:NAME, gate:*, write, all, viewer or operator", scope)
+	return fmt.Errorf("%q is not a scope: use gate:NAME, gate:*, write, all, viewer, approver or operator", scope)
 }
 
 // spellOut expands the scope all, sorts scopes and removes duplicates.
@@ -84,7 +85,16 @@ func Describe(scopes []string) string {
 	case slices.Contains(scopes, Viewer):
 		text += " It can view everything in the console and the API, but not change anything."
 	}
+	if slices.Contains(scopes, Approver) && !slices.Contains(scopes, Operator) {
+		text += " It can approve calls of its account."
+	}
 	return text
+}
+
+// Approves reports whether a caller may decide about calls that need approval: operators about all,
+// approvers about those of their account.
+func Approves(c toolyard.Caller) bool {
+	return Operates(c) || c.Authenticated() && slices.Contains(c.Roles, Approver)
 }
 
 // Views reports whether a caller may read data of others: the whole catalog, all calls and all

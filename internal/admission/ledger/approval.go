@@ -1,0 +1,67 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// ApprovalState is the state of a requested approval.
+type ApprovalState string
+
+// The states of an approval.
+const (
+	ApprovalPending  ApprovalState = "pending"
+	ApprovalApproved ApprovalState = "approved" // and not used yet
+	ApprovalDeclined ApprovalState = "declined"
+	ApprovalUsed     ApprovalState = "used" // by one call
+	ApprovalExpired  ApprovalState = "expired"
+)
+
+// ApprovalRow is the part of an approval that its use changes.
+type ApprovalRow struct {
+	Change
+	ID      string
+	State   ApprovalState
+	Expires time.Time
+	Call    string    // that used it; empty for none
+	Key     string    // idempotency key of that call
+	Used    time.Time // zero if it was not used
+}
+
+// refuseApproval returns why a call cannot use its approval, or nil.
+func (b *books) refuseApproval(a *AdmitRequest) *Refusal {
+	r := b.Approvals[a.Approval]
+	switch {
+	case a.Approval == "", r != nil && r.State == ApprovalApproved && r.Expires.After(b.Now):
+		return nil
+	case r != nil && r.State == ApprovalDeclined:
+		return &Refusal{Code: toolyard.PermissionDenied, Message: "The call was declined."}
+	case r != nil && r.State == ApprovalUsed:
+		return &Refusal{Code: toolyard.ApprovalRequired, Message: "The approval was used by another call. Call again to request a new one."}
+	}
+	return &Refusal{Code: toolyard.ApprovalRequired, Message: "The approval has expired. Call again to request a new one."}
+}
+
+// useApproval marks the approval of an admitted call as used.
+func (b *books) useApproval(a *AdmitRequest) {
+	r := b.Approvals[a.Approval]
+	if a.Approval == "" {
+		return
+	}
+	r.State, r.Call, r.Used = ApprovalUsed, a.Call, b.Now
+	if a.Run.Key != a.Call { // without an idempotency key, the ID of the call serves
+		r.Key = a.Run.Key
+	}
+	r.Mark()
+}
+
+// returnApproval makes the approval of a call that did not start usable again.
+func (b *books) returnApproval(s *Settlement) {
+	r := b.Approvals[s.Unused]
+	if r == nil || r.State != ApprovalUsed || r.Call != s.Call {
+		return
+	}
+	r.State, r.Call, r.Key, r.Used = ApprovalApproved, "", "", time.Time{}
+	r.Mark()
+}

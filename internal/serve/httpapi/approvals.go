@@ -1,0 +1,282 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// Approvals decides about calls that need the approval of an operator.
+type Approvals interface {
+	Approval(ctx context.Context, id string) (*store.Approval, error)
+	Approvals(context.Context, store.ApprovalQuery) ([]*store.Approval, error)
+	// Decide refuses a caller that decides about its own call.
+	Decide(ctx context.Context, id string, by toolyard.Caller, d Decision) (*store.Approval, error)
+	Grants(context.Context) ([]*store.Grant, error)
+	DeleteGrant(ctx context.Context, id string) error
+}
+
+// Decision is the decision of an operator about a call.
+type Decision struct {
+	Approve      bool
+	Reason       string
+	Remember     time.Duration // exempts further calls for this time; zero for none
+	AnyArguments bool          // not only calls with the same arguments
+}
+
+// approvalHandler serves approvals of calls.
+type approvalHandler struct{ yard Yard }
+
+// approvalItem is a call that needs or needed approval.
+type approvalItem struct {
+	ID        string               `json:"id"`
+	State     ledger.ApprovalState `json:"state" enum:"pending,approved,declined,used,expired" doc:"approved: it can be used once."`
+	CreatedAt time.Time            `json:"createdAt"`
+	ExpiresAt time.Time            `json:"expiresAt" doc:"Until then it can be decided and used."`
+	approvalCall
+	Rule     string            `json:"rule" doc:"The rules that require approval."`
+	Message  string            `json:"message,omitempty" doc:"Text of the rules."`
+	Decision *approvalDecision `json:"decision,omitempty"`
+	UsedBy   string            `json:"usedBy,omitempty" doc:"The call that used it."`
+	UsedAt   time.Time         `json:"usedAt,omitzero"`
+}
+
+// approvalCall is what will run.
+type approvalCall struct {
+	Call      string          `json:"call" doc:"The call that requested it."`
+	Account   string          `json:"account"`
+	Caller    string          `json:"caller"`
+	Gate      string          `json:"gate"`
+	Server    string          `json:"server,omitempty"`
+	Tool      string          `json:"tool"`
+	PriceUSD  toolyard.Money  `json:"priceUsd"`
+	Arguments json.RawMessage `json:"arguments" doc:"The arguments, without values that may be secrets."`
+	Hidden    int             `json:"hidden" doc:"Number of values that are hidden because they may be secrets."`
+	Cut       int             `json:"cut" doc:"Number of values that are shortened because of their size."`
+	Digest    string          `json:"digest" doc:"SHA-256 of the call with its exact arguments, which the approval is bound to."`
+}
+
+type approvalDecision struct {
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+type approvalsPage struct {
+	Approvals []approvalItem `json:"approvals" doc:"Newest first."`
+	Next      string         `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+}
+
+// approveBody is the body of an approval.
+type approveBody struct {
+	Reason   string        `json:"reason,omitempty" maxLength:"500" doc:"Reason, for the caller and the audit log."`
+	Remember *rememberBody `json:"remember,omitempty" doc:"Also exempts further calls of the caller to this tool from the rules that ask. A rule that denies still applies."`
+}
+
+type rememberBody struct {
+	Minutes   int    `json:"minutes" minimum:"1" maximum:"1440" doc:"For how long."`
+	Arguments string `json:"arguments" default:"same" enum:"same,any" doc:"Only calls with the same arguments, or with any."`
+}
+
+// declineBody is the body of a refusal.
+type declineBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Reason, for the caller and the audit log."`
+}
+
+type grantsPage struct {
+	Grants []grantItem `json:"grants" doc:"Newest first."`
+}
+
+// grantItem is a remembered approval.
+type grantItem struct {
+	ID        string    `json:"id"`
+	Account   string    `json:"account"`
+	Caller    string    `json:"caller"`
+	Gate      string    `json:"gate"`
+	Server    string    `json:"server,omitempty"`
+	Tool      string    `json:"tool"`
+	Arguments string    `json:"arguments" enum:"same,any"`
+	Rule      string    `json:"rule"`
+	By        string    `json:"by"`
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+var approvalStates = []string{
+	string(ledger.ApprovalPending), string(ledger.ApprovalApproved), string(ledger.ApprovalDeclined), string(ledger.ApprovalUsed), string(ledger.ApprovalExpired),
+}
+
+// approvalParams are the filters of approvals.
+var approvalParams = map[string]object{"state": {"type": "string", "enum": approvalStates, "description": "State of the approvals."}}
+
+var errNoApprovals = notFound("This yard has no approvals because no store is configured.")
+
+func newApprovalItem(a *store.Approval) approvalItem {
+	u := &a.Subject
+	item := approvalItem{
+		ID: a.ID, State: a.State, CreatedAt: a.Created, ExpiresAt: a.Expires, Rule: a.Rule.Name, Message: a.Rule.Message, UsedBy: a.UsedBy, UsedAt: a.UsedAt,
+		approvalCall: approvalCall{
+			Call: a.Call, Account: u.Account, Caller: u.Caller, Gate: u.Gate, Server: u.Server, Tool: u.Tool, PriceUSD: u.Price,
+			Arguments: a.Preview, Hidden: a.Hidden, Cut: a.Cut, Digest: u.Arguments,
+		},
+	}
+	if d := a.Decision; !d.At.IsZero() {
+		item.Decision = &approvalDecision{d.By, d.At, d.Reason}
+	}
+	return item
+}
+
+// ownAccount returns the account whose approvals a caller can see; empty for all.
+func ownAccount(c toolyard.Caller) (string, error) {
+	if identity.Operates(c) {
+		return "", nil
+	}
+	return accountOf(c)
+}
+
+func (h *approvalHandler) list(r *request) (*reply, error) {
+	p := &r.params
+	account, err := ownAccount(r.caller)
+	q := store.ApprovalQuery{
+		State: ledger.ApprovalState(p.word("state", approvalStates...)), Account: account, Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	approvals := h.yard.Approvals()
+	switch {
+	case err != nil:
+		return nil, err
+	case p.err != nil:
+		return nil, p.err
+	case approvals == nil:
+		return nil, errNoApprovals
+	}
+	list, err := approvals.Approvals(r.Context(), q)
+	page := approvalsPage{Approvals: []approvalItem{}, Next: nextPage(list, q.Limit, func(a *store.Approval) (time.Time, string) { return a.Created, a.ID })}
+	for _, a := range list {
+		page.Approvals = append(page.Approvals, newApprovalItem(a))
+	}
+	return respond(page, err)
+}
+
+// find returns the approval of a request, if its caller may see it.
+func (h *approvalHandler) find(r *request) (*store.Approval, error) {
+	id := r.PathValue("id")
+	if !isVisibleASCII(id) || len(id) > maxValue {
+		return nil, notFound("Unknown approval %q.", shown(id))
+	}
+	account, err := ownAccount(r.caller)
+	if err != nil {
+		return nil, err
+	}
+	approvals := h.yard.Approvals()
+	if approvals == nil {
+		return nil, errNoApprovals
+	}
+	a, err := approvals.Approval(r.Context(), id)
+	if err == nil && account != "" && a.Subject.Account != account {
+		return nil, notFound("Unknown approval %q.", shown(id))
+	}
+	return a, err
+}
+
+func (h *approvalHandler) get(r *request) (*reply, error) {
+	a, err := h.find(r)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{body: newApprovalItem(a)}, nil
+}
+
+func (h *approvalHandler) approve(r *request) (*reply, error) {
+	body, err := read[approveBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	d := Decision{Approve: true, Reason: body.Reason}
+	if m := body.Remember; m != nil {
+		d.Remember, d.AnyArguments = time.Duration(m.Minutes)*time.Minute, m.Arguments == "any"
+	}
+	return h.decide(r, d)
+}
+
+func (h *approvalHandler) decline(r *request) (*reply, error) {
+	body, err := read[declineBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	return h.decide(r, Decision{Reason: body.Reason})
+}
+
+func (h *approvalHandler) decide(r *request, d Decision) (*reply, error) {
+	a, err := h.find(r)
+	if err != nil {
+		return nil, err
+	}
+	if a, err = h.yard.Approvals().Decide(r.Context(), a.ID, r.caller, d); err != nil {
+		return nil, err
+	}
+	return &reply{body: newApprovalItem(a)}, nil
+}
+
+func (h *approvalHandler) grants(r *request) (*reply, error) {
+	approvals := h.yard.Approvals()
+	if approvals == nil {
+		return nil, errNoApprovals
+	}
+	list, err := approvals.Grants(r.Context())
+	page := grantsPage{Grants: []grantItem{}}
+	for _, g := range list {
+		u := &g.Subject
+		item := grantItem{g.ID, u.Account, u.Caller, u.Gate, u.Server, u.Tool, "same", g.Rule.Name, g.By, g.Created, g.Expires}
+		if g.AnyArguments {
+			item.Arguments = "any"
+		}
+		page.Grants = append(page.Grants, item)
+	}
+	return respond(page, err)
+}
+
+func (h *approvalHandler) deleteGrant(r *request) (*reply, error) {
+	id, approvals := r.PathValue("id"), h.yard.Approvals()
+	switch {
+	case approvals == nil:
+		return nil, errNoApprovals
+	case !isVisibleASCII(id) || len(id) > maxValue:
+		return nil, notFound("Unknown grant %q.", shown(id))
+	}
+	return &reply{}, approvals.DeleteGrant(r.Context(), id)
+}
+
+func (h *approvalHandler) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/approvals", id: "listApprovals", summary: "List calls that need approval, newest first. Approvers see those of their account, operators all.",
+			access: approver, query: slices.Concat([]string{"state"}, pages), params: approvalParams, gives: answer[approvalsPage]("Approvals"), refusals: []int{400, 404}, serve: h.list,
+		},
+		{
+			method: "GET", path: "/approvals/{id}", id: "getApproval", summary: "Show a call that needs approval.",
+			access: approver, gives: answer[approvalItem]("Approval"), refusals: []int{404}, serve: h.get,
+		},
+		{
+			method: "POST", path: "/approvals/{id}/approve", id: "approveCall", summary: "Approve a call: it can run once, with exactly these arguments. A caller cannot approve its own call.",
+			access: approver, action: "approval.approve", takes: body[approveBody]("ApproveCall"), gives: answer[approvalItem]("Approval"), refusals: []int{400, 404, 409, 413}, serve: h.approve,
+		},
+		{
+			method: "POST", path: "/approvals/{id}/decline", id: "declineCall", summary: "Decline a call. A caller cannot decide about its own call.",
+			access: approver, action: "approval.decline", takes: body[declineBody]("DeclineCall"), gives: answer[approvalItem]("Approval"), refusals: []int{400, 404, 409, 413}, serve: h.decline,
+		},
+		{
+			method: "GET", path: "/grants", id: "listGrants", summary: "List remembered approvals that have not expired.",
+			access: operator, gives: answer[grantsPage]("Grants"), refusals: []int{404}, serve: h.grants,
+		},
+		{
+			method: "DELETE", path: "/grants/{id}", id: "deleteGrant", summary: "End a remembered approval.",
+			access: operator, action: "grant.delete", refusals: []int{404}, status: 204, serve: h.deleteGrant,
+		},
+	}
+}
