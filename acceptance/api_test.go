@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,8 +71,8 @@ func TestGeneratedClient(t *testing.T) {
 		servers(onStdio("up", "both"), onHTTP("gone", "http://"+freeAddress(t)+"/mcp", "required: false"))
 	dir := folder(t, map[string]string{
 		"tools/hello.ts": helloScript, "tools/calculator.ts": tool("1 + 1"), "tools/random.ts": tool("Math.random()"), "tools/timestamp.ts": tool("Date.now()"),
-		"tools/guarded.ts": helloScript,
-		"tools/nested.ts": tool(`await ctx.mcp.callTool("", "hello", { name: "Zoe" })`),
+		"tools/guarded.ts": strings.Replace(helloScript, "Says hello to", "Welcomes", 1),
+		"tools/nested.ts":  tool(`await ctx.mcp.callTool("", "hello", { name: "Zoe" })`),
 	})
 	p := serveIn(t, dir, "toolyard", config)
 	settings, err := json.Marshal(map[string]string{

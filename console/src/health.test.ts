@@ -4,7 +4,7 @@ import { health } from "./health";
 
 const well: Overview = {
   yard: "y", version: "1", generation: 1, since: "", store: { kind: "postgres", up: true }, tools: 1, gates: 1, servers: { up: 1, down: 0, starting: 0 },
-  problems: 0, waiting: 0, pending: [], today: { calls: 0, errors: 0, usd: "0" }, top: [], replica: "a",
+  problems: 0, approvals: 0, waiting: 0, pending: [], today: { calls: 0, errors: 0, usd: "0" }, top: [], replica: "a",
 };
 
 describe("health", () => {

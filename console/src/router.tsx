@@ -31,6 +31,12 @@ const routes = [
     validateSearch: texts("tab", "tool"),
     component: lazyRouteComponent(() => import("./screens/Server")),
   }),
+  createRoute({
+    getParentRoute: () => root,
+    path: "/approvals",
+    validateSearch: texts("view"),
+    component: lazyRouteComponent(() => import("./screens/Approvals")),
+  }),
   createRoute({ getParentRoute: () => root, path: "/packs", component: lazyRouteComponent(() => import("./screens/Packs")) }),
   createRoute({
     getParentRoute: () => root,

@@ -35,6 +35,9 @@ export const removeGate = (name: string, version: number) =>
 export const restoreEdit = (to: number, current: number) =>
   post<api.Version>(path`/edits/${to}/restore`, { version: current } satisfies api.Version);
 
+export const approveCall = (id: string, body: api.ApproveCall) => post<api.Approval>(path`/approvals/${id}/approve`, body);
+export const declineCall = (id: string, body: api.DeclineCall) => post<api.Approval>(path`/approvals/${id}/decline`, body);
+
 export const runPackAction = (pack: string, action: string, args: api.JsonObject) =>
   post<api.PackActionResult>(path`/packs/${pack}/actions/${action}`, { args } satisfies api.PackActionRequest);
 

@@ -82,6 +82,15 @@ export const queries = {
       refetchInterval: 5 * second,
     }),
 
+  approvals: (filter: api.ApprovalFilter) =>
+    queryOptions({
+      queryKey: ["approvals", filter],
+      queryFn: ({ signal }) => get<api.ApprovalPage>("/approvals", filter, signal),
+      staleTime: second,
+      refetchInterval: 3 * second,
+      placeholderData: keepPreviousData,
+    }),
+
   packs: () =>
     queryOptions({
       queryKey: ["packs"],

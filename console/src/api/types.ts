@@ -82,6 +82,13 @@ export type GateChange = schema.PutGate;
 export type GateDetail = schema.Gate;
 export type GateTool = GateDetail["toolList"][number];
 
+export type ApprovalFilter = Query<schema.ListApprovalsData>;
+export type ApprovalPage = FromJson<schema.Approvals>;
+export type Approval = ApprovalPage["approvals"][number];
+export type ApprovalState = Approval["state"];
+export type ApproveCall = schema.ApproveCall;
+export type DeclineCall = schema.DeclineCall;
+
 export type Packs = FromJson<schema.Packs>;
 export type Pack = Packs["packs"][number];
 export type PackAction = Pack["actions"][number];

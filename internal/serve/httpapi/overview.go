@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -27,6 +28,7 @@ type overview struct {
 	Gates      int          `json:"gates"`
 	Servers    serverStates `json:"servers"`
 	Problems   int          `json:"problems"`
+	Approvals  int          `json:"approvals" doc:"Number of calls waiting for approval, at most 100."`
 	Waiting    int          `json:"waiting" doc:"Number of definitions waiting for approval."`
 	Pending    []Waiting    `json:"pending" doc:"The first of these definitions."`
 	Today      totals       `json:"today" doc:"Since midnight UTC."`
@@ -60,6 +62,8 @@ type topTool struct {
 const (
 	maxPendingShown = 20
 	maxTop          = 10
+
+	maxApprovalsShown = 100
 )
 
 func (h *overviewHandler) get(r *request) (*reply, error) {
@@ -82,6 +86,12 @@ func (h *overviewHandler) get(r *request) (*reply, error) {
 		if s.Waiting > 0 && len(o.Pending) < maxPendingShown {
 			waiting := h.yard.Waiting(s.ID)
 			o.Pending = append(o.Pending, waiting[:min(len(waiting), maxPendingShown-len(o.Pending))]...)
+		}
+	}
+	if approvals := h.yard.Approvals(); approvals != nil {
+		pending, err := approvals.Approvals(r.Context(), store.ApprovalQuery{State: ledger.ApprovalPending, Limit: maxApprovalsShown})
+		if err == nil { // the rest is still useful
+			o.Approvals = len(pending)
 		}
 	}
 	if h.records != nil {
