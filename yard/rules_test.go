@@ -72,10 +72,11 @@ func (c *mcpClient) request(line string) map[string]any {
 		if err := json.Unmarshal(c.from.Bytes(), &m); err != nil {
 			c.t.Fatal(err)
 		}
-		if m["method"] == "elicitation/create" {
+		switch m["method"] {
+		case "elicitation/create":
 			id, _ := json.Marshal(m["id"])
 			c.send(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + c.reply(at(m, "params.message")) + `}`)
-		} else if m["method"] == nil {
+		case nil:
 			return m
 		}
 	}

@@ -380,6 +380,18 @@ async function approvals() {
   expect('it is declined', declined.error === 'AUTHORIZATION_ERROR', declined);
 }
 
+async function asks() {
+  const result = await call('runQuery', { body: { query: 'Greet Ann.', agent: 'guide' } });
+  expect('the agent answers', result.response === 'Hello, Ann!', result);
+  await call('runQuery', { body: { query: 'Greet Ann.', agent: 'nobody' } }, 404);
+  const job = await call('startQuery', { body: { query: 'Greet Ann.', agent: 'guide' } }, 202);
+  const done = await until('the job ends', () => call('getQueryJob', { path: { id: job.jobId } }), (j) => j.status !== 'running');
+  expect('the job has an answer', done.result?.response === 'Hello, Ann!', done);
+  const { queries } = await until('the queries are recorded', () => call('listQueries'), (page) => page.queries.length >= 2);
+  const query = await call('getQuery', { path: { id: queries[0].id } });
+  expect('a query has its agent', query.agent === 'guide', query);
+}
+
 async function changes() {
   const { changes } = await call('listChanges', { query: { limit: 1000 } });
   const actions = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.action));
@@ -390,7 +402,7 @@ async function changes() {
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
 }
 
-for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, changes]) {
+for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, asks, changes]) {
   try {
     await part();
   } catch (error) {

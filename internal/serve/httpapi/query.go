@@ -341,12 +341,12 @@ func (s *stream) data(event any) {
 type jobResult struct {
 	ID          string          `json:"jobId"`
 	Status      string          `json:"status" enum:"running,completed,failed"`
-	Result      json.RawMessage `json:"result" doc:"The response to the query, once it is completed; otherwise null."`
-	Error       *string         `json:"error" doc:"Why the query failed; otherwise null."`
+	Result      json.RawMessage `json:"result,omitempty" doc:"The response to the query, once it is completed."`
+	Error       *string         `json:"error,omitempty" doc:"Why the query failed."`
 	Code        toolyard.Code   `json:"code,omitempty" doc:"Error code of a failed query."`
 	CreatedAt   time.Time       `json:"createdAt"`
 	UpdatedAt   time.Time       `json:"updatedAt"`
-	CompletedAt *time.Time      `json:"completedAt"`
+	CompletedAt *time.Time      `json:"completedAt,omitempty"`
 }
 
 // jobOutcome is the stored outcome of a failed job.
