@@ -63,12 +63,33 @@ func (c *checkCommand) summarize(y *yard.Yard) {
 	}
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {
-			fmt.Fprintf(c.out, "gate %s: %s, %s\n", name, v.Mode, plural(len(v.Tools), "tool"))
+			fmt.Fprintf(c.out, "gate %s: %s, %s%s\n", name, v.Mode, plural(len(v.Tools), "tool"), describeOffer(v))
 			for _, r := range v.Rules {
 				fmt.Fprintf(c.out, "  rule %s: %s\n", r.Name, describeRule(r))
 			}
 		}
 	}
+}
+
+// Numbers of tokens from which the size of a tool list is reported, and a search recommended.
+const (
+	largeList = 5_000
+	hugeList  = 20_000
+)
+
+// describeOffer reports the size of a gate's tool list if the gate offers a search or the list is
+// large.
+func describeOffer(v *yard.View) string {
+	tokens := v.ListTokens()
+	switch {
+	case v.Offer() != "tools":
+		return fmt.Sprintf(", found by %s: the list takes %d tokens", v.Offer(), tokens)
+	case tokens >= hugeList:
+		return fmt.Sprintf(", whose list takes %d tokens of every prompt: consider offer: search", tokens)
+	case tokens >= largeList:
+		return fmt.Sprintf(", whose list takes %d tokens of every prompt", tokens)
+	}
+	return ""
 }
 
 // maxRuleTools bounds the tools that are listed for a rule.

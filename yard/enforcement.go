@@ -14,6 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/backoff"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/serve/offer"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/store/record"
 	"github.com/toolyard/toolyard/internal/telemetry"
@@ -79,6 +80,14 @@ func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
 
 // tokens returns the store of one-time tokens that all replicas share; nil without a store.
 func (e *enforcement) tokens() mcpserver.Tokens {
+	if e.store == nil {
+		return nil
+	}
+	return e.store
+}
+
+// results returns where long results are stored, or nil for memory.
+func (e *enforcement) results() offer.Results {
 	if e.store == nil {
 		return nil
 	}

@@ -69,6 +69,7 @@ type Gate struct {
 	CallerClock bool             // callers set the as-of time of their calls, for backtests
 	Offer       string           // what it lists: tools, search for tools that search and call the others, or code for one that also runs code; empty for tools
 	Pinned      []string         // tools that it lists if Offer is search or code
+	Show        int              // bytes of a long result that are sent to the client; zero for the default of the offer
 }
 
 // check reports a value that does not exist.
@@ -93,7 +94,10 @@ func (g *Gate) gate() gates.Gate {
 	gate := gates.Gate{
 		Name: g.Name, Mode: g.Mode, Surface: g.Surface, RequireAuth: g.RequireAuth,
 		CallerClock: g.CallerClock, Naming: gates.Naming(g.Naming), Errors: gates.ErrorStyle(g.Errors), SourceNotes: gates.SourceNotes(g.SourceNotes),
-		Presentation: gates.Presentation{Offer: gates.Offer(g.Offer), Pinned: g.Pinned},
+		Presentation: gates.Presentation{Offer: gates.Offer(g.Offer), Pinned: g.Pinned, Show: g.Show},
+	}
+	if g.Show == 0 && !gate.ListsAll() {
+		gate.Show = gates.DefaultShow
 	}
 	if len(g.Tools)+len(g.Servers) > 0 {
 		gate.Toolset = &gates.Toolset{Name: g.Name, Tools: g.Tools}

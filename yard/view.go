@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/callpath/rules"
+	"github.com/toolyard/toolyard/internal/control/export"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/upstream"
 )
@@ -24,7 +25,14 @@ type View struct {
 	Rules     []AppliedRule // the strictest first
 
 	lookup func(name string) (*toolyard.Tool, bool)
+	view   *gates.View
 }
+
+// Offer returns what the gate lists: tools, search or code.
+func (v *View) Offer() string { return string(cmp.Or(v.view.Gate.Offer, gates.OfferTools)) }
+
+// ListTokens estimates the tokens that the gate's tool list takes in every prompt.
+func (v *View) ListTokens() int { return export.ListTokens(v.view) }
 
 // NamedTool is a tool with the name that a gate gives it.
 type NamedTool struct {
@@ -92,7 +100,7 @@ func newView(v *gates.View) *View {
 	view := &View{
 		Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, RequireAuth: v.Gate.RequireAuth,
 		Tools: make([]NamedTool, len(v.Tools)), Resources: v.Resources, Prompts: make([]NamedPrompt, len(v.Prompts)), Problems: v.Problems,
-		lookup: lookupIn(v),
+		lookup: lookupIn(v), view: v,
 	}
 	for i, t := range v.Tools {
 		view.Tools[i] = NamedTool{t.Name, t.Tool}

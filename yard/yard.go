@@ -168,7 +168,7 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store, sealKey
 	y.server = mcpserver.New(mcpserver.Options{
 		Name: source.Name, Version: y.opts.Process.Version, Clients: y.opts.Clients, Log: y.log, Now: y.opts.Process.Now,
 		MaxBody: int64(source.Limits.Body), Authorize: y.access.authorizeRequest, MetadataURL: y.access.metadataURL, Toolbox: &toolbox{y.publisher}, Down: y.Down, Yard: y.replica,
-		MaxStreams: source.Limits.Streams,
+		MaxStreams: source.Limits.Streams, Results: y.enforcement.results(),
 		Replicas: mcpserver.ReplicaOptions{
 			ID: y.replica, Bus: y.enforcement.bus(), StateKey: func() []byte { key := sealKey(); return key[:] }, Tokens: y.enforcement.tokens(),
 		},

@@ -156,12 +156,19 @@ type Presentation struct {
 	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: tools, the default, lists every tool; search lists meta-tools that search, describe and call tools, for gates with many tools; code also lists run_code, which runs TypeScript that calls the tools."`
 	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools that are listed next to the meta-tools, in this order. Requires offer: search or code."`
 	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"trifecta accepts that code at this gate can read private data and untrusted text and send data out, which is reported as a problem otherwise. Calls that send data out after both were read need approval in any case."`
+	Show   Size        `json:"show,omitempty" doc:"How much of a long result is sent to the client, at least 1KiB. The result is stored for an hour, and the client can read the rest. The default is 40KiB with offer: search or code, and unlimited otherwise."`
 }
+
+// minShow is the lowest limit of the part of a result that is sent to the client.
+const minShow = 1 << 10
 
 // check validates the presentation of a gate.
 func (p *Presentation) check(report reportFunc, gate string) {
 	if len(p.Pinned) > 0 && (p.Offer == "" || p.Offer == gates.OfferTools) {
 		report("requires offer: search or code, because this gate lists every tool", "gates", gate, "pinned")
+	}
+	if p.Show != 0 && p.Show < minShow {
+		report("must be at least 1KiB", "gates", gate, "show")
 	}
 }
 
@@ -204,6 +211,19 @@ func (s *Size) UnmarshalText(text []byte) error {
 	}
 	*s = Size(n * unit)
 	return nil
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s Size) MarshalText() ([]byte, error) {
+	for _, unit := range []struct {
+		bytes Size
+		name  string
+	}{{1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if s%unit.bytes == 0 {
+			return fmt.Appendf(nil, "%d%s", s/unit.bytes, unit.name), nil
+		}
+	}
+	return fmt.Appendf(nil, "%dB", int64(s)), nil
 }
 
 // Origin is a web origin: a scheme and a host.

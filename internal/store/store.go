@@ -16,6 +16,7 @@ type Store struct {
 	documentStore // documents and their versions
 	linkStore     // links of callers to accounts of services
 	messageStore  // messages between replicas
+	resultStore   // long results
 	changeStore   // the audit log
 	queryStore    // queries of agents
 	approvalStore // approvals of calls by operators
@@ -37,6 +38,7 @@ type (
 	documentStore struct{ *database }
 	linkStore     struct{ *database }
 	messageStore  struct{ *database }
+	resultStore   struct{ *database }
 	changeStore   struct{ *database }
 	queryStore    struct{ *database }
 	approvalStore struct{ *database }
@@ -52,7 +54,7 @@ type database struct {
 func newStore(d *database, kind string, shut func() error) *Store {
 	return &Store{
 		ledgerStore: ledgerStore{database: d}, accountStore: accountStore{d}, callStore: callStore{d}, keyStore: keyStore{d},
-		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d}, approvalStore: approvalStore{d},
+		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d}, resultStore: resultStore{d}, approvalStore: approvalStore{d},
 		database: d, kind: kind, close: shut,
 	}
 }

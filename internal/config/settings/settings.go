@@ -83,9 +83,13 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 	return slices.SortedFunc(maps.Values(byName), func(a, b *gates.Gate) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// presentation returns the presentation of a gate.
+// presentation applies the defaults of the presentation of a gate.
 func presentation(c config.Presentation) gates.Presentation {
-	return gates.Presentation{Offer: c.Offer, Pinned: c.Pinned}
+	p := gates.Presentation{Offer: c.Offer, Pinned: c.Pinned, Show: int(c.Show)}
+	if p.Show == 0 && !p.ListsAll() {
+		p.Show = gates.DefaultShow
+	}
+	return p
 }
 
 // checkServers finds toolsets of the file that name unknown servers. A toolset of the overlay

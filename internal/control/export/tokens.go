@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/serve/offer"
 )
 
 // bytesPerToken is a rough average for JSON.
@@ -15,6 +16,18 @@ const bytesPerToken = 4
 func Tokens(t gates.NamedTool) int {
 	n := len(`{"name":,"description":,"schema":}`) + quoted(t.Name) + quoted(describe(t)) + compact(t.CallerInput())
 	return (n + bytesPerToken - 1) / bytesPerToken
+}
+
+// ListTokens estimates the prompt tokens of a gate's tool list: of its meta-tools and the tools that it
+// lists.
+func ListTokens(v *gates.View) (n int) {
+	for _, d := range offer.Definitions(v.Gate) {
+		n += d.Tokens()
+	}
+	for _, t := range v.Listed() {
+		n += Tokens(t)
+	}
+	return n
 }
 
 // quoted returns the length of a JSON string.

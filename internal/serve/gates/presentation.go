@@ -115,6 +115,14 @@ func (v *View) bindPinned() {
 	}
 }
 
+// Listed returns the tools that the gate lists besides its meta-tools.
+func (v *View) Listed() []NamedTool {
+	if v.Gate.ListsAll() {
+		return v.Tools
+	}
+	return v.Pinned
+}
+
 // names returns the names of the tools at the gate.
 func (v *View) names() []string {
 	names := make([]string, len(v.Tools))

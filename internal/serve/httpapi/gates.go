@@ -31,20 +31,21 @@ type gateSettings struct {
 	Clock   string            `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls. Default: the current value."`
 	Offer   gates.Offer       `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: every tool, or tools that search and call the others. Default: the current value."`
 	Pinned  []string          `json:"pinned,omitempty" maxItems:"100" doc:"Tools that a gate with offer search lists. Default: the current value."`
+	Show    config.Size       `json:"show,omitempty" doc:"How much of a long result is sent to the client. Default: the current value."`
 }
 
 func (t gateSettings) gate() config.Gate {
 	return config.Gate{
 		Mode: t.Mode, Surface: cmp.Or(t.Surface, ident.SurfaceBoth), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
 		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes, Clock: t.Clock,
-		Presentation: config.Presentation{Offer: t.Offer, Pinned: t.Pinned},
+		Presentation: config.Presentation{Offer: t.Offer, Pinned: t.Pinned, Show: t.Show},
 	}
 }
 
 // keepPresentation fills in the current presentation of a gate. Pinned tools are dropped together
 // with the search.
 func (t *gateSettings) keepPresentation(now config.Presentation) {
-	t.Offer = cmp.Or(t.Offer, now.Offer)
+	t.Offer, t.Show = cmp.Or(t.Offer, now.Offer), cmp.Or(t.Show, now.Show)
 	if t.Pinned == nil && t.Offer == now.Offer {
 		t.Pinned = now.Pinned
 	}
@@ -53,7 +54,7 @@ func (t *gateSettings) keepPresentation(now config.Presentation) {
 func settingsOf(g config.Gate) gateSettings {
 	return gateSettings{
 		Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes, Clock: g.Clock,
-		Offer: g.Offer, Pinned: g.Pinned,
+		Offer: g.Offer, Pinned: g.Pinned, Show: g.Show,
 	}
 }
 
@@ -102,7 +103,7 @@ func (h *gateHandler) gateItem(v *gates.View, size viewSize, edits *config.Edits
 		gateSettings: gateSettings{
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, ident.SurfaceBoth), Naming: cmp.Or(g.Naming, gates.NamingMCP),
 			Callers: callersOf(g), Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: h.yard.Config().Gates[g.Name].SourceNotes,
-			Offer: cmp.Or(g.Offer, gates.OfferTools), Pinned: g.Pinned,
+			Offer: cmp.Or(g.Offer, gates.OfferTools), Pinned: g.Pinned, Show: config.Size(g.Show),
 		},
 	}
 	if g.CallerClock {
@@ -145,13 +146,11 @@ func (h *gateHandler) gateDetail(name string) (d gateDetail, err error) {
 		return d, notFound("Unknown gate %q.", shown(name))
 	}
 	d.List = []gateTool{}
-	size := viewSize{Tools: len(v.Tools)}
 	for _, t := range v.Tools {
 		tool := gateTool{t.Name, t.Server, t.Tool.Name, modeOf(t.Tool), export.Tokens(t)}
 		d.List = append(d.List, tool)
-		size.Tokens += tool.Tokens
 	}
-	d.gateItem = h.gateItem(v, size, edits, version)
+	d.gateItem = h.gateItem(v, sizeOf(v), edits, version)
 	return d, nil
 }
 

@@ -97,12 +97,8 @@ type viewSize struct {
 	Tokens int `json:"tokens"`
 }
 
-func sizeOf(v *gates.View) (s viewSize) {
-	for _, t := range v.Tools {
-		s.Tokens += export.Tokens(t)
-	}
-	s.Tools = len(v.Tools)
-	return s
+func sizeOf(v *gates.View) viewSize {
+	return viewSize{Tools: len(v.Tools), Tokens: export.ListTokens(v)}
 }
 
 // find searches the tools that keep accepts. If no text matches, it looks for the name of a tool at

@@ -55,7 +55,7 @@ func (l *list) end() *list {
 // encodeTools encodes the meta-tools and the listed tools. A gate that lists every tool sorts both by
 // name, because its pages do; other gates list the meta-tools first, on one page with the pinned tools.
 func encodeTools(v *gates.View, e era) *list {
-	tools, meta := listedTools(v), offer.Definitions(v.Gate)
+	tools, meta := v.Listed(), offer.Definitions(v.Gate)
 	l := &list{names: make([]string, 0, len(tools)+len(meta)), offsets: make([]int, 0, len(tools)+len(meta)+1)}
 	addMeta := func() {
 		l.add(meta[0].Name, meta[0].AppendJSON)

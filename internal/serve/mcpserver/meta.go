@@ -55,6 +55,8 @@ func (r *request) resolveMeta() *toolyard.Error {
 		return err
 	case gates.RunCode:
 		return r.resolveCode()
+	case gates.ReadResult:
+		return r.resolveReadResult()
 	}
 	return r.unwrap()
 }

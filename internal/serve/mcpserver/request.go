@@ -19,6 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/serve/offer"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -46,7 +47,7 @@ type request struct {
 	nonce  seal.Nonce      // of the state in use; zero for none
 
 	meta   string                                          // meta-tool that the request came through; empty for none
-	answer func(context.Context) (*toolyard.Result, error) // set by resolve for a meta-tool that calls no tool
+	answer func(context.Context) (*toolyard.Result, error) // set by resolve for requests that call no tool
 
 	tool *toolyard.Tool                                                             // set by resolve; nil for a completion without a provider
 	ask  func(context.Context, *inputRequired) (answers json.RawMessage, err error) // asks a legacy client
@@ -60,7 +61,11 @@ func (r *request) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	case err != nil:
 		return nil, r.refusal(err)
 	case r.answer != nil:
-		return r.encodeMeta(r.answer(ctx))
+		res, err := r.answer(ctx)
+		if r.meta == "" {
+			return r.encode(nil, res, err)
+		}
+		return r.encodeMeta(res, err)
 	}
 	if r.tool == nil {
 		return r.envelope(nil).append(nil, json.RawMessage(`{"completion":{"values":[],"total":0,"hasMore":false}}`)), nil
@@ -74,6 +79,9 @@ func (r *request) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	}
 	for n := 0; ; n++ {
 		round, err := r.runRound(ctx)
+		if err == nil && round.input == nil {
+			round.result = r.abridge(ctx, round.call, round.result)
+		}
 		if err != nil || round.input == nil {
 			return r.encode(round.call, round.result, err)
 		}
@@ -212,6 +220,9 @@ func (r *request) resolve() *toolyard.Error {
 	case "tools/call":
 		return r.resolveTool()
 	case "resources/read":
+		if r.view.Gate.Show > 0 && offer.IsResultURI(r.name) {
+			return r.resolveResult()
+		}
 		resource, ok := r.view.ReadResource(r.name)
 		if !ok {
 			return toolyard.Errorf(toolyard.NotFound, "Unknown resource %.256q.", r.name)

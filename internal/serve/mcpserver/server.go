@@ -64,6 +64,7 @@ type Options struct {
 	MaxStreams    int               // open streams; 10,000 if zero. One caller gets at most a quarter
 	Keepalive     time.Duration     // between comments on an idle stream; 25 s if zero
 	Replicas      ReplicaOptions
+	Results       offer.Results // long results; nil to store them in memory
 
 	// Authorize authenticates the sender of an HTTP request and authorizes it for a gate. The codes
 	// PermissionDenied (with the missing scopes) and Unavailable have their meaning; any other
@@ -123,6 +124,9 @@ func New(opts Options) *Server {
 	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
 	opts.MaxStreams = cmp.Or(opts.MaxStreams, 10_000)
 	opts.Keepalive = cmp.Or(opts.Keepalive, 25*time.Second)
+	if opts.Results == nil {
+		opts.Results = &offer.Memory{}
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}

@@ -98,7 +98,7 @@ func (g *gate) publish(v *gates.View) {
 func same(k kind, a, b *gates.View) bool {
 	switch k {
 	case toolKind:
-		return a.Gate.Show == b.Gate.Show && slices.Equal(a.Gate.MetaTools(), b.Gate.MetaTools()) && slices.EqualFunc(listedTools(a), listedTools(b), sameDefinition)
+		return a.Gate.Show == b.Gate.Show && slices.Equal(a.Gate.MetaTools(), b.Gate.MetaTools()) && slices.EqualFunc(a.Listed(), b.Listed(), sameDefinition)
 	case promptKind:
 		return slices.EqualFunc(a.Prompts, b.Prompts, func(p, q gates.NamedPrompt) bool {
 			return p.Name == q.Name && bytes.Equal(p.Definition, q.Definition)
@@ -108,14 +108,6 @@ func same(k kind, a, b *gates.View) bool {
 			return r.URI == s.URI && r.Template == s.Template && bytes.Equal(r.Definition, s.Definition)
 		})
 	}
-}
-
-// listedTools returns the tools of a view that appear in lists, besides the meta-tools.
-func listedTools(v *gates.View) []gates.NamedTool {
-	if v.Gate.ListsAll() {
-		return v.Tools
-	}
-	return v.Pinned
 }
 
 // listed returns the resources of a view that appear in lists.

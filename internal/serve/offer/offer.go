@@ -35,12 +35,12 @@ const callInput = `{"type":"object","properties":{"name":{"type":"string"},"argu
 // definitions are the meta-tools. Every byte is part of each prompt.
 var definitions = map[string]Definition{
 	gates.SearchTools: {
-		Description: "Search tools by task. Hits are lines: name(arguments) // purpose. ~: abridged, describe it first. No fit? Use other words.",
+		Description: "Find tools by task. Hits: name(args) // purpose; ~: describe first. No fit? Try other words.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}`),
 		Annotations: json.RawMessage(reads),
 	},
 	gates.DescribeTools: {
-		Description: "Full signatures and notes.",
+		Description: "Full signatures.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}}},"required":["names"]}`),
 		Annotations: json.RawMessage(reads),
 	},
@@ -52,10 +52,10 @@ var definitions = map[string]Definition{
 		Description: "Call a read-only tool.", InputSchema: json.RawMessage(callInput), Annotations: json.RawMessage(reads),
 	},
 	gates.CallWriteTool: {
-		Description: "Call a tool marked [writes].", InputSchema: json.RawMessage(callInput), Annotations: json.RawMessage(writes),
+		Description: "Call any tool.", InputSchema: json.RawMessage(callInput), Annotations: json.RawMessage(writes),
 	},
 	gates.ReadResult: {
-		Description: "Read on in a long result.",
+		Description: "Read a result.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string"},"offset":{"type":"integer"}},"required":["id"]}`),
 		Annotations: json.RawMessage(reads),
 	},

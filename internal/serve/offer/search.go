@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/control/search"
 	"github.com/toolyard/toolyard/internal/serve/gates"
@@ -18,13 +19,8 @@ import (
 // use.
 type Index struct {
 	view       *gates.View
-	ranker     ranker
+	tools      *search.Index
 	signatures *Signatures
-}
-
-// ranker ranks tools, identified by their positions, for a query in a model's words.
-type ranker interface {
-	rank(query string, limit int, keep func(i int) bool) []search.Hit
 }
 
 // NewIndex indexes the tools of a view. It shares the ranking of the previous index, which may be
@@ -32,41 +28,35 @@ type ranker interface {
 func NewIndex(v *gates.View, s *Signatures, previous *Index) *Index {
 	same := func(a, b gates.NamedTool) bool { return a.Tool == b.Tool || a.Digest() == b.Digest() }
 	if previous != nil && slices.EqualFunc(v.Tools, previous.view.Tools, same) {
-		return &Index{view: v, ranker: previous.ranker, signatures: s}
+		return &Index{view: v, tools: previous.tools, signatures: s}
 	}
 	docs := make([]search.Doc, len(v.Tools))
 	for i, t := range v.Tools {
-		docs[i] = search.Doc{Name: t.Tool.Name, Title: t.Title, Text: t.Description, Server: t.Server, Category: t.Category}
+		docs[i] = search.Doc{Name: t.Tool.Name, Title: t.Title, Text: t.Description, Server: t.Server, Category: t.Category, Args: arguments(t.Tool)}
 	}
-	return &Index{view: v, ranker: finder{search.New(docs)}, signatures: s}
+	return &Index{view: v, tools: search.New(docs), signatures: s}
 }
 
-// finder ranks by the search for people, which requires every word to match. If none matches, it
-// searches for each word.
-type finder struct{ *search.Index }
-
-func (f finder) rank(query string, limit int, keep func(i int) bool) []search.Hit {
-	hits := f.Find(query, keep)
-	if len(hits) == 0 {
-		scores := make(map[int]float64)
-		for word := range strings.FieldsSeq(untrusted.Prefix(query, maxQuery)) {
-			for _, h := range f.Find(word, keep) {
-				scores[h.Doc] += h.Score
-			}
-		}
-		for doc, score := range scores {
-			hits = append(hits, search.Hit{Doc: doc, Score: score})
-		}
-		slices.SortFunc(hits, func(a, b search.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), a.Doc-b.Doc) })
+// arguments returns the arguments of a tool for the index.
+func arguments(t *toolyard.Tool) (args []search.Arg) {
+	schema, _ := jsonobject.Map(t.CallerInput())
+	properties, _ := jsonobject.Members(schema["properties"])
+	for _, p := range properties[:min(len(properties), maxIndexed)] {
+		member, _ := jsonobject.Map(p.Value)
+		description, _ := jsonobject.String(member["description"])
+		args = append(args, search.Arg{Name: p.Key, Text: description})
 	}
-	return hits[:min(len(hits), limit)]
+	return args
 }
+
+// maxIndexed bounds the arguments of a tool that are searched.
+const maxIndexed = 64
 
 // Search returns one line for each hit, best first, and the number of further hits. Down reports
 // whether a server is unavailable.
 func (x *Index) Search(q Query, down func(server string) bool) string {
 	keep := func(i int) bool { return q.Server == "" || x.view.Tools[i].Server == q.Server }
-	hits := x.ranker.rank(q.Text, maxHits, keep)
+	hits := x.tools.Rank(q.Text, maxHits, keep)
 	if len(hits) == 0 {
 		return x.nothing(q)
 	}

@@ -67,6 +67,7 @@ function SettingFields({ terms, onChange }: { terms: GateSettings; onChange: (te
       <Select label="Callers" value={terms.callers} items={choices.callers} onChange={(callers) => set({ callers })} hint="Who may call." />
       <Select label="Naming" value={terms.naming} items={choices.naming} onChange={(naming) => set({ naming })} hint="How tool names are written." />
       <Select label="Errors" value={terms.errors} items={choices.errors} onChange={(errors) => set({ errors })} hint="How errors are reported." />
+      <Select label="Offer" value={terms.offer} items={choices.offer} onChange={(offer) => set({ offer })} hint="Whether models list tools or search them." />
     </div>
   );
 }
@@ -85,8 +86,8 @@ function Failure({ error, was, now }: { error: unknown; was: Gate | undefined; n
 function useSave(name: string, terms: GateSettings, version: number, onDone: () => void) {
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/gates" });
-  const { mode, surface, toolset, naming, callers, errors } = terms;
-  const body: GateChange = { mode, surface, toolset: toolset || undefined, naming, callers, errors, version };
+  const { mode, surface, toolset, naming, callers, errors, offer } = terms;
+  const body: GateChange = { mode, surface, toolset: toolset || undefined, naming, callers, errors, offer, version };
   return useMutation({
     mutationFn: () => putGate(name, body),
     onError: () => reload(client),

@@ -74,6 +74,9 @@ function Facts({ gate }: { gate: GateDetail }) {
         <Fact name="Callers">{choices.callers.find((each) => each.value === gate.callers)?.label.toLowerCase()}</Fact>
         <Fact name="Naming">{gate.naming}</Fact>
         <Fact name="Errors">{gate.errors === "protocol" ? "JSON-RPC errors" : "as results"}</Fact>
+        <Fact name="Offer">{gate.offer === "search" ? "a search" : gate.offer === "code" ? "code" : "every tool"}</Fact>
+        {gate.pinned && gate.pinned.length > 0 && <Fact name="Pinned">{gate.pinned.join(", ")}</Fact>}
+        {gate.show && <Fact name="Shown of a result">{gate.show}</Fact>}
         <Fact name="Tokens">{count(gate.tokens)}</Fact>
       </dl>
     </>

@@ -1,15 +1,15 @@
 import type { Gate } from "../../api/types";
 
 /** The settings of a gate; an empty toolset means all tools. */
-export type GateSettings = Required<Pick<Gate, "mode" | "surface" | "toolset" | "naming" | "callers" | "errors">>;
+export type GateSettings = Required<Pick<Gate, "mode" | "surface" | "toolset" | "naming" | "callers" | "errors" | "offer">>;
 
-const defaults: GateSettings = { mode: "read", surface: "both", toolset: "", naming: "mcp", callers: "keys", errors: "result" };
+const defaults: GateSettings = { mode: "read", surface: "both", toolset: "", naming: "mcp", callers: "keys", errors: "result", offer: "tools" };
 
 /** The settings of a gate, or the safe defaults of a new one. */
 export function settingsOf(gate: Gate | undefined): GateSettings {
   if (!gate) return defaults;
-  const { mode, surface = defaults.surface, toolset = "", naming = defaults.naming, callers = defaults.callers, errors = defaults.errors } = gate;
-  return { mode, surface, toolset, naming, callers, errors };
+  const { mode, surface = defaults.surface, toolset = "", naming = defaults.naming, callers = defaults.callers, errors = defaults.errors, offer = defaults.offer } = gate;
+  return { mode, surface, toolset, naming, callers, errors, offer };
 }
 
 export const choices = {
@@ -36,6 +36,10 @@ export const choices = {
   errors: [
     { value: "result", label: "As results for the model" },
     { value: "protocol", label: "JSON-RPC errors" },
+  ],
+  offer: [
+    { value: "tools", label: "Every tool" },
+    { value: "search", label: "A search" },
   ],
 } satisfies { [term in Exclude<keyof GateSettings, "toolset">]: { value: GateSettings[term]; label: string }[] };
 

@@ -1,0 +1,92 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/serve/offer"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// abridge replaces a result that is longer than the gate shows. The result is stored, and the client
+// gets its beginning, its end and the address of the whole. Structured content is dropped: a part of
+// it is not valid, and a client that listed the tool with an output schema requires it, so such
+// results stay whole unless a meta-tool called the tool. So do errors, and results that cannot be
+// stored.
+func (r *request) abridge(ctx context.Context, c *toolyard.Call, res *toolyard.Result) *toolyard.Result {
+	show := r.view.Gate.Show
+	if show == 0 || r.method != "tools/call" || res.IsError || r.meta == "" && len(c.Tool.Output) > 0 {
+		return res
+	}
+	text, others, long := offer.LongText(res, show)
+	if !long {
+		return res
+	}
+	s := r.gate.server
+	id, now := strings.ToLower(rand.Text()), s.opts.Now()
+	if err := s.opts.Results.PutResult(ctx, id, c.Caller.Account, c.Caller.ID, text, now, now.Add(offer.ResultLifetime)); err != nil {
+		s.opts.Log.Warn("cannot store a long result; it is sent whole", "call", c.ID, "bytes", len(text), "error", err)
+		return res
+	}
+	link := toolyard.Link{URI: offer.ResultURI(id), Name: "result", MIMEType: "text/plain", Description: fmt.Sprintf("The whole result, %d bytes.", len(text))}
+	content := append([]toolyard.Content{toolyard.Text(offer.Abridge(text, id, show))}, others...)
+	return &toolyard.Result{Content: append(content, link), Meta: metaOf(res)}
+}
+
+// metaOf returns the _meta of a result that is passed on.
+func metaOf(res *toolyard.Result) map[string]json.RawMessage {
+	if res.Raw() == nil {
+		return res.Meta
+	}
+	meta := maps.Collect(strictjson.Members(strictjson.Member(res.Raw(), "_meta")))
+	for _, key := range envelopeMeta {
+		delete(meta, key)
+	}
+	return meta
+}
+
+// resolveReadResult prepares the answer of read_result.
+func (r *request) resolveReadResult() *toolyard.Error {
+	part, err := offer.ParseRead(r.Args)
+	if err != nil {
+		return err
+	}
+	part.Bytes = min(r.view.Gate.Show, offer.MaxPiece)
+	r.answer = func(ctx context.Context) (*toolyard.Result, error) {
+		p, err := r.readResult(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(p.Text), toolyard.Text(p.Mark())}}, nil
+	}
+	return nil
+}
+
+// resolveResult prepares the answer of resources/read for a stored result.
+func (r *request) resolveResult() *toolyard.Error {
+	part, err := offer.ParseResultURI(r.name)
+	if err != nil {
+		return err
+	}
+	r.answer = func(ctx context.Context) (*toolyard.Result, error) {
+		p, err := r.readResult(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		b := jsonobject.AppendString([]byte(`{"contents":[{"uri":`), r.name)
+		b = jsonobject.AppendString(append(b, `,"mimeType":"text/plain","text":`...), p.Text)
+		return &toolyard.Result{Structured: fmt.Appendf(b, `,"_meta":{"dev.toolyard/next":%d,"dev.toolyard/size":%d}}]}`, p.Next, p.Size)}, nil
+	}
+	return nil
+}
+
+func (r *request) readResult(ctx context.Context, part offer.Range) (offer.Piece, error) {
+	o := &r.gate.server.opts
+	return part.Read(ctx, o.Results, r.Caller, o.Now())
+}
