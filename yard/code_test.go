@@ -123,7 +123,7 @@ func TestCodeGateServesBothEras(t *testing.T) {
 			for _, tool := range list["result"].(map[string]any)["tools"].([]any) {
 				names = append(names, tool.(map[string]any)["name"].(string))
 			}
-			if diff := cmp.Diff([]string{"search_tools", "describe_tools", "run_code", "call_tool", "call_write_tool"}, names); diff != "" {
+			if diff := cmp.Diff([]string{"search_tools", "describe_tools", "run_code", "call_tool", "call_write_tool", "read_result"}, names); diff != "" {
 				t.Error(diff)
 			}
 			before := len(s.of("list_orders"))
