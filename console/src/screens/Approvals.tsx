@@ -15,7 +15,7 @@ import { Page } from "../components/Page";
 import { Segments } from "../components/Segments";
 import { Select } from "../components/Select";
 import { EmptyState, ErrorNote, ErrorState, Skeleton } from "../components/States";
-import { Since, Time } from "../components/Time";
+import { Time } from "../components/Time";
 import { visible } from "../format/visible";
 import { useCanChange, useMe } from "../session";
 import "./Approvals.css";
@@ -61,14 +61,14 @@ const toolName = ({ server, tool }: Approval) => (server ? `${server}/${tool}` :
 function OneApproval({ approval }: { approval: Approval }) {
   return (
     <Card title={visible(toolName(approval))} actions={<Badge tone={tones[approval.state]}>{approval.state}</Badge>}>
-      {approval.message && <p className="wrap-anywhere">{visible(approval.message)}</p>}
+      {approval.message && <p className="Approvals-message wrap-anywhere">{visible(approval.message)}</p>}
       <dl className="Approvals-facts">
         <Fact name="Caller">{visible(approval.caller)}{approval.account !== approval.caller && <span className="soft"> of {visible(approval.account)}</span>}</Fact>
         <Fact name="Gate">{approval.gate}</Fact>
         <Fact name="Rule">{approval.rule}</Fact>
         {approval.priceUsd !== "0" && <Fact name="Price">${approval.priceUsd}</Fact>}
-        <Fact name="Requested"><Since at={approval.createdAt} /></Fact>
-        <Fact name="Valid until"><Time at={approval.expiresAt} /></Fact>
+        <Fact name="Requested"><Time at={approval.createdAt} /></Fact>
+        <Fact name="Expires"><Time at={approval.expiresAt} /></Fact>
         {approval.decision && <Fact name="Decided by">{visible(approval.decision.by)}{approval.decision.reason && <>: {visible(approval.decision.reason)}</>}</Fact>}
       </dl>
       <h3 className="Approvals-heading">Arguments</h3>
