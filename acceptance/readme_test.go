@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,11 @@ func publish(t *testing.T, home string) string {
 	return "file://" + filepath.Join(home, "proxy")
 }
 
+// inOtherModule reports whether a file belongs to a module of its own in this repository.
+func inOtherModule(name string) bool {
+	return slices.ContainsFunc([]string{"tools/", "acceptance/modelsdk/"}, func(dir string) bool { return strings.HasPrefix(name, dir) })
+}
+
 // moduleFiles lists the files of the module.
 func moduleFiles(t *testing.T) (files []string) {
 	t.Helper()
@@ -183,7 +189,7 @@ func moduleFiles(t *testing.T) (files []string) {
 	}
 	for name := range strings.Lines(string(out)) {
 		name = strings.TrimSpace(name)
-		if _, err := os.Stat(filepath.Join("..", name)); err == nil && !strings.HasPrefix(name, "tools/") {
+		if _, err := os.Stat(filepath.Join("..", name)); err == nil && !inOtherModule(name) {
 			files = append(files, name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
@@ -37,6 +38,7 @@ type definitions struct {
 	prompts   []*toolyard.Prompt
 	problems  []toolyard.Problem // of the last listing
 	notices   []toolyard.Problem // that do not concern a definition
+	silent    bool               // the server has not responded for too long
 }
 
 func newDefinitions(r *reporter) *definitions {
@@ -409,6 +411,24 @@ func (d *definitions) findProblems(list []*definition) (problems []toolyard.Prob
 	return problems
 }
 
+// expectResponse reports a problem if the server has not responded after a time, and then calls
+// publish. The returned function ends the problem, or prevents it.
+func (d *definitions) expectResponse(limit time.Duration, publish func()) (heard func()) {
+	responded := false // guarded by d.mu
+	timer := time.AfterFunc(limit, func() {
+		d.mu.Lock()
+		d.silent = !responded
+		d.mu.Unlock()
+		publish()
+	})
+	return func() {
+		timer.Stop()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		responded, d.silent = true, false
+	}
+}
+
 // addNotice adds a problem that does not concern a definition. The next listing clears it.
 func (d *definitions) addNotice(message, fix string) {
 	d.mu.Lock()
@@ -442,7 +462,11 @@ func (d *definitions) listPrompts() []*toolyard.Prompt {
 func (d *definitions) listProblems() []toolyard.Problem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Concat(d.notices, d.problems)
+	problems := slices.Concat(d.notices, d.problems)
+	if d.silent {
+		problems = append(problems, d.problem("", "it has not responded yet", "If this persists, run its command manually to see what it does."))
+	}
+	return problems
 }
 
 // names returns the keys of all definitions.

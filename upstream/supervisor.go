@@ -69,18 +69,15 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 		sup.definitions.apply(l)
 		publish()
 	}
-	slow := time.AfterFunc(slowStart, func() {
-		sup.definitions.addNotice("it has not responded yet", "If this persists, run its command manually to see what it does.")
-		publish()
-	})
-	defer slow.Stop()
+	heard := sup.definitions.expectResponse(slowStart, publish)
+	defer heard()
 	markTried := sync.OnceFunc(func() { close(sup.tried) })
 	defer markTried()
 	sup.setState(&state{})
 	defer sup.setState(&state{err: errClosed, down: true})
 	pause := firstPause
 	for ctx.Err() == nil {
-		s, err := sup.runSession(ctx, slow.Stop, func() { publish(); markTried() })
+		s, err := sup.runSession(ctx, heard, func() { publish(); markTried() })
 		if ctx.Err() != nil {
 			break
 		}
@@ -92,7 +89,7 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 			sup.event(EventDown, err.Error())
 			continue
 		}
-		slow.Stop()
+		heard()
 		sup.fail(err, s != nil && pause <= maxRestartWait)
 		publish()
 		markTried()
@@ -133,7 +130,7 @@ func signal(c chan<- struct{}) {
 
 // runSession opens a session and watches it until it ends. The session is nil if it was never
 // usable.
-func (sup *supervisor) runSession(ctx context.Context, started func() bool, publish func()) (*session, error) {
+func (sup *supervisor) runSession(ctx context.Context, heard, publish func()) (*session, error) {
 	sup.event(EventStart, "")
 	opening, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -162,7 +159,7 @@ func (sup *supervisor) runSession(ctx context.Context, started func() bool, publ
 	if _, err := sup.list(opening, s); err != nil {
 		return nil, err
 	}
-	started()
+	heard()
 	watching.Go(func() { s.watchStream(ctx) })
 	s.awaitStream(ctx)
 	watching.Go(func() { sup.definitions.relay.run(ctx, s) })
