@@ -9,8 +9,14 @@ cd "$(dirname "$0")/.."
 export AMOUNT=${1:-60s}
 FUZZ_BINARIES=$(mktemp -d)
 FUZZ_CACHE=$(go env GOCACHE)/fuzz
-export FUZZ_BINARIES FUZZ_CACHE
-trap 'rm -r "$FUZZ_BINARIES"' EXIT
+FUZZ_FILES=$FUZZ_BINARIES/files
+mkdir "$FUZZ_FILES"
+if [[ -w /dev/shm ]]; then # an input that waits more than 10 s for the disk counts as hung
+  FUZZ_FILES=$(mktemp -d -p /dev/shm)
+fi
+trap 'rm -r "$FUZZ_BINARIES"; rm -rf "$FUZZ_FILES"' EXIT
+
+export FUZZ_BINARIES FUZZ_CACHE FUZZ_FILES
 
 # binary is the path of the test binary of a package.
 binary() { echo "$FUZZ_BINARIES/${1//\//_}.test"; }
@@ -32,7 +38,7 @@ fuzz() {
   import=$(go list "$1")
   cd "$1"
   for target in $(grep -hoE '^func Fuzz\w+' ./*_test.go | awk '{print $2}'); do
-    if ! out=$("$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$AMOUNT" -test.fuzzminimizetime 100x \
+    if ! out=$(TMPDIR=$FUZZ_FILES "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$AMOUNT" -test.fuzzminimizetime 100x \
       -test.parallel 1 -test.fuzzcachedir "$FUZZ_CACHE/$import" 2>&1); then
       printf '== %s %s\n%s\nFAIL %s %s\n' "$1" "$target" "$out" "$1" "$target"
       exit 255 # which makes xargs stop
