@@ -22,7 +22,7 @@ const (
 
 var (
 	nameRE = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
-	urlRE  = regexp.MustCompile(`^https?://\S+$`)
+	urlRE  = regexp.MustCompile(`^https?://[!-~]+$`) // \S would accept spaces that the schema refuses
 	// rangeRE matches a version range: comparison operators, wildcards, or white space.
 	rangeRE = regexp.MustCompile(`[\^~<>=|*\s]|(^v?|\.)[xX](\.|-|$)`)
 )

@@ -300,6 +300,7 @@ func FuzzQuery(f *testing.F) {
 func FuzzEntry(f *testing.F) {
 	schema := officialSchema(f)
 	f.Add("notion", "Notion", "Pages of a workspace", "1.0.0", "https://tools.example.com/mcp")
+	f.Add("x", "X", "A vertical tab", "1", "http://\v")
 	f.Add("x", "\x00", strings.Repeat("ä", 300), "^1", "https://a b")
 	f.Fuzz(func(t *testing.T, id, title, description, version, url string) {
 		e, ok := Server{ID: id, Title: title, Description: description, Version: version, URLs: []string{url}}.entry("dev.toolyard")
