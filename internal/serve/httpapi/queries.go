@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// QueryRecord is what is stored of a query, besides the columns of its row.
+type QueryRecord struct {
+	Answer     *agent.Answer `json:"answer"`
+	Gate       string        `json:"gate"`
+	Text       string        `json:"text" doc:"The question."`
+	Shape      agent.Shape   `json:"shape"`
+	Error      toolyard.Code `json:"error,omitempty"`
+	DurationMS int64         `json:"durationMs"`
+	Turns      []agent.Turn  `json:"turns"`
+	Spans      []agent.Span  `json:"spans" doc:"When the calls ran."`
+}
+
+// queryItem is a query in a list.
+type queryItem struct {
+	ID         string          `json:"id"`
+	At         time.Time       `json:"at"`
+	Agent      string          `json:"agent"`
+	Account    string          `json:"account"`
+	Caller     string          `json:"caller"`
+	Outcome    string          `json:"outcome" enum:"answer,capability_miss,failed"`
+	Text       string          `json:"text"`
+	Error      toolyard.Code   `json:"error,omitempty"`
+	DurationMS int64           `json:"durationMs"`
+	Usage      agent.Usage     `json:"usage"`
+	Price      toolyard.Money  `json:"priceUsd"`
+	ModelCost  *toolyard.Money `json:"modelCostUsd,omitempty" doc:"Cost of the model. Only for callers with the scope viewer."`
+	ToolCost   *toolyard.Money `json:"toolCostUsd,omitempty" doc:"Price of its calls at an execute gate. Only for callers with the scope viewer."`
+}
+
+type queriesPage struct {
+	Queries []queryItem `json:"queries"`
+	Next    string      `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+}
+
+type queryDetail struct {
+	queryItem
+	Answer *agent.Answer `json:"answer"`
+	Gate   string        `json:"gate"`
+	Shape  agent.Shape   `json:"shape"`
+	Turns  []agent.Turn  `json:"turns"`
+	Spans  []agent.Span  `json:"spans" doc:"When the calls ran."`
+}
+
+func (h *queryHandler) list(r *request) (*reply, error) {
+	if h.opts.Store == nil {
+		return nil, errNoJobs
+	}
+	p := &r.params
+	q := store.QueryFilter{
+		Account: p.account(r.caller), Agent: p.values["agent"], Caller: p.values["caller"], Outcome: p.word("outcome", "", "answer", "capability_miss", "failed"),
+		Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	rows, err := h.opts.Store.Queries(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	page := queriesPage{Queries: []queryItem{}, Next: nextPage(rows, q.Limit, func(q *store.QueryRow) (time.Time, string) { return q.At, q.ID })}
+	for _, row := range rows {
+		item, _, err := newQueryItem(row, r.caller)
+		if err != nil {
+			return nil, err
+		}
+		page.Queries = append(page.Queries, item)
+	}
+	return &reply{body: page}, nil
+}
+
+func (h *queryHandler) get(r *request) (*reply, error) {
+	if h.opts.Store == nil {
+		return nil, errNoJobs
+	}
+	account := r.params.account(r.caller)
+	if r.params.err != nil {
+		return nil, r.params.err
+	}
+	row, err := h.opts.Store.Query(r.Context(), account, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	item, record, err := newQueryItem(row, r.caller)
+	if err != nil {
+		return nil, err
+	}
+	if item.ModelCost == nil {
+		for i := range record.Turns {
+			record.Turns[i].Cost = 0
+		}
+	}
+	return &reply{body: queryDetail{item, record.Answer, record.Gate, record.Shape, orEmpty(record.Turns), orEmpty(record.Spans)}}, nil
+}
+
+func newQueryItem(row *store.QueryRow, c toolyard.Caller) (queryItem, *QueryRecord, error) {
+	record := &QueryRecord{Answer: &agent.Answer{}}
+	if err := json.Unmarshal(row.Body, record); err != nil {
+		return queryItem{}, nil, err
+	}
+	item := queryItem{
+		ID: row.ID, At: row.At, Agent: row.Agent, Account: row.Account, Caller: row.Caller, Outcome: row.Outcome, Text: record.Text, Error: record.Error,
+		DurationMS: record.DurationMS, Usage: record.Answer.Usage, Price: record.Answer.Cost.Price,
+	}
+	if identity.Views(c) {
+		item.ModelCost, item.ToolCost = &row.Model, &row.Tools
+	}
+	return item, record, nil
+}
