@@ -174,8 +174,8 @@ export function Next(ctx: unknown, payload) {
 	})
 }
 
-// A model corrects its arguments, is told not to retry an unavailable server, and of a good and a
-// bad call the good one runs once.
+// A model can correct invalid arguments. If one of two calls in a turn is invalid, the other one runs
+// once.
 func TestAgentCorrectsItsCalls(t *testing.T) {
 	t.Parallel()
 	const script = `

@@ -188,7 +188,7 @@ Rules:
 func systemText(instructions string, shape Shape) string {
 	text := strings.TrimSpace(instructions) + rules
 	if shape == EvidenceOnly {
-		text += "\n- Collect evidence with your tools. When it is complete, reply with the word done; nobody reads your text."
+		text += "\n- Collect evidence with your tools. When it is complete, reply with the word done; the text is not used."
 	}
 	return text
 }

@@ -205,14 +205,18 @@ func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 
 // view returns the view of the gate that --gate selects.
 func (a *app) view(y *yard.Yard) (*yard.View, error) {
-	v, ok := y.View(a.gate)
-	switch {
-	case ok:
+	if v, ok := y.View(a.gate); ok {
 		return v, nil
-	case a.gate != "":
-		return nil, usageError(fmt.Errorf("unknown gate %q; the gates are: %s", a.gate, strings.Join(y.Gates(), ", ")))
 	}
-	return nil, usageError(fmt.Errorf("choose a gate with --gate: %s", strings.Join(y.Gates(), ", ")))
+	return nil, usageError(a.gateError(y.Gates()))
+}
+
+// gateError tells which gates --gate can select.
+func (a *app) gateError(names []string) error {
+	if a.gate != "" {
+		return fmt.Errorf("unknown gate %q; the gates are: %s", a.gate, strings.Join(names, ", "))
+	}
+	return fmt.Errorf("choose a gate with --gate: %s", strings.Join(names, ", "))
 }
 
 // printError prints an error to standard error: each fault of a configuration on its own

@@ -18,8 +18,8 @@ import (
 // maxTokenInput bounds what is read from standard input.
 const maxTokenInput = 16 << 10
 
-// explainToken reads an access token from standard input and prints whom it identifies and which
-// gates it may use, or why it is refused.
+// explainToken reads an access token from standard input and prints the caller that it identifies,
+// with its rights, or why it is refused.
 func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 	source, err := c.loadConfig()
 	if err != nil {
@@ -58,10 +58,8 @@ func (c whyCommand) tokenGate(cfg *config.Config) (string, error) {
 		return c.gate, nil
 	case c.gate == "" && len(names) == 1:
 		return names[0], nil
-	case c.gate == "":
-		return "", fmt.Errorf("choose a gate with --gate: %s", strings.Join(names, ", "))
 	}
-	return "", fmt.Errorf("unknown gate %q; the gates are: %s", c.gate, strings.Join(names, ", "))
+	return "", c.gateError(names)
 }
 
 // rightsText lists the rights among the roles of a caller.
