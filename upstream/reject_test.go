@@ -98,7 +98,7 @@ func TestRejections(t *testing.T) {
 	expect(t, s, 0, 3, line("echo", "changed", worse, true), line("other", "new", otherTool, true), line("hiding", "refused", hiding, true))
 	s.until("nothing is to be done", func() bool { return len(s.Problems()) == 0 })
 	if s.tool("echo") != nil || s.tool("other") != nil || s.tool("hiding") != nil {
-		t.Error("a rejected definition is offered: ", s.tools)
+		t.Error("a rejected definition is offered: ", s.offered())
 	}
 	for tool, want := range map[string]string{"echo": "description", "other": "new and not approved; it was rejected", "hiding": "U+202E"} {
 		last := s.Explain(tool)[len(s.Explain(tool))-1]
@@ -221,7 +221,7 @@ func TestRejectedDefinitionsAreNotApprovedFirst(t *testing.T) {
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
 	expect(t, s, 0, 1, line("other", "new", otherTool, true))
 	if s.tool("echo") == nil || s.tool("other") != nil {
-		t.Error(s.tools)
+		t.Error(s.offered())
 	}
 }
 

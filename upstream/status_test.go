@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -55,16 +56,16 @@ func TestTheTimelineOfAServerThatDies(t *testing.T) {
 func TestAServerThatFailsAgainAndAgain(t *testing.T) {
 	script := `printf '\033[31mfirst\033[0m\n\tpassword\001 hunter2\r\nlast\n' >&2; exit 3`
 	s := run(t, upstream.Options{Command: []string{"sh", "-c", script, "--token", "hunter2"}, Redact: withoutHunter})
-	s.until("it has failed several times", func() bool {
-		list := timeline(s.Server)
-		return len(list) > 1 && strings.HasSuffix(list[1], " 4 times")
-	})
+	// On a busy machine an attempt may be reported before its exit status or the end of its standard
+	// error is known; it forms a line of its own.
+	failures := regexp.MustCompile(`^down: exit status 3: first password \[redacted\] last, ([4-9]|\d\d+) times$`)
+	s.until("it has failed several times", func() bool { return slices.ContainsFunc(timeline(s.Server), failures.MatchString) })
+	s.until("the last attempt has failed, too", func() bool { return s.Status().Error == "exit status 3: first password [redacted] last" })
 	got := s.Status()
-	list := timeline(s.Server)
-	if len(list) > 3 || list[0] != "start" || !strings.HasPrefix(list[1], "down: exit status 3: first password [redacted] last, ") {
+	if list := timeline(s.Server); list[0] != "start" || len(list) > 7 {
 		t.Error(list)
 	}
-	if got.State != upstream.StateDown || got.Error != "exit status 3: first password [redacted] last" || got.Restarts != 0 || got.Protocol != "" {
+	if got.State != upstream.StateDown || got.Restarts != 0 || got.Protocol != "" {
 		t.Errorf("%+v", got)
 	}
 	if events := got.Events; events[0].At.Before(got.Since) {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -141,9 +143,9 @@ type source struct {
 	t *testing.T
 	*upstream.Server
 
-	mu    sync.Mutex
-	tools map[string]*toolyard.Tool
-	said  int
+	mu      sync.Mutex
+	tools   map[string]*toolyard.Tool
+	whileUp bool // whether an offer was published while the server was up
 }
 
 func run(t *testing.T, o upstream.Options) *source {
@@ -163,7 +165,7 @@ func run(t *testing.T, o upstream.Options) *source {
 		_ = s.Run(ctx, func(offer toolyard.Offer) {
 			src.mu.Lock()
 			defer src.mu.Unlock()
-			src.said++
+			src.whileUp = src.whileUp || s.Up()
 			src.tools = make(map[string]*toolyard.Tool)
 			for _, tool := range offer.Tools {
 				src.tools[tool.Name] = tool
@@ -177,10 +179,14 @@ func run(t *testing.T, o upstream.Options) *source {
 	return src
 }
 
-// up waits until the server is up.
+// up waits until the server is up and has published what it offers.
 func (s *source) up() *source {
 	s.t.Helper()
-	s.until("the server is up", s.Up)
+	s.until("the server is up", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.whileUp && s.Up()
+	})
 	return s
 }
 
@@ -192,6 +198,13 @@ func (s *source) until(what string, ok func() bool) {
 		}
 	}
 	s.t.Fatalf("timed out waiting for %s: %v", what, s.Problems())
+}
+
+// offered returns the names of the tools, sorted.
+func (s *source) offered() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.tools))
 }
 
 func (s *source) tool(name string) *toolyard.Tool {
@@ -266,7 +279,7 @@ func TestAllPagesOfAList(t *testing.T) {
 	})
 	s := run(t, upstream.Options{URL: f.URL}).up()
 	if s.tool("a") == nil || s.tool("b") == nil || s.tool("c") == nil {
-		t.Error(s.tools)
+		t.Error(s.offered())
 	}
 }
 
@@ -425,7 +438,7 @@ func TestPins(t *testing.T) {
 	f.offer(changed, strings.Replace(echoTool, "echo", "other", 1))
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
 	if s.tool("echo") != nil || s.tool("other") != nil || !s.problem("inputSchema.properties.text.description") || !s.problem("new and not approved") {
-		t.Error(s.tools, s.Problems())
+		t.Error(s.offered(), s.Problems())
 	}
 	pending, err := s.Pending()
 	if err != nil || len(pending) != 2 || pending[0].Tool != "echo" || pending[1].Approved != nil || len(pending[0].Changes()) != 1 {
