@@ -235,7 +235,7 @@ conversations:
 `, "", "")
 	base := strings.TrimSuffix(y.url, "/mcp")
 	code, out, errs := runIn(t, y.dir, nil, "toolyard", "ask", "--url", base, "three?")
-	for _, want := range []string{"It is three [e1].", "[e1] count:", "Cost: 0 USD. 2 turns, 1 calls"} {
+	for _, want := range []string{"It is three [e1].", "[e1] count:", "Cost: 0 USD. 2 turns, 1 call"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d %s %s lacks %q", code, out, errs, want)
 		}
@@ -285,7 +285,7 @@ conversations:
 	p := serveIn(t, folder(t, map[string]string{"tools/vat_rate.ts": block("ts")}), "toolyard", config, "ANTHROPIC_API_KEY="+fakemodel.Key)
 	question := strings.Split(block("sh"), `"`)[1]
 	code, out, errs := runIn(t, p.dir, nil, "toolyard", "ask", "--url", strings.TrimSuffix(p.url, "/mcp"), question)
-	for _, want := range []string{"The VAT rate in France is 20 % [e1].", "[e1] vat_rate: 20", "2 turns, 1 calls"} {
+	for _, want := range []string{"The VAT rate in France is 20 % [e1].", "[e1] vat_rate: 20", "2 turns, 1 call"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d %s %s %v lacks %q", code, out, errs, model.Failures(), want)
 		}

@@ -218,7 +218,7 @@ func (c *askCommand) print(r *askedResult) {
 	if len(r.Unsupported) > 0 {
 		fmt.Fprintf(c.out, "  The answer names evidence that does not exist: %s\n", untrusted.Printable(strings.Join(r.Unsupported, ", ")))
 	}
-	fmt.Fprintf(c.out, "\nCost: %s USD. %d turns, %d calls, %.1f s.\n", untrusted.Printable(r.Cost.TotalCostUSD), r.Usage.Turns, r.Usage.Calls, float64(r.DurationMS)/1000)
+	fmt.Fprintf(c.out, "\nCost: %s USD. %s, %s, %.1f s.\n", untrusted.Printable(r.Cost.TotalCostUSD), plural(r.Usage.Turns, "turn"), plural(r.Usage.Calls, "call"), float64(r.DurationMS)/1000)
 }
 
 // printable returns a text of several lines without control characters.

@@ -15,9 +15,11 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolyard/toolyard/agent/model"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/demo"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -42,6 +44,9 @@ type demoCommand struct {
 // maxRate is the highest --rate, in calls per second.
 const maxRate = 1000
 
+// modelPause is how long the scripted model takes for a turn.
+const modelPause = 600 * time.Millisecond
+
 // Files in the demo's folder, besides those of the yard.
 const (
 	keysFile = "keys.txt"
@@ -54,8 +59,8 @@ func newDemoCommand(a *app) *cobra.Command {
 		Use:   "demo",
 		Short: "Serve the tools of a fictional company, with servers, callers and traffic",
 		Long: `Serve the tools of a fictional company over HTTP: Go functions, scripts, MCP servers that
-this binary runs itself, a simulated house and a paper trading account, keys, accounts, limits,
-and simulated callers. It needs no network. All files are in a separate folder, which is removed
+this binary runs itself, a simulated house and a paper trading account, an agent with a scripted
+model, keys, accounts, limits, and simulated callers. It needs no network. All files are in a separate folder, which is removed
 when the demo ends.`,
 		Args: cobra.NoArgs,
 		Example: `  toolyard demo
@@ -167,6 +172,7 @@ func (c *demoCommand) setOptions() {
 	c.opts = yard.Options{
 		Packs: packs,
 		Tools: demo.Tools(), ConfigFile: filepath.Join(c.dir, config.File), Scripts: yard.Scripts{Cache: c.opts.Scripts.Cache},
+		Models:  map[string]model.Model{demo.Scripted: demo.Model{Pause: modelPause}},
 		Process: c.opts.Process,
 	}
 	c.createOperatorToken()
@@ -274,6 +280,7 @@ func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 	row("console", s.paint(blue, c.consoleURL(baseURL)))
 	row("connect", s.paint(blue, baseURL+"/mcp/chat"))
 	row("call", fmt.Sprintf("toolyard call --config %s classify_goods goods='roasted coffee beans'", filepath.Join(c.dir, "customs", config.File)))
+	row("ask", fmt.Sprintf("toolyard ask --url %s %q", baseURL, demo.Questions[0].Text))
 	end := "The folder is kept."
 	if c.temporary {
 		end = "The folder is removed then."

@@ -86,6 +86,7 @@ func TestDemo(t *testing.T) {
 	checkProblems(t, s.yard.Problems())
 	checkPatterns(t, s.yard)
 	checkPacks(t, s)
+	checkAgent(t, s)
 	books, err := store.Open(t.Context(), "sqlite:"+filepath.Join(s.dir, "harbor.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +121,21 @@ func get(t *testing.T, url string) (int, []byte) {
 		t.Fatal(err)
 	}
 	return res.StatusCode, b.Bytes()
+}
+
+// checkAgent asks the demo's agent a question whose answer does not depend on the time.
+func checkAgent(t *testing.T, s *runningDemo) {
+	t.Helper()
+	out := &bytes.Buffer{}
+	c := &askCommand{app: &app{opts: yard.Options{Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}, out: out, err: t.Output()}, url: s.base, shape: "answer_with_evidence"}
+	if err := c.run(t.Context(), "How far is it from Piraeus to Singapore?"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"4894.5 nautical miles", "[e1] port_distance:", "2 turns, 1 call"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s lacks %q", out, want)
+		}
+	}
 }
 
 // checkKinds checks that the read gate has tools of every kind.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent"
 	"github.com/toolyard/toolyard/internal/demo"
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 	"github.com/toolyard/toolyard/yard"
@@ -43,6 +44,7 @@ func (t *traffic) run(ctx context.Context, rate float64) {
 	running := make(chan struct{}, maxConcurrent)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { t.ask(ctx) })
 	for {
 		select {
 		case <-time.After(time.Duration((0.5 + r.Float64()) * float64(time.Second) / rate)):
@@ -61,6 +63,29 @@ func (t *traffic) run(ctx context.Context, rate float64) {
 				t.call(ctx, act, caller, args, session)
 			})
 		default: // at the bound: skip this call
+		}
+	}
+}
+
+// questionInterval is the time between two questions to the agent.
+const questionInterval = 20 * time.Second
+
+// ask asks the agent one question after the other until ctx ends: at first all of them, so that
+// there are queries to look at, and then one at a time.
+func (t *traffic) ask(ctx context.Context) {
+	for n := 0; ; n++ {
+		q := &demo.Questions[n%len(demo.Questions)]
+		if args, err := json.Marshal(agent.Query{Text: q.Text}); err == nil {
+			_, _ = t.yard.Call(ctx, q.Gate, q.Caller, agent.ToolName(demo.Agent), args) // failures are part of the demo
+		}
+		pause := questionInterval
+		if n < len(demo.Questions)-1 {
+			pause = 0
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
 		}
 	}
 }
