@@ -1,18 +1,20 @@
-.PHONY: help assets console pictures build test race acceptance conformance services chaos orders zoo lint fuzz bench ci
+.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders zoo lint fuzz bench ci
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
 
-# The binary embeds files that are not in git: the script engine, zod and the web console.
+# The binary embeds files that are not in git: the script engine, zod, the web console and license texts.
 # They are built here, and only when their sources are newer.
 ASSETS  := internal/jsvm/assets/built/runtime.js
 CONSOLE := internal/serve/console/built/index.html
+LICENSES := internal/base/buildinfo/built/licenses.txt
 NPM_CI  := npm ci --no-audit --no-fund --loglevel=error
 
-build: $(ASSETS) $(CONSOLE) ## Build bin/toolyard, with everything it embeds
+build: $(ASSETS) $(CONSOLE) $(LICENSES) ## Build bin/toolyard, with everything it embeds
 	go build -trimpath -o bin/toolyard ./cmd/toolyard
 assets: $(ASSETS) ## Build the script engine and zod
 console: $(CONSOLE) ## Build the web console
+licenses: $(LICENSES) ## List the third-party components and collect their license texts
 
 $(ASSETS): internal/jsvm/assets/node_modules/.package-lock.json $(wildcard internal/jsvm/assets/build/*.go) $(shell find internal/jsvm/runtime -type f)
 	go run ./internal/jsvm/assets/build
@@ -20,6 +22,8 @@ $(ASSETS): internal/jsvm/assets/node_modules/.package-lock.json $(wildcard inter
 $(CONSOLE): console/node_modules/.package-lock.json console/index.html console/vite.config.ts $(shell find console/public console/scripts console/src -type f -not -path '*/api/schema/*')
 	cd console && npm run build
 	@touch $@
+$(LICENSES): go.mod internal/jsvm/assets/node_modules/.package-lock.json console/node_modules/.package-lock.json $(wildcard internal/base/buildinfo/generate/*.go)
+	go run ./internal/base/buildinfo/generate
 %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is not in PATH: install Node.js with npm, then run make again" >&2; exit 1; }
 	cd $* && $(NPM_CI)

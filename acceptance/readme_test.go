@@ -193,7 +193,7 @@ func moduleFiles(t *testing.T) (files []string) {
 			files = append(files, name)
 		}
 	}
-	for _, pattern := range []string{"jsvm/assets/built/*.*", "serve/console/built/*.*", "serve/console/built/assets/*"} { // in a release only
+	for _, pattern := range []string{"jsvm/assets/built/*.*", "serve/console/built/*.*", "serve/console/built/assets/*", "base/buildinfo/built/*.*"} { // in a release only
 		built, err := filepath.Glob("../internal/" + pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -61,12 +61,6 @@ func (a *app) rootCommand() *cobra.Command {
 	return root
 }
 
-func newVersionCommand(a *app) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
-		fmt.Fprintln(a.out, "toolyard", a.opts.Process.Version)
-	}}
-}
-
 func newSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of toolyard.yaml, for editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
 		_, _ = a.out.Write(yard.ConfigSchema(a.opts))

@@ -14,9 +14,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
+	"github.com/toolyard/toolyard/internal/base/buildinfo"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -43,7 +43,7 @@ func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader,
 		opts.Process.Getenv = os.LookupEnv //nolint:forbidigo // the only place that reads the environment
 	}
 	if opts.Process.Version == "" {
-		opts.Process.Version = buildVersion()
+		opts.Process.Version = buildinfo.Version()
 	}
 	out := &checkedWriter{w: stdout}
 	a := &app{opts: opts, in: stdin, out: out, err: stderr}
@@ -107,12 +107,4 @@ func usageError(err error) error {
 		return nil
 	}
 	return exitStatus{exitUsage, err}
-}
-
-// buildVersion is the module version that the Go toolchain recorded, or "dev".
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "dev"
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/toolyard/toolyard/internal/base/buildinfo"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/control"
 	"github.com/toolyard/toolyard/internal/serve/console"
@@ -13,7 +14,7 @@ import (
 )
 
 // Handler returns the handler of all endpoints: /mcp, /mcp/{gate}, /api, /console, /v0.1,
-// /healthz, /readyz and, unless they have an address of their own, /metrics.
+// /healthz, /readyz, /licenses and, unless they have an address of their own, /metrics.
 func (y *Yard) Handler() http.Handler { return y.handler }
 
 func (y *Yard) routes(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
@@ -37,6 +38,7 @@ func (y *Yard) routes(c *config.Source, sealKey func() httpapi.SealKey) http.Han
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", y.serveReady)
+	mux.HandleFunc("GET /licenses", serveLicenses)
 	all := http.NewServeMux()
 	for _, path := range []string{"", "/mcp", "/mcp/{gate}", apiPath} {
 		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients of any origin
@@ -55,6 +57,17 @@ func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	_, _ = io.WriteString(w, "ok\n")
+}
+
+// serveLicenses serves the license texts of the components of this binary, without their versions.
+func serveLicenses(w http.ResponseWriter, _ *http.Request) {
+	text, err := buildinfo.Licenses()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(text)
 }
 
 // api returns the HTTP API. Without a store, its endpoints for keys, balances and recorded calls

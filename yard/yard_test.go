@@ -68,7 +68,7 @@ func TestEveryRouteRefusesCrossOriginRequests(t *testing.T) {
 	y := start(t, yard.Options{Tools: basics.Tools()})
 	server := httptest.NewServer(y.Handler())
 	defer server.Close()
-	for _, path := range []string{"/mcp", "/mcp/default", "/api/tools/catalog", "/healthz", "/readyz", "/metrics"} {
+	for _, path := range []string{"/mcp", "/mcp/default", "/api/tools/catalog", "/healthz", "/readyz", "/licenses", "/metrics"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, http.NoBody)
 			if err != nil {
@@ -85,6 +85,17 @@ func TestEveryRouteRefusesCrossOriginRequests(t *testing.T) {
 				t.Errorf("%s %s: %s", method, path, res.Status)
 			}
 		}
+	}
+}
+
+// A binary without the license texts, which "make build" collects, names the command.
+func TestLicensesAreServed(t *testing.T) {
+	y := start(t, yard.Options{Tools: basics.Tools()})
+	w := httptest.NewRecorder()
+	y.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/licenses", http.NoBody))
+	want := map[int]string{http.StatusOK: "Permission is hereby granted", http.StatusNotFound: "make build"}[w.Code]
+	if want == "" || !strings.Contains(w.Body.String(), want) {
+		t.Errorf("status %d without %q", w.Code, want)
 	}
 }
 
