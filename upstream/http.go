@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/framing"
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
@@ -31,6 +32,7 @@ type httpLink struct {
 	client      *outbound.ServerClient
 	url         string
 	header      http.Header // of every request
+	authorizer  Authorizer  // of every request; may be nil
 	onMessage   func(message)
 	calls       runningCalls
 	streamReady chan struct{} // closed when the notification stream is open or refused
@@ -48,7 +50,7 @@ func newHTTPLink(o *Options, onMessage func(message)) (*httpLink, error) {
 	if err != nil {
 		return nil, errors.New("its url is invalid")
 	}
-	l := &httpLink{url: o.URL, header: http.Header{}, onMessage: onMessage, streamReady: make(chan struct{}), ending: newEnding()}
+	l := &httpLink{url: o.URL, header: http.Header{}, authorizer: o.Authorizer, onMessage: onMessage, streamReady: make(chan struct{}), ending: newEnding()}
 	if l.client, err = outbound.NewServerClient(u, outbound.Network{Private: o.Private}, o.Connections); err != nil {
 		return nil, err
 	}
@@ -144,18 +146,15 @@ func (l *httpLink) post(ctx context.Context, x *exchange, body []byte) (*http.Re
 	if x != nil && x.method == "subscriptions/listen" {
 		limit = outbound.Limits{Body: 1 << 40, Idle: streamIdle}
 	}
-	return l.do(req, limit)
+	return l.do(req, callOf(x), limit)
 }
 
-func (l *httpLink) do(req *http.Request, limit outbound.Limits) (*http.Response, error) {
-	res, err := l.client.Do(req, limit)
-	if err != nil {
-		if req.Context().Err() != nil {
-			return nil, req.Context().Err()
-		}
-		return nil, &unreachableError{err}
+// callOf returns the call of a request; nil for a message without a response.
+func callOf(x *exchange) *toolyard.Call {
+	if x == nil {
+		return nil
 	}
-	return res, nil
+	return x.call
 }
 
 // request returns a request with the headers that all requests have.
@@ -361,7 +360,7 @@ func (l *httpLink) resume(ctx context.Context, last framing.Event) (*http.Respon
 
 // stream sends a request for an event stream.
 func (l *httpLink) stream(req *http.Request, limit outbound.Limits) (*http.Response, error) {
-	res, err := l.do(req, limit)
+	res, err := l.do(req, nil, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -432,7 +431,7 @@ func (l *httpLink) close() {
 	defer cancel()
 	req, err := l.request(ctx, http.MethodDelete, http.NoBody)
 	if err == nil && req.Header.Get("Mcp-Session-Id") != "" {
-		if res, err := l.do(req, outbound.Limits{Body: 1 << 10}); err == nil {
+		if res, err := l.do(req, nil, outbound.Limits{Body: 1 << 10}); err == nil {
 			_ = res.Body.Close()
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"sync"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -36,10 +37,11 @@ type exchange struct {
 	id        int64
 	body      []byte
 	method    string
-	name      string        // of the tool, prompt or resource, for the header
-	headers   [][2]string   // further headers of modern requests
-	onMessage func(message) // receives messages that belong to it; may be nil
-	noCancel  bool          // do not send a cancellation to the server
+	name      string         // of the tool, prompt or resource, for the header
+	headers   [][2]string    // further headers of modern requests
+	onMessage func(message)  // receives messages that belong to it; may be nil
+	noCancel  bool           // do not send a cancellation to the server
+	call      *toolyard.Call // whose credentials are used; nil for requests of the session itself
 
 	response chan outcome // for links that receive all responses in one place
 }

@@ -34,6 +34,7 @@ type Options struct {
 
 	URL         string
 	Headers     func() (http.Header, error) // for every request, evaluated for each session; may be nil
+	Authorizer  Authorizer                  // credentials of requests to the URL; may be nil
 	Private     []netip.Prefix              // non-public networks that the URL may resolve to
 	Connections int                         // idle connections to keep; zero for 16
 

@@ -120,6 +120,9 @@ func (conv *conversations) failure(s *session, err error) error {
 		s.failures.Store(0)
 		return conv.rpcFailure(e)
 	}
+	if e, ok := errors.AsType[*credentialError](err); ok {
+		return e.err
+	}
 	if size, ok := errors.AsType[*sizeError](err); ok {
 		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but its result was dropped: the server %s: %w", conv.opts.ID, size)
 	}

@@ -146,6 +146,9 @@ func mayBeOlder(err error) bool {
 		return false
 	}
 	_, down := errors.AsType[*unreachableError](err)
+	if _, unauthorized := errors.AsType[*credentialError](err); unauthorized {
+		return false
+	}
 	return !down && !errors.Is(err, context.Canceled) && !errors.Is(err, errSelf)
 }
 
@@ -270,7 +273,7 @@ func (s *session) request(ctx context.Context, r request) (json.RawMessage, erro
 	}
 	m, err := s.link.roundTrip(ctx, &exchange{
 		id: r.id, body: appendMessage(nil, r.id, r.method, s.withMeta(r)),
-		method: r.method, name: r.name, headers: r.headers, onMessage: r.onMessage, noCancel: r.noCancel,
+		method: r.method, name: r.name, headers: r.headers, onMessage: r.onMessage, noCancel: r.noCancel, call: r.call,
 	})
 	switch {
 	case err != nil:

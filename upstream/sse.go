@@ -37,7 +37,7 @@ func openSSE(ctx context.Context, o *Options, onMessage func(message)) (*sseLink
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	res, err := h.do(req, outbound.Limits{Body: 1 << 40}) //nolint:bodyclose // readLoop closes it
+	res, err := h.do(req, nil, outbound.Limits{Body: 1 << 40}) //nolint:bodyclose // readLoop closes it
 	if err != nil {
 		cancel()
 		return nil, err

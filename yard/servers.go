@@ -13,7 +13,9 @@ import (
 
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/trust/oauthclient"
 	"github.com/toolyard/toolyard/internal/trust/secret"
+	"github.com/toolyard/toolyard/internal/trust/serverauth"
 	"github.com/toolyard/toolyard/upstream"
 )
 
@@ -116,6 +118,7 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 		o.Dir = filepath.Dir(b.opts.ConfigFile)
 	}
 	o.Private = config.Prefixes(c.private)
+	o.Authorizer = b.authorizer(id, &c, vault)
 	for tool, timeout := range c.Timeouts {
 		o.Timeouts[tool] = time.Duration(timeout)
 	}
@@ -156,7 +159,7 @@ func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
 	if err := reveal(s.Headers, vault, h.Set); err != nil {
 		return nil, err
 	}
-	if s.Auth != nil {
+	if s.Auth != nil && s.Auth.Type == config.AuthBearer {
 		token, err := vault.Resolve(s.Auth.SecretRef)
 		if err != nil {
 			return nil, fmt.Errorf("auth: %w", err)
@@ -164,6 +167,38 @@ func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
 		h.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	return h, nil
+}
+
+// authorizer returns what authenticates requests to a server that requires OAuth; nil for others.
+func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) upstream.Authorizer {
+	if c.Auth == nil || c.Auth.Type != config.AuthClientCredentials {
+		return nil
+	}
+	return serverauth.NewProgram(protectedServer(id, c, vault), vault.Hide, b.opts.Process.Now)
+}
+
+func protectedServer(id string, c *serverConfig, vault *secret.Vault) serverauth.Server {
+	s := serverauth.Server{ID: id, URL: c.URL, Issuer: c.Auth.Issuer, Scopes: c.Auth.Scopes, Private: config.Prefixes(c.private)}
+	if own := c.Auth.Client; own != nil {
+		s.Client = func() (*oauthclient.Credentials, error) { return clientCredentials(own, vault) }
+	}
+	return s
+}
+
+// clientCredentials resolves the secrets of a registered client.
+func clientCredentials(c *config.AuthClient, vault *secret.Vault) (*oauthclient.Credentials, error) {
+	own := &oauthclient.Credentials{ID: c.ID}
+	for ref, into := range map[string]*string{c.SecretRef: &own.Secret, c.KeyRef: &own.Key} {
+		if ref == "" {
+			continue
+		}
+		value, err := vault.Resolve(ref)
+		if err != nil {
+			return nil, fmt.Errorf("auth: %w", err)
+		}
+		*into = value.Reveal()
+	}
+	return own, nil
 }
 
 // pins adapts the book of approved definitions to [upstream.Pins].

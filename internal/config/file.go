@@ -50,7 +50,9 @@ func (s *Source) Variables() []string {
 	refs := slices.Collect(maps.Values(s.Secrets))
 	for _, server := range s.Servers {
 		if server.Auth != nil {
-			refs = append(refs, SecretRef(server.Auth.SecretRef))
+			for _, ref := range server.Auth.secretRefs() {
+				refs = append(refs, SecretRef(ref))
+			}
 		}
 	}
 	for _, ref := range refs {

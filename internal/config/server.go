@@ -11,6 +11,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -52,8 +53,34 @@ type Remote struct {
 
 // Auth is how the yard authenticates to a server.
 type Auth struct {
-	Type      string `json:"type" enum:"bearer" doc:"A token in the Authorization header."`
-	SecretRef string `json:"secretRef" minLength:"1" doc:"The name of a secret, or a reference: env:NAME, file:path, age:path#key."`
+	Type      string      `json:"type" enum:"bearer,client" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth."`
+	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key."`
+	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
+	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`
+	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server demands."`
+}
+
+// AuthClient is an OAuth client that an operator has registered.
+type AuthClient struct {
+	ID        string `json:"id" minLength:"1" doc:"The client ID."`
+	SecretRef string `json:"secretRef,omitempty" minLength:"1" doc:"The client secret. The name of a secret, or a reference: env:NAME, file:path, age:path#key."`
+	KeyRef    string `json:"keyRef,omitempty" minLength:"1" doc:"Instead of a client secret, a private key in PEM with which the client signs its requests (private_key_jwt). RSA, P-256, P-384 or Ed25519."`
+}
+
+// The types of Auth.
+const (
+	AuthBearer            = "bearer"
+	AuthClientCredentials = "client"
+)
+
+// secretRefs returns the references to secrets, by their position.
+func (a *Auth) secretRefs() map[string]string {
+	refs := map[string]string{"secretRef": a.SecretRef}
+	if a.Client != nil {
+		refs["client.secretRef"], refs["client.keyRef"] = a.Client.SecretRef, a.Client.KeyRef
+	}
+	maps.DeleteFunc(refs, func(_, ref string) bool { return ref == "" })
+	return refs
 }
 
 // ServerLimits bound the calls to a server, in addition to the limits of every call.
@@ -164,10 +191,43 @@ func (s *Server) check(report reportFunc) {
 	}
 }
 
-// checkAuth checks that the secret of a server is defined.
+// checkAuth checks how the yard authenticates to a server.
 func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
-	if s.Auth != nil {
-		c.checkSecret(s.Auth.SecretRef, func(message string) { report(message, "servers", id, "auth", "secretRef") })
+	if s.Auth == nil {
+		return
+	}
+	at := func(message string, steps ...string) {
+		report(message, append([]string{"servers", id, "auth"}, steps...)...)
+	}
+	for position, ref := range s.Auth.secretRefs() {
+		c.checkSecret(ref, func(message string) { at(message, strings.Split(position, ".")...) })
+	}
+	s.Auth.check(s.URL, at)
+}
+
+func (a *Auth) check(address string, report reportFunc) {
+	if a.Type == AuthBearer {
+		switch {
+		case a.SecretRef == "":
+			report("is required: the name of a secret, or a reference such as env:NAME", "secretRef")
+		case a.Client != nil || a.Issuer != "" || len(a.Scopes) > 0:
+			report("client, issuer and scopes apply only to type client")
+		}
+		return
+	}
+	switch {
+	case a.SecretRef != "":
+		report("applies only to type bearer: use client.secretRef", "secretRef")
+	case a.Client == nil:
+		report("is required: the ID and the secret of the client that is registered at the authorization server", "client")
+	case (a.Client.SecretRef == "") == (a.Client.KeyRef == ""):
+		report("set either secretRef or keyRef", "client")
+	}
+	if a.Issuer != "" && accesstoken.CheckURL(a.Issuer) != nil {
+		report(accesstoken.CheckURL(a.Issuer).Error(), "issuer")
+	}
+	if address != "" && accesstoken.CheckURL(address) != nil {
+		report("the server must use https, because tokens are sent to it; http is accepted on loopback", "type")
 	}
 }
 

@@ -213,7 +213,7 @@ func discover(ctx context.Context, client *outbound.Client, issuer string) (*met
 		if m.Issuer != issuer {
 			return nil, fmt.Errorf("metadata: %s names the issuer %q, not %q; set issuer to exactly that value", address, m.Issuer, issuer)
 		}
-		if !secureURL(m.JWKSURI) {
+		if !outbound.IsSecureURL(m.JWKSURI) {
 			return nil, fmt.Errorf("metadata: jwks_uri %q is not an https URL", m.JWKSURI)
 		}
 		return &m, nil
@@ -260,22 +260,9 @@ func getJSON(ctx context.Context, client *outbound.Client, address string) (json
 	return body, nil
 }
 
-// secureURL reports whether a URL uses https, or http on loopback.
-func secureURL(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return false
-	}
-	if u.Scheme == "https" {
-		return true
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback())
-}
-
 // CheckURL returns an error if a URL cannot be an issuer identifier.
 func CheckURL(text string) error {
-	if !secureURL(text) || strings.Contains(text, "?") {
+	if !outbound.IsSecureURL(text) || strings.Contains(text, "?") {
 		return errors.New("must be an https URL without a query; http is accepted on loopback")
 	}
 	return nil

@@ -261,6 +261,20 @@ func serverOf(u *url.URL) (string, error) {
 
 const localhost = "localhost"
 
+// IsSecureURL reports whether a URL uses https, or http on loopback. It has no user name and no
+// fragment.
+func IsSecureURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return false
+	}
+	if u.Scheme == "https" {
+		return true
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "http" && (u.Hostname() == localhost || err == nil && ip.IsLoopback())
+}
+
 // parseHost returns the address if the host of a URL is one. It refuses hosts that parsers
 // interpret differently.
 func parseHost(u *url.URL) (netip.Addr, error) {

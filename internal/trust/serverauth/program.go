@@ -1,0 +1,200 @@
+package serverauth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/oauthclient"
+)
+
+const (
+	fetchTimeout = 30 * time.Second // of discovery and a token request
+	fetchPause   = 5 * time.Second  // after a failed one
+	discoveryTTL = time.Hour
+	maxStepUps   = 2 // requests for more scopes, until a server stops demanding more
+)
+
+// Program authenticates requests to a server as this program, with the client credentials grant. All
+// requests share one token.
+type Program struct {
+	server Server
+	oauth  *oauthclient.Client
+	hide   func(string)
+	now    func() time.Time
+
+	mu       sync.Mutex
+	token    *oauthclient.Token
+	renew    time.Time // zero if unknown
+	fetching *fetch    // in flight; nil if there is none
+	failed   time.Time // last failure
+	failure  error
+	known    discovery
+	stepUps  int
+}
+
+// discovery is what is known about the authorization server.
+type discovery struct {
+	resource  *oauthclient.Resource
+	server    *oauthclient.Server
+	at        time.Time
+	issuer    string // the first one; another is refused
+	challenge oauthclient.Challenge
+}
+
+// fetch is a token request in flight.
+type fetch struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// NewProgram creates an authorizer for a server. Tokens are passed to hide, so that they are redacted.
+func NewProgram(s Server, hide func(string), now func() time.Time) *Program {
+	return &Program{server: s, oauth: s.oauth(now), hide: hide, now: now}
+}
+
+// Authorize returns the header with the token. There is none before the server has demanded one.
+func (p *Program) Authorize(ctx context.Context, _ *toolyard.Call) (http.Header, error) {
+	p.mu.Lock()
+	token := p.token
+	expiring := token != nil && !p.renew.IsZero() && !p.now().Before(p.renew)
+	p.mu.Unlock()
+	if expiring {
+		fresh, err := p.replace(ctx, token)
+		if err == nil {
+			return bearer(fresh.Access), nil
+		}
+		if !p.now().Before(token.Expires) {
+			return nil, err
+		}
+	}
+	if token == nil {
+		return nil, nil
+	}
+	return bearer(token.Access), nil
+}
+
+// Refused obtains a token if the server demands one, or a better one if it has refused the token.
+func (p *Program) Refused(ctx context.Context, _ *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error) {
+	challenge, ok := oauthclient.ParseChallenge(res.Header)
+	p.mu.Lock()
+	token := p.token
+	if token != nil && sent.Get("Authorization") != "Bearer "+token.Access { // replaced in the meantime
+		p.mu.Unlock()
+		return true, nil
+	}
+	switch {
+	case res.StatusCode == http.StatusForbidden && (!ok || !challenge.InsufficientScope() || p.stepUps >= maxStepUps):
+		p.mu.Unlock()
+		return false, nil
+	case res.StatusCode == http.StatusForbidden:
+		before := len(p.known.challenge.Scopes)
+		challenge.Scopes = union(challenge.Scopes, p.known.challenge.Scopes)
+		if len(challenge.Scopes) == before {
+			p.mu.Unlock()
+			return false, nil
+		}
+		p.stepUps++
+	}
+	p.known.challenge = p.server.scopesFor(challenge)
+	p.known.at = time.Time{} // the challenge may name other metadata
+	p.mu.Unlock()
+	if _, err := p.replace(ctx, token); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// replace fetches a token unless the current one is no longer old. Concurrent requests share one
+// fetch, which does not end when a request is canceled.
+func (p *Program) replace(ctx context.Context, old *oauthclient.Token) (*oauthclient.Token, error) {
+	p.mu.Lock()
+	if p.token != old {
+		defer p.mu.Unlock()
+		return p.token, nil
+	}
+	f := p.fetching
+	if f == nil {
+		if p.failure != nil && p.now().Sub(p.failed) < fetchPause {
+			defer p.mu.Unlock()
+			return nil, p.failure
+		}
+		f = &fetch{done: make(chan struct{})}
+		p.fetching = f
+		fetching, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+		go func() {
+			defer cancel()
+			p.run(fetching, f)
+		}()
+	}
+	p.mu.Unlock()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.token, f.err
+}
+
+// run fetches a token and stores it.
+func (p *Program) run(ctx context.Context, f *fetch) {
+	p.mu.Lock()
+	known := p.known
+	p.mu.Unlock()
+	token, err := p.fetch(ctx, &known)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(f.done)
+	p.fetching, p.failure = nil, nil
+	p.known.resource, p.known.server, p.known.at, p.known.issuer = known.resource, known.server, known.at, known.issuer
+	if err != nil {
+		f.err = &toolyard.Error{
+			Code: toolyard.Unavailable, Err: err, RetryAfter: fetchPause,
+			Message: fmt.Sprintf("The server %s requires a token, which could not be obtained. An operator finds the reason in the log.", p.server.ID),
+		}
+		p.failure, p.failed = f.err, p.now()
+		return
+	}
+	p.hide(token.Access)
+	p.token, p.renew = token, renewAt(token, p.now())
+}
+
+// fetch discovers the authorization server, unless it is known, and requests a token.
+func (p *Program) fetch(ctx context.Context, known *discovery) (*oauthclient.Token, error) {
+	own, err := p.server.Client()
+	if err != nil {
+		return nil, err
+	}
+	if known.server == nil || p.now().Sub(known.at) >= discoveryTTL {
+		resource, server, err := p.oauth.Discover(ctx, p.server.URL, p.server.Issuer, known.challenge)
+		if err != nil {
+			return nil, err
+		}
+		if known.issuer != "" && known.issuer != server.Issuer { // it would receive the client's secret
+			return nil, fmt.Errorf("the authorization server changed from %s to %s; to accept it, set auth.issuer", known.issuer, server.Issuer)
+		}
+		known.resource, known.server, known.at, known.issuer = resource, server, p.now(), server.Issuer
+	}
+	scopes := known.challenge.Scopes
+	if len(scopes) == 0 {
+		scopes = p.server.Scopes
+	}
+	token, err := p.oauth.ClientToken(ctx, known.server, known.resource, own, scopes)
+	if err != nil {
+		known.at = time.Time{}
+		return nil, err
+	}
+	return token, nil
+}

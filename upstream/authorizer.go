@@ -1,0 +1,80 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+)
+
+// Authorizer provides the credentials of requests to a server over HTTP. Its methods are called
+// concurrently.
+type Authorizer interface {
+	// Authorize returns headers with the credentials for a request of a call. The call is nil for
+	// requests of the yard itself, such as listing tools. Its error is returned to the caller.
+	Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error)
+	// Refused is called when the server refuses credentials with status 401 or 403. It reports
+	// whether there are better ones, with which the request is sent once more.
+	Refused(ctx context.Context, c *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error)
+}
+
+// credentialError is returned for a request without credentials. The server was not called, or has
+// refused the request without processing it.
+type credentialError struct{ err error }
+
+// Error returns the cause, for operators. Callers receive the message of the inner error.
+func (e *credentialError) Error() string {
+	if inner, ok := errors.AsType[*toolyard.Error](e.err); ok && inner.Err != nil {
+		return inner.Err.Error()
+	}
+	return e.err.Error()
+}
+
+func (e *credentialError) Unwrap() error { return e.err }
+
+// do sends a request of a call, with the credentials for it. The call is nil for requests of the
+// session itself.
+func (l *httpLink) do(req *http.Request, c *toolyard.Call, limit outbound.Limits) (*http.Response, error) {
+	if l.authorizer == nil {
+		return l.send(req, limit)
+	}
+	for attempt := 0; ; attempt++ {
+		credentials, err := l.authorizer.Authorize(req.Context(), c)
+		if err != nil {
+			return nil, &credentialError{err}
+		}
+		maps.Copy(req.Header, credentials)
+		res, err := l.send(req, limit)
+		if err != nil || attempt > 0 || res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
+			return res, err
+		}
+		again, err := l.authorizer.Refused(req.Context(), c, credentials, res)
+		if err == nil && !again {
+			return res, nil
+		}
+		_ = res.Body.Close()
+		if err != nil {
+			return nil, &credentialError{err}
+		}
+		req = req.Clone(req.Context())
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+func (l *httpLink) send(req *http.Request, limit outbound.Limits) (*http.Response, error) {
+	res, err := l.client.Do(req, limit)
+	if err != nil {
+		if req.Context().Err() != nil {
+			return nil, req.Context().Err()
+		}
+		return nil, &unreachableError{err}
+	}
+	return res, nil
+}
