@@ -1,4 +1,4 @@
-.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders zoo lint fuzz bench ci
+.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders zoo lint fuzz bench ci snapshot packages
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -53,5 +53,11 @@ fuzz: ## Fuzz every parser of untrusted input, 60 s each
 	acceptance/fuzz.sh 60s
 bench: ## Compare with the bare SDK and a plain HTTP handler
 	go run ./bench
+snapshot: ## Build all release artifacts in dist, without signing and publishing
+	TAP_TOKEN= go run -modfile=tools/release/go.mod github.com/goreleaser/goreleaser/v2 release --snapshot --clean --skip=sign,publish
+	$(MAKE) -s packages
+packages: ## Make npm packages and the container image from the binaries in dist
+	go run ./deploy/artifacts npm "$$(jq -r .version dist/metadata.json)" dist/npm dist/toolyard_*/toolyard*
+	go run ./deploy/artifacts image "$$(jq -r .version dist/metadata.json)" dist/toolyard_image.tar dist/toolyard_linux_*/toolyard
 ci: ## Run everything that must pass
 	bash .ci/run

@@ -135,6 +135,7 @@ var imports = map[string][]string{
 	"/examples/embed":                   {"", "/yard"},
 	"/internal/sources/catalog":         {"", "/internal/base/backoff"},
 	"/internal/base/buildinfo":          {},
+	"/deploy/artifacts":                 {"/internal/base/buildinfo"},
 	"/internal/base/buildinfo/generate": {"/internal/base/buildinfo"},
 }
 

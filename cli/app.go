@@ -54,7 +54,7 @@ func (a *app) rootCommand() *cobra.Command {
 		newToolsCommand(a), newCallCommand(a), newAskCommand(a), newCallsCommand(a),
 		newCheckCommand(a), newApplyCommand(a), newApproveCommand(a), newApprovalsCommand(a), newWhyCommand(a),
 		newKeysCommand(a), newAccountsCommand(a),
-		newImportCommand(a), newInstallCommand(a), newSchemaCommand(a), newVersionCommand(a),
+		newImportCommand(a), newInstallCommand(a), newSchemaCommand(a), newHealthCommand(a), newVersionCommand(a),
 	)
 	addPackCommands(a, root)
 	root.CompletionOptions.HiddenDefaultCmd = true

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// healthCommand checks a running yard, for container images without a shell.
+type healthCommand struct {
+	*app
+	url     string
+	timeout time.Duration
+}
+
+func newHealthCommand(a *app) *cobra.Command {
+	c := &healthCommand{app: a}
+	cmd := &cobra.Command{
+		Use: "health", Short: "Check whether a running instance is ready, for health checks", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return fail(c.run(cmd.Context())) },
+	}
+	cmd.Flags().StringVar(&c.url, "url", "http://"+config.Default().Listen, "address of the instance")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 4*time.Second, "how long to wait for the response")
+	return cmd
+}
+
+func (c *healthCommand) run(ctx context.Context) error {
+	base, err := url.Parse(c.url)
+	if err != nil {
+		return fmt.Errorf("--url %s: %w", c.url, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("readyz").String(), http.NoBody)
+	if err != nil {
+		return fmt.Errorf("--url %s: %w", c.url, err)
+	}
+	res, err := outbound.NewHTTPClient([]string{base.Hostname()}, outbound.Network{}, outbound.Limits{Body: 64 << 10}).Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	text := untrusted.Printable(strings.TrimSpace(string(body)))
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s is not ready: %s: %s", c.url, res.Status, text)
+	}
+	fmt.Fprintln(c.out, text)
+	return nil
+}
