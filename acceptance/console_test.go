@@ -27,6 +27,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/acceptance/fakemodel"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
@@ -281,6 +282,48 @@ func TestConsoleSignIn(t *testing.T) {
 		"operator": keyOf(t, p, "olivia", "operator", "write"), "caller": keyOf(t, p, "carl"),
 	})
 }
+
+// The pages Queries and Approvals show, update and decide what callers do.
+func TestConsoleQueriesAndApprovals(t *testing.T) {
+	t.Parallel()
+	needBrowser(t)
+	script, err := fakemodel.Parse([]byte(`
+conversations:
+  - {match: count, turns: [{call: [{name: count, arguments: {n: 3}}]}, {say: "It is 3 [e1]."}]}
+  - {match: hang, turns: [{say: x, fault: {hang: true}}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := fakemodel.New(fakemodel.Options{Script: script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(model.Close)
+	dir := folder(t, map[string]string{"tools/count.ts": countScript, "tools/ship_order.ts": shipScript})
+	p := serveIn(t, dir, "toolyard", fmt.Sprintf(`
+store: sqlite:yard.db
+scripts: {dir: tools}
+models: {main: {api: chat, model: fake, url: %q, private: true, auth: {secretRef: env:MODEL_KEY}}}
+agents: {librarian: {model: main, gate: research, instructions: You are a librarian.}}
+rules: [{name: shipments, tools: [ship_order], then: ask, by: operator, message: Check the address.}]
+approvals: {hold: 0s}
+toolsets: {counting: {tools: [count]}}
+gates:
+  research: {mode: read, surface: answer, toolset: counting, callers: keys}
+  ask: {mode: read, callers: keys, agents: [librarian]}
+  desk: {mode: write, callers: keys}
+`, model.BaseURL("chat")), "MODEL_KEY="+fakemodel.Key)
+	browse(t, "queries.mjs", map[string]any{
+		"url": "http://" + p.address(), "artifacts": t.ArtifactDir(), "operator": keyOf(t, p, "olivia", "operator", "write"), "caller": keyOf(t, p, "carl", "write"),
+	})
+}
+
+const shipScript = `import { z } from "zod";
+export const description = "Ships an order.";
+export const inputSchema = z.object({ id: z.number().int() });
+export default ({ id }) => "shipped " + id;
+`
 
 // screens visits every screen in both themes, on desktop and phone sizes.
 func (h *harbor) screens(t *testing.T) {

@@ -76,6 +76,8 @@ type Tool struct {
 
 // Store keeps queries and their evidence.
 type Store interface {
+	// SaveQuery stores a query. It is called repeatedly while the query runs, with the outcome
+	// [Running], and once at the end.
 	SaveQuery(context.Context, *Run) error
 }
 
@@ -203,17 +205,14 @@ func (a *Agent) Ask(ctx context.Context, c *toolyard.Call, q *Query) (*Answer, e
 	r := &run{
 		root: a, call: parent, query: q, start: start, events: observer(ctx), failures: make(map[string]*toolyard.Error), seen: make(map[string]int),
 	}
+	r.saveProgress(ctx)
 	text, err := r.answer(ctx)
 	answer := r.finish(text)
 	if err != nil {
 		answer.Outcome = Failed
 		err = r.failure(ctx, err)
 	}
-	if a.opts.Store != nil {
-		if saveErr := a.opts.Store.SaveQuery(context.WithoutCancel(ctx), r.record(answer, err)); saveErr != nil {
-			a.opts.Log.ErrorContext(ctx, "query could not be stored; its evidence cannot be read later", "query", c.ID, "error", saveErr)
-		}
-	}
+	r.save(ctx, r.record(answer, err))
 	return answer, err
 }
 

@@ -381,6 +381,39 @@ func (f storeFunc) SaveQuery(_ context.Context, r *agent.Run) error {
 	return nil
 }
 
+// A query is stored at its start, after turns and calls but at most once a second, and at its end.
+func TestProgressIsStored(t *testing.T) {
+	var runs atomic.Int64
+	now := time.Now()
+	later := func(d time.Duration, step func(*model.Request) (*model.Turn, error)) func(*model.Request) (*model.Turn, error) {
+		return func(r *model.Request) (*model.Turn, error) {
+			now = now.Add(d)
+			return step(r)
+		}
+	}
+	m := scripted(later(time.Second/2, call("vat_rate", `{"country":"FR"}`)), later(time.Second, call("vat_rate", `{"country":"DE"}`)), later(time.Second, say("20 % [e1]")))
+	type stored struct {
+		Outcome         agent.Outcome
+		Turns, Evidence int
+		Bodies          int
+	}
+	var got []stored
+	a := newAgent(t, m, &gate{tools: []*toolyard.Tool{vat(&runs)}}, func(o *agent.Options) {
+		o.Now = func() time.Time { return now }
+		o.Store = storeFunc(func(r *agent.Run) {
+			got = append(got, stored{r.Outcome, len(r.Turns), len(r.Evidence), len(r.Bodies)})
+			if !r.Until.Equal(r.Start.Add(3 * time.Minute)) {
+				t.Errorf("until %v", r.Until)
+			}
+		})
+	})
+	mustAsk(t, a, "VAT?")
+	want := []stored{{agent.Running, 0, 0, 0}, {agent.Running, 2, 1, 0}, {agent.Running, 3, 2, 0}, {agent.Answered, 3, 2, 2}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRepeatedAndFailingCallsStop(t *testing.T) {
 	var runs atomic.Int64
 	for name, test := range map[string]struct {

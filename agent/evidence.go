@@ -26,6 +26,7 @@ const (
 	Answered       Outcome = "answer"
 	CapabilityMiss Outcome = "capability_miss" // no call succeeded, or there is no answer
 	Failed         Outcome = "failed"
+	Running        Outcome = "running" // stored while a query runs
 )
 
 // Answer is the response to a query.
@@ -94,6 +95,7 @@ type Run struct {
 	Text                  string
 	Shape                 Shape
 	Start, End            time.Time
+	Until                 time.Time // deadline
 	Turns                 []Turn
 	Spans                 []Span
 	Model, Tools          toolyard.Money    // cost of the model; price of the calls at a gate for execution
@@ -105,8 +107,8 @@ type Run struct {
 type Turn struct {
 	Agent   string         `json:"agent"`
 	Model   string         `json:"model"`
-	Start   time.Duration  `json:"start"` // since the start of the query
-	Elapsed time.Duration  `json:"elapsed"`
+	Start   time.Duration  `json:"startNs"` // since the start of the query
+	Elapsed time.Duration  `json:"elapsedNs"`
 	Usage   model.Usage    `json:"usage"`
 	Cost    toolyard.Money `json:"costUsd"`
 	Calls   int            `json:"calls"`
@@ -117,8 +119,8 @@ type Turn struct {
 // Span is the time that a call took.
 type Span struct {
 	Evidence string        `json:"evidence"`
-	Start    time.Duration `json:"start"`
-	Elapsed  time.Duration `json:"elapsed"`
+	Start    time.Duration `json:"startNs"`
+	Elapsed  time.Duration `json:"elapsedNs"`
 }
 
 // Bounds of what is stored of a query, in bytes.
@@ -257,7 +259,7 @@ func (a *Answer) marshal(shape Shape) (json.RawMessage, error) {
 func (r *run) record(a *Answer, err error) *Run {
 	run := &Run{
 		Answer: a, Account: cmp.Or(r.call.Caller.Account, r.call.Caller.ID), Caller: r.call.Caller.ID, Gate: r.call.Gate, Text: r.root.opts.Redact(r.query.Text), Shape: r.query.Shape,
-		Start: r.start, End: r.root.opts.Now(), Turns: r.turns, Model: r.cost, Bodies: make(map[string]string),
+		Start: r.start, End: r.root.opts.Now(), Until: r.start.Add(r.root.opts.Limits.Time), Turns: slices.Clone(r.turns), Model: r.cost, Bodies: make(map[string]string),
 	}
 	if err != nil {
 		run.Code = toolyard.AsError(err).Code

@@ -29,7 +29,8 @@ type run struct {
 	turns    []Turn
 	usage    model.Usage
 	cost     toolyard.Money
-	offered  int // number of tools
+	offered  int       // number of tools
+	saved    time.Time // when the query was last stored
 }
 
 // Stop is why a query ended.
@@ -128,12 +129,14 @@ func (c *conversation) converse(ctx context.Context) (*final, *handover, error) 
 		if err != nil {
 			return nil, nil, err
 		}
+		c.saveProgress(ctx)
 		c.messages = append(c.messages, model.Message{Turn: turn})
 		var results []*callResult
 		if limit == "" {
 			if results, err = c.runCalls(ctx, turn.Calls); err != nil {
 				return nil, nil, err
 			}
+			c.saveProgress(ctx)
 		}
 		data, next, err := c.next(ctx, turn, results)
 		if err != nil || data != nil || next != nil {
@@ -285,6 +288,33 @@ func (c *conversation) price(u model.Usage) toolyard.Money {
 	cached := min(u.Cached, u.Input)
 	nano := (u.Input-cached)*int64(m.InputUSD) + cached*int64(m.CachedUSD) + u.Output*int64(m.OutputUSD)
 	return toolyard.Money((nano + million - 1) / million)
+}
+
+// progressInterval is the minimum time between two stores of a running query.
+const progressInterval = time.Second
+
+// saveProgress stores the query while it runs, so that operators can follow it at every replica, and
+// find it if its replica dies. No call of the query may be running.
+func (r *run) saveProgress(ctx context.Context) {
+	now := r.root.opts.Now()
+	if r.root.opts.Store == nil || now.Sub(r.saved) < progressInterval {
+		return
+	}
+	r.saved = now
+	progress := r.finish(final{})
+	progress.Outcome = Running
+	record := r.record(progress, nil)
+	record.Bodies = nil
+	r.save(ctx, record)
+}
+
+func (r *run) save(ctx context.Context, record *Run) {
+	if r.root.opts.Store == nil {
+		return
+	}
+	if err := r.root.opts.Store.SaveQuery(context.WithoutCancel(ctx), record); err != nil {
+		r.root.opts.Log.ErrorContext(ctx, "query could not be stored; its evidence cannot be read later", "query", r.call.ID, "error", err)
+	}
 }
 
 // report passes an event to the observer of the query.

@@ -321,7 +321,7 @@ type queryStore struct{ *store.Store }
 // SaveQuery implements [agent.Store].
 func (s queryStore) SaveQuery(ctx context.Context, r *agent.Run) error {
 	body, err := json.Marshal(httpapi.QueryRecord{
-		Answer: r.Answer, Gate: r.Gate, Text: r.Text, Shape: r.Shape, Error: r.Code, DurationMS: r.End.Sub(r.Start).Milliseconds(), Turns: r.Turns, Spans: r.Spans,
+		Answer: r.Answer, Gate: r.Gate, Text: r.Text, Shape: r.Shape, Error: r.Code, DurationMS: r.End.Sub(r.Start).Milliseconds(), Until: r.Until, Turns: r.Turns, Spans: r.Spans,
 	})
 	if err != nil {
 		return err

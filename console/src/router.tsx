@@ -70,6 +70,13 @@ const routes = [
   }),
   createRoute({
     getParentRoute: () => root,
+    path: "/queries",
+    validateSearch: texts("outcome", "agent"),
+    component: lazyRouteComponent(() => import("./screens/Queries")),
+  }),
+  createRoute({ getParentRoute: () => root, path: "/queries/$id", component: lazyRouteComponent(() => import("./screens/Query")) }),
+  createRoute({
+    getParentRoute: () => root,
     path: "/spend",
     validateSearch: texts("tab", "by", "account", "since", "until", "state", "q"),
     component: lazyRouteComponent(() => import("./screens/Spend")),

@@ -54,14 +54,18 @@ type QueryJob struct {
 
 const queryColumns = "id, at, agent, account, caller, outcome, model, tools, body"
 
-// SaveQuery stores a query with its evidence.
+// QueryRunning is the outcome of a query that has not ended. All other outcomes are final.
+const QueryRunning = "running"
+
+// SaveQuery stores a query with its evidence, and replaces a stored one that has not ended.
 func (s *queryStore) SaveQuery(ctx context.Context, q *QueryRow) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("store: query %s: %w", q.ID, s.engine.explain(err))
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
-	_, err = tx.ExecContext(ctx, `INSERT INTO queries (`+queryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING`,
+	_, err = tx.ExecContext(ctx, `INSERT INTO queries (`+queryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE
+		SET outcome = excluded.outcome, model = excluded.model, tools = excluded.tools, body = excluded.body WHERE queries.outcome = '`+QueryRunning+`' AND queries.account = excluded.account`,
 		clean(q.ID), q.At.UTC(), clean(q.Agent), clean(q.Account), clean(q.Caller), q.Outcome, int64(q.Model), int64(q.Tools), clean(string(q.Body)))
 	for _, id := range slices.Sorted(maps.Keys(q.Evidence)) {
 		if err == nil {

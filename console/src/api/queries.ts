@@ -91,6 +91,23 @@ export const queries = {
       placeholderData: keepPreviousData,
     }),
 
+  agentQueries: (filter: api.QueryFilter) =>
+    infiniteQueryOptions({
+      queryKey: ["queries", "list", filter],
+      queryFn: ({ pageParam, signal }) => get<api.QueryPage>("/queries", before(filter, pageParam), signal),
+      staleTime: second,
+      refetchInterval: 3 * second,
+      ...pages,
+    }),
+
+  agentQuery: (id: string) =>
+    queryOptions({
+      queryKey: ["queries", "one", id],
+      queryFn: ({ signal }) => get<api.QueryDetail>(path`/queries/${id}`, {}, signal),
+      staleTime: second,
+      refetchInterval: ({ state }) => (state.data?.outcome === "running" ? second : false),
+    }),
+
   packs: () =>
     queryOptions({
       queryKey: ["packs"],

@@ -89,6 +89,13 @@ export type ApprovalState = Approval["state"];
 export type ApproveCall = schema.ApproveCall;
 export type DeclineCall = schema.DeclineCall;
 
+export type QueryFilter = Query<schema.ListQueriesData>;
+export type QueryPage = schema.Queries;
+export type QueryItem = QueryPage["queries"][number];
+export type QueryOutcome = QueryItem["outcome"];
+export type QueryDetail = FromJson<schema.Query>;
+export type Evidence = NonNullable<QueryDetail["answer"]>["evidence"][number];
+
 export type Packs = FromJson<schema.Packs>;
 export type Pack = Packs["packs"][number];
 export type PackAction = Pack["actions"][number];

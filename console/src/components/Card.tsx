@@ -7,14 +7,17 @@ type CardProps = {
   actions?: ReactNode;
   /** No padding, for tables and lists. */
   flush?: boolean;
+  /** One of several cards in a list, which may have equal titles: not a landmark. */
+  item?: boolean;
   children: ReactNode;
 };
 
 /** A section of a screen with an h2 heading. */
-export function Card({ title, description, actions, flush = false, children }: CardProps) {
+export function Card({ title, description, actions, flush = false, item = false, children }: CardProps) {
   const id = useId();
+  const Section = item ? "div" : "section";
   return (
-    <section className={flush ? "Card Card-flush" : "Card"} aria-labelledby={title ? id : undefined}>
+    <Section className={flush ? "Card Card-flush" : "Card"} aria-labelledby={title && !item ? id : undefined}>
       {(title || actions) && (
         <header className="Card-head">
           <div className="grow">
@@ -25,7 +28,7 @@ export function Card({ title, description, actions, flush = false, children }: C
         </header>
       )}
       <div className="Card-body">{children}</div>
-    </section>
+    </Section>
   );
 }
 

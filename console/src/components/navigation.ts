@@ -1,11 +1,11 @@
-import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, Package, Server, ShieldCheck } from "lucide-react";
+import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, MessageCircleQuestionMark, Package, Server, ShieldCheck } from "lucide-react";
 import type { Overview } from "../api/types";
 import { otherProblems } from "../health";
 
 type Badge = { count: number; tone: "warn" | "bad"; title: string };
 
 export type NavItem = {
-  to: "/" | "/catalog" | "/servers" | "/packs" | "/toolsets" | "/gates" | "/approvals" | "/calls" | "/spend" | "/limits" | "/links" | "/keys" | "/problems" | "/changes";
+  to: "/" | "/catalog" | "/servers" | "/packs" | "/toolsets" | "/gates" | "/approvals" | "/calls" | "/queries" | "/spend" | "/limits" | "/links" | "/keys" | "/problems" | "/changes";
   name: string;
   icon: LucideIcon;
   /** The number of items that need attention. */
@@ -32,6 +32,7 @@ const navigation: NavGroup[] = [
     title: "Activity",
     items: [
       { to: "/calls", name: "Calls", icon: Activity, own: true },
+      { to: "/queries", name: "Queries", icon: MessageCircleQuestionMark, own: true },
       { to: "/approvals", name: "Approvals", icon: ShieldCheck, badge: approvalBadge },
       { to: "/spend", name: "Spend", icon: Coins, own: true },
       { to: "/limits", name: "Limits", icon: Gauge },

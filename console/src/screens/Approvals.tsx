@@ -60,7 +60,7 @@ const toolName = ({ server, tool }: Approval) => (server ? `${server}/${tool}` :
 
 function OneApproval({ approval }: { approval: Approval }) {
   return (
-    <Card title={visible(toolName(approval))} actions={<Badge tone={tones[approval.state]}>{approval.state}</Badge>}>
+    <Card item title={visible(toolName(approval))} actions={<Badge tone={tones[approval.state]}>{approval.state}</Badge>}>
       {approval.message && <p className="Approvals-message wrap-anywhere">{visible(approval.message)}</p>}
       <dl className="Approvals-facts">
         <Fact name="Caller">{visible(approval.caller)}{approval.account !== approval.caller && <span className="soft"> of {visible(approval.account)}</span>}</Fact>

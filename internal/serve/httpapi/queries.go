@@ -18,6 +18,7 @@ type QueryRecord struct {
 	Shape      agent.Shape   `json:"shape"`
 	Error      toolyard.Code `json:"error,omitempty"`
 	DurationMS int64         `json:"durationMs"`
+	Until      time.Time     `json:"until" doc:"The deadline of the query."`
 	Turns      []agent.Turn  `json:"turns"`
 	Spans      []agent.Span  `json:"spans" doc:"When the calls ran."`
 }
@@ -29,7 +30,7 @@ type queryItem struct {
 	Agent      string          `json:"agent"`
 	Account    string          `json:"account"`
 	Caller     string          `json:"caller"`
-	Outcome    string          `json:"outcome" enum:"answer,capability_miss,failed"`
+	Outcome    string          `json:"outcome" enum:"answer,capability_miss,failed,running,lost" doc:"lost: its replica ended before it did."`
 	Text       string          `json:"text"`
 	Error      toolyard.Code   `json:"error,omitempty"`
 	DurationMS int64           `json:"durationMs"`
@@ -53,13 +54,16 @@ type queryDetail struct {
 	Spans  []agent.Span  `json:"spans" doc:"When the calls ran."`
 }
 
+// queryLost is the outcome of a query that did not end by its deadline: its replica was killed.
+const queryLost = "lost"
+
 func (h *queryHandler) list(r *request) (*reply, error) {
 	if h.opts.Store == nil {
 		return nil, errNoJobs
 	}
 	p := &r.params
 	q := store.QueryFilter{
-		Account: p.account(r.caller), Agent: p.values["agent"], Caller: p.values["caller"], Outcome: p.word("outcome", "", "answer", "capability_miss", "failed"),
+		Account: p.account(r.caller), Agent: p.values["agent"], Caller: p.values["caller"], Outcome: p.word("outcome", "", "answer", "capability_miss", "failed", store.QueryRunning),
 		Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
 	}
 	if p.err != nil {
@@ -71,7 +75,7 @@ func (h *queryHandler) list(r *request) (*reply, error) {
 	}
 	page := queriesPage{Queries: []queryItem{}, Next: nextPage(rows, q.Limit, func(q *store.QueryRow) (time.Time, string) { return q.At, q.ID })}
 	for _, row := range rows {
-		item, _, err := newQueryItem(row, r.caller)
+		item, _, err := h.newItem(row, r.caller)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +96,7 @@ func (h *queryHandler) get(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	item, record, err := newQueryItem(row, r.caller)
+	item, record, err := h.newItem(row, r.caller)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +108,7 @@ func (h *queryHandler) get(r *request) (*reply, error) {
 	return &reply{body: queryDetail{item, record.Answer, record.Gate, record.Shape, orEmpty(record.Turns), orEmpty(record.Spans)}}, nil
 }
 
-func newQueryItem(row *store.QueryRow, c toolyard.Caller) (queryItem, *QueryRecord, error) {
+func (h *queryHandler) newItem(row *store.QueryRow, c toolyard.Caller) (queryItem, *QueryRecord, error) {
 	record := &QueryRecord{Answer: &agent.Answer{}}
 	if err := json.Unmarshal(row.Body, record); err != nil {
 		return queryItem{}, nil, err
@@ -112,6 +116,12 @@ func newQueryItem(row *store.QueryRow, c toolyard.Caller) (queryItem, *QueryReco
 	item := queryItem{
 		ID: row.ID, At: row.At, Agent: row.Agent, Account: row.Account, Caller: row.Caller, Outcome: row.Outcome, Text: record.Text, Error: record.Error,
 		DurationMS: record.DurationMS, Usage: record.Answer.Usage, Price: record.Answer.Cost.Price,
+	}
+	if now := h.now(); row.Outcome == store.QueryRunning {
+		item.DurationMS = max(0, now.Sub(row.At).Milliseconds()) // the clocks of replicas differ
+		if now.After(record.Until.Add(jobGrace)) {
+			item.Outcome, item.DurationMS = queryLost, record.DurationMS
+		}
 	}
 	if identity.Views(c) {
 		item.ModelCost, item.ToolCost = &row.Model, &row.Tools

@@ -334,7 +334,7 @@ func (s *stream) data(event any) {
 }
 
 func (h *queryHandler) routes() []route {
-	outcome := map[string]object{"outcome": {"type": "string", "enum": []string{"answer", "capability_miss", "failed"}, "description": "Outcome of the query."}, "agent": text("Agent.")}
+	outcome := map[string]object{"outcome": {"type": "string", "enum": []string{"answer", "capability_miss", "failed", store.QueryRunning}, "description": "Outcome of the query."}, "agent": text("Agent.")}
 	return []route{
 		{
 			method: "POST", path: "/query", id: "runQuery", summary: "Ask an agent. Only an answer is charged. With stream, or Accept: text/event-stream, the response is a stream of events: tool-status, text-delta, and at the end done or error.",

@@ -46,7 +46,8 @@ function Step({ step, totalNs, children }: { step: CallStep; totalNs: number; ch
   );
 }
 
-function Track({ startNs, endNs, totalNs, tone }: { startNs: number; endNs: number; totalNs: number; tone: string }) {
+/** A bar on the time axis. */
+export function Track({ startNs, endNs, totalNs, tone }: { startNs: number; endNs: number; totalNs: number; tone: string }) {
   const share = (ns: number) => (totalNs <= 0 ? 0 : (ns / totalNs) * 100);
   return (
     <span className="Path-track" aria-hidden="true">
