@@ -82,29 +82,34 @@ func stores(t *testing.T, test func(t *testing.T, store string, replicas int)) {
 func TestDeclaredRateLimitsAreEnforced(t *testing.T) {
 	t.Parallel()
 	const tools = `[
-		{"name":"hinted","_meta":{"rateLimit":{"cooldownMs":600,"maxConcurrency":1}}},
-		{"name":"alias","_meta":{"rateLimitHints":{"cooldownMs":600,"maxConcurrency":1}}},
+		{"name":"hinted","_meta":{"rateLimit":{"cooldownMs":1500,"maxConcurrency":1}}},
+		{"name":"alias","_meta":{"rateLimitHints":{"cooldownMs":1500,"maxConcurrency":1}}},
 		{"name":"rare","_meta":{"rateLimit":{"maxRequestsPerMinute":3}}}]`
 	stores(t, func(t *testing.T, store string, replicas int) {
 		entry, notes := declaring(t, "up", tools)
-		f := newFleet(t, replicas, store, fmt.Sprintf("store: %q\nlimits: {wait: 6s}\n", store)+servers(entry))
+		f := newFleet(t, replicas, store, fmt.Sprintf("store: %q\nlimits: {wait: 12s}\n", store)+servers(entry))
+		var wg sync.WaitGroup
 		for _, tool := range []string{"hinted", "alias"} {
-			f.together(4, "mcp_up__"+tool, `{"ms":100}`)
+			wg.Go(func() { f.together(3, "mcp_up__"+tool, `{"ms":100}`) })
 		}
 		answers := f.together(4, "mcp_up__rare", `{}`)
+		wg.Wait()
 		seen := make(map[string][]upstreamCall)
 		for _, c := range upstreamCalls(t, notes) {
 			seen[c.Tool] = append(seen[c.Tool], c)
 		}
 		for _, tool := range []string{"hinted", "alias"} {
 			calls := seen[tool]
-			if len(calls) != 4 {
-				t.Errorf("%s: %d calls arrived", tool, len(calls))
+			if len(calls) != 3 {
+				t.Fatalf("%s: %d calls arrived", tool, len(calls))
 			}
-			for i := 1; i < len(calls); i++ { // a call takes a while to arrive, one more than another
-				if gap := calls[i].Began.Sub(calls[i-1].Began); gap < 500*time.Millisecond || calls[i].Began.Before(calls[i-1].Ended) {
-					t.Errorf("%s: call %d started %s after the previous one, which ended %s before", tool, i, gap, calls[i].Began.Sub(calls[i-1].Ended))
+			for i := 1; i < len(calls); i++ {
+				if calls[i].Began.Before(calls[i-1].Ended) {
+					t.Errorf("%s: call %d started %s before the previous one ended", tool, i, calls[i-1].Ended.Sub(calls[i].Began))
 				}
+			}
+			if all := calls[2].Began.Sub(calls[0].Began); all < 2*time.Second { // two cooldowns are 3 s, but the first call may arrive late
+				t.Errorf("%s: three calls started within %s", tool, all)
 			}
 		}
 		if n := len(seen["rare"]); n != 3 {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/toolyard/toolyard/acceptance/fakehome"
 	"github.com/toolyard/toolyard/internal/config"
@@ -21,7 +20,7 @@ func TestContractDocument(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, "tools"), os.DirFS("../examples/paid/tools")); err != nil {
 		t.Fatal(err)
 	}
-	followDocument(t, "../docs/CONTRACT.md", dir, 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
+	followDocument(t, "../docs/CONTRACT.md", dir, "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
 // TestContextDocument follows docs/CONTEXT.md word for word, with the example CRM.
@@ -31,19 +30,19 @@ func TestContextDocument(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "tools"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	followDocument(t, "../docs/CONTEXT.md", dir, 2*time.Minute, append(startCRM(t), "PATH="+bin+":"+os.Getenv("PATH"))...)
+	followDocument(t, "../docs/CONTEXT.md", dir, append(startCRM(t), "PATH="+bin+":"+os.Getenv("PATH"))...)
 }
 
 // TestAddAToolDocument follows docs/ADD_A_TOOL.md word for word in an empty folder.
 func TestAddAToolDocument(t *testing.T) {
 	t.Parallel()
-	followDocument(t, "../docs/ADD_A_TOOL.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
+	followDocument(t, "../docs/ADD_A_TOOL.md", t.TempDir(), "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
 // TestAgentsDocument follows docs/AGENTS.md word for word in an empty folder.
 func TestAgentsDocument(t *testing.T) {
 	t.Parallel()
-	followDocument(t, "../docs/AGENTS.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
+	followDocument(t, "../docs/AGENTS.md", t.TempDir(), "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
 // docs/HOME.md, followed word for word from an empty folder with a simulated house.
@@ -51,7 +50,7 @@ func TestHomeDocument(t *testing.T) {
 	t.Parallel()
 	home := fakehome.New(fakehome.Options{})
 	defer home.Close()
-	followDocument(t, "../docs/HOME.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"), "HOME_URL="+home.URL, "HOME_TOKEN="+fakehome.Token)
+	followDocument(t, "../docs/HOME.md", t.TempDir(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME_URL="+home.URL, "HOME_TOKEN="+fakehome.Token)
 	if calls := home.Calls(); len(calls) != 1 {
 		t.Error(calls)
 	}
@@ -61,7 +60,7 @@ func TestHomeDocument(t *testing.T) {
 func TestTradingDocument(t *testing.T) {
 	t.Parallel()
 	venue := newVenue(t)
-	followDocument(t, "../docs/TRADING.md", t.TempDir(), 2*time.Minute, "HYPERLIQUID_URL="+venue.URL, "PATH="+bin+":"+os.Getenv("PATH"))
+	followDocument(t, "../docs/TRADING.md", t.TempDir(), "HYPERLIQUID_URL="+venue.URL, "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
 // startCRM runs examples/crm/server on a free port, and returns the variables that it prints.

@@ -29,7 +29,7 @@ export default async ({ dividend, divisor }: z.infer<typeof inputSchema>) => {
 const typedTools = `[
 	{"name":"typed","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"fail":{"type":"boolean"}}},
 	 "outputSchema":{"type":"object","properties":{"quotient":{"type":"number"}},"required":["quotient"]}},
-	{"name":"rare","inputSchema":{"type":"object"},"_meta":{"rateLimit":{"maxRequestsPerMinute":1}},
+	{"name":"rare","inputSchema":{"type":"object"},"_meta":{"rateLimit":{"cooldownMs":3600000}},
 	 "outputSchema":{"type":"object","properties":{"quotient":{"type":"number"}},"required":["quotient"]}}]`
 
 // mistake is a failing call and a word that the user must see.
@@ -52,19 +52,20 @@ var mistakes = []mistake{
 	{"no_such_tool", json.RawMessage(`{}`), "no_such_tool"},
 }
 
-// serveMistakes serves tools of all kinds with an output schema whose limits are exhausted.
+// serveMistakes serves tools of all kinds with an output schema whose limits are exhausted. They
+// allow one call per hour: clients on a busy machine may take minutes.
 func serveMistakes(t *testing.T) *process {
 	t.Helper()
 	dir := t.TempDir()
 	save(t, filepath.Join(dir, "tools", "ts_divide.ts"), fmt.Sprintf(typedScript, ""))
-	save(t, filepath.Join(dir, "tools", "ts_rare.ts"), fmt.Sprintf(typedScript, "export const _meta = { rateLimit: { maxRequestsPerMinute: 1 } };"))
+	save(t, filepath.Join(dir, "tools", "ts_rare.ts"), fmt.Sprintf(typedScript, "export const _meta = { rateLimit: { cooldownMs: 3_600_000 } };"))
 	entry, _ := declaring(t, "up", typedTools)
-	p := serveIn(t, dir, "testyard", "scripts: {dir: tools}\nlimits: {wait: 200ms}\nterms: {score: {rate: {perMinute: 1}}}\n"+servers(entry))
+	p := serveIn(t, dir, "testyard", "scripts: {dir: tools}\nlimits: {wait: 200ms}\nterms: {score: {rate: {cooldown: 1h}}}\n"+servers(entry))
 	useUp(t, p)
 	return p
 }
 
-// useUp makes the one call per minute that the limits allow.
+// useUp makes the one call that the limits allow.
 func useUp(t *testing.T, p *process) {
 	t.Helper()
 	for _, m := range mistakes {
@@ -154,7 +155,6 @@ func TestErrorsInTheInspector(t *testing.T) {
 	t.Parallel()
 	p := serveMistakes(t)
 	for _, era := range []string{"legacy", "modern"} {
-		useUp(t, p) // a busy machine may take more than a minute
 		for _, m := range mistakes {
 			args := []string{
 				script(t, "node_modules/.bin/mcp-inspector"), "--cli", p.url, "--transport", "http", "--protocol-era", era,

@@ -238,17 +238,17 @@ func TestHomeResourceUpdates(t *testing.T) {
 	}
 	legacy := newLegacyHTTP(t, p.url)
 	streams := map[string]<-chan message{"modern": follow(t, res), "legacy": legacy.listen()}
+	<-streams["modern"] // the acknowledgement
 	if m, _ := legacy.send("6", "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, uri)); m.Error != nil {
 		t.Fatal(m.Error)
 	}
-	time.Sleep(100 * time.Millisecond)
 	home.Set("light.hall", "on", nil)
 	for era, stream := range streams {
 		for deadline := time.After(time.Minute); ; {
 			select {
 			case m := <-stream:
 				if m.Method != "notifications/resources/updated" {
-					continue // the acknowledgement of the subscription
+					continue
 				}
 				if !strings.Contains(string(m.Params), uri) {
 					t.Errorf("%s: %s", era, m.Params)

@@ -80,7 +80,7 @@ func (p *process) log() (lines []map[string]any) {
 // logged waits until the log has n lines that match.
 func (p *process) logged(n int, match func(map[string]any) bool) (found []map[string]any) {
 	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		found = nil
 		for _, line := range p.log() {
 			if match(line) {
@@ -155,8 +155,15 @@ func (p *process) await(url string) {
 	p.t.Fatalf("the server did not become ready:\n%s", p.logs.String())
 }
 
+// configure replaces the configuration at once: a server that reads it meanwhile must not see an
+// empty file, which is a valid configuration.
 func (p *process) configure(config string) {
-	if err := os.WriteFile(filepath.Join(p.dir, "toolyard.yaml"), []byte(config), 0o600); err != nil {
+	p.t.Helper()
+	next := filepath.Join(p.t.TempDir(), "toolyard.yaml")
+	if err := os.WriteFile(next, []byte(config), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.Rename(next, filepath.Join(p.dir, "toolyard.yaml")); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -180,6 +187,9 @@ func freeAddress(t *testing.T) string {
 	t.Fatal("there is no free port")
 	return ""
 }
+
+// defaultPort is locked by tests that listen at the default port, 3001.
+var defaultPort sync.Mutex
 
 // run runs a command in a new folder and returns its exit code.
 func run(t *testing.T, program, config string, args ...string) (code int, stdout, stderr string) {
@@ -446,7 +456,7 @@ func notifiedOfChange(t *testing.T, streams map[string]<-chan message) {
 			if m.Method != "notifications/tools/list_changed" {
 				t.Errorf("%s: %s", name, m.Method)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s: not notified", name)
 		}
 	}

@@ -24,7 +24,7 @@ func TestREADME(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "npx"), []byte(npx), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	followDocument(t, "../README.md", dir, 2*time.Minute, "HOME="+home, "PATH="+home+":"+bin+":"+os.Getenv("PATH"))
+	followDocument(t, "../README.md", dir, "HOME="+home, "PATH="+home+":"+bin+":"+os.Getenv("PATH"))
 }
 
 // TestGuide follows docs/GUIDE.md word for word, with the binary that go install builds from a
@@ -32,6 +32,8 @@ func TestREADME(t *testing.T) {
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
+	defaultPort.Lock()
+	defer defaultPort.Unlock()
 	env := []string{
 		"GOBIN=" + filepath.Join(home, "bin"), "PATH=" + filepath.Join(home, "bin") + ":" + os.Getenv("PATH"),
 		"GOPROXY=" + publish(t, home) + ",file://" + goEnv(t, "GOMODCACHE") + "/cache/download," + goEnv(t, "GOPROXY"),
@@ -42,19 +44,19 @@ func TestGuide(t *testing.T) {
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	followDocument(t, "../docs/GUIDE.md", dir, 8*time.Minute, env...) // all dependencies may have to be compiled
+	followDocument(t, "../docs/GUIDE.md", dir, env...)
 }
 
 // followDocument writes the files of a document into a folder, runs its commands there, and
 // compares their output.
-func followDocument(t *testing.T, document, dir string, limit time.Duration, env ...string) {
+func followDocument(t *testing.T, document, dir string, env ...string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
 	steps, script := readSession(t, string(text))
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // all dependencies may have to be compiled
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-m", "-c", script)
 	cmd.Dir = dir

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -338,31 +339,26 @@ func TestScriptQueriesSeeOnlyTheirCallersRows(t *testing.T) {
 func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	t.Parallel()
 	p := serveIn(t, folder(t, map[string]string{
-		"tools/both.ts": tool(`((start) => ({
-	results: ctx.mcp.CallToolsParallel("", [{ name: "sleep", arguments: { ms: 2000 } }, { name: "echo", arguments: { text: "b" } }, { name: "sleep", arguments: { ms: 2000 } }, { name: "none" }]).map((r: any) => [r.isError ?? false, r.content[0].text]),
-	took: performance.now() - start,
-}))(performance.now())`),
-		"tools/promises.ts":  tool(`(await Promise.all([2000, 2000].map((ms) => ctx.mcp.callTool("", "sleep", { ms })))).map((r) => r.content[0].text)`),
+		"tools/both.ts": tool(`(() => ({
+	results: ctx.mcp.CallToolsParallel("", [{ name: "meet" }, { name: "echo", arguments: { text: "b" } }, { name: "meet" }, { name: "none" }]).map((r: any) => [r.isError ?? false, r.content[0].text]),
+}))()`),
+		"tools/promises.ts":  tool(`(await Promise.all([1, 2].map(() => ctx.mcp.callTool("", "meet", {})))).map((r) => r.content[0].text)`),
 		"tools/docs.ts":      tool(`({ tools: ctx.mcp.ListTools("docs").map((t: any) => t.name), found: ctx.mcp.CallTool("docs", "search", { text: "x" }), resources: ctx.mcp.ListResources("docs"), read: ctx.mcp.ReadResource("docs", "resource://readme") })`),
 		"tools/writes.ts":    tool(`ctx.mcp.CallTool("", "propose_order", {})`),
 		"tools/unknown.ts":   tool(`ctx.mcp.ListResources("nobody")`),
 		"tools/recursive.ts": tool(`ctx.mcp.CallTool("", "recursive", {})`),
 	}), "testyard", scriptConfig+"gates: {default: {mode: write}, chat: {mode: read}}\n")
 	c := modernHTTP{t: t, url: p.url}
-	var both struct {
-		Results [][2]any
-		Took    float64
-	}
+	var both struct{ Results [][2]any }
 	r := call(t, c, "both", "{}").result(t)
 	if err := json.Unmarshal(r.Structured, &both); err != nil {
 		t.Fatal(err, string(r.Structured))
 	}
-	if diff := cmp.Diff([][2]any{{false, "slept"}, {false, "b"}, {false, "slept"}, {true, "Unknown tool: none"}}, both.Results); diff != "" || both.Took > 3500 {
-		t.Errorf("%v ms: %s", both.Took, diff)
+	if diff := cmp.Diff([][2]any{{false, "met"}, {false, "b"}, {false, "met"}, {true, "Unknown tool: none"}}, both.Results); diff != "" {
+		t.Error(diff)
 	}
-	start := time.Now()
-	if r := call(t, c, "promises", "{}").result(t); len(r.Content) != 2 || r.IsError || time.Since(start) > 3500*time.Millisecond {
-		t.Errorf("%v: %+v", time.Since(start), r)
+	if r := call(t, c, "promises", "{}").result(t); len(r.Content) != 2 || r.IsError || r.Content[0].Text != "met" || r.Content[1].Text != "met" {
+		t.Errorf("%+v", r)
 	}
 	d := string(call(t, c, "docs", "{}").result(t).Structured)
 	for _, want := range []string{`"tools":["search"]`, `"found x"`, `"uri":"resource://readme"`, `"text":"Read me."`} {
@@ -544,6 +540,8 @@ func TestFlagsOverrideEnvironmentAndDefaults(t *testing.T) {
 	}
 	port := func() string { return freeAddress(t)[len("127.0.0.1:"):] }
 	env, flag := port(), port()
+	defaultPort.Lock()
+	defer defaultPort.Unlock()
 	for name, tt := range map[string]struct {
 		env, args []string
 		port      string
@@ -561,10 +559,13 @@ func TestFlagsOverrideEnvironmentAndDefaults(t *testing.T) {
 		if got := listTools(t, c); !slices.Equal(got, []string{"one"}) {
 			t.Errorf("%s: %v", name, got)
 		}
+		soon(t, name+": the log is in LOG_FILE", func() bool {
+			data, err := os.ReadFile(log)
+			return err == nil && strings.Contains(string(data), "TOOL_REGISTERED")
+		})
 		p.end()
-		data, err := os.ReadFile(log)
-		if err != nil || !strings.Contains(string(data), "TOOL_REGISTERED") || p.logs.Len() > 0 {
-			t.Errorf("%s: LOG_FILE: %v, %s%s", name, err, data, p.logs.String())
+		if p.text() != "" {
+			t.Errorf("%s: standard error has %s", name, p.text())
 		}
 	}
 	for _, bad := range [][]string{{"MCP_MODE=udp"}, {"MCP_MODE=http", "MCP_PORT=many"}, {"MCP_TARGET=nowhere"}} {
@@ -577,9 +578,9 @@ func TestFlagsOverrideEnvironmentAndDefaults(t *testing.T) {
 // A script can reach only what the operator grants.
 func TestScriptGrants(t *testing.T) {
 	t.Parallel()
-	served := 0
+	var served atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		served++
+		served.Add(1)
 		if r.URL.Path == "/away" {
 			http.Redirect(w, r, "http://localhost:1/", http.StatusFound)
 			return
@@ -637,8 +638,8 @@ func TestScriptGrants(t *testing.T) {
 			t.Errorf("%s: %+v", tool, r.Content)
 		}
 	}
-	if served != 2 { // net, and the first step of away
-		t.Errorf("the server was reached %d times", served)
+	if n := served.Load(); n != 2 { // net, and the first step of away
+		t.Errorf("the server was reached %d times", n)
 	}
 }
 

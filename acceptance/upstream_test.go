@@ -155,6 +155,16 @@ func reported(t *testing.T, c client, tool string) (r report) {
 	return r
 }
 
+// onceBegun waits until one more call runs at a server, and then acts. It does not block.
+func onceBegun(t *testing.T, c client, id string, act func()) {
+	t.Helper()
+	before := reported(t, c, "mcp_"+id+"__count").Calls
+	go func() {
+		soon(t, "the call has begun", func() bool { return reported(t, c, "mcp_"+id+"__count").Calls > before })
+		act()
+	}()
+}
+
 // problem finds a problem in the log by some of its words.
 func (p *process) problem(words ...string) bool {
 	p.t.Helper()
@@ -498,47 +508,61 @@ func TestServerCallTimesOut(t *testing.T) {
 		wg.Go(func() {
 			c, start := modernHTTP{t: t, url: p.url}, time.Now()
 			m := call(t, c, "mcp_"+id+"__sleep", `{"ms":60000}`)
-			if took := time.Since(start); took < limit-50*time.Millisecond || took > limit+20*time.Second {
+			if took := time.Since(start); took < limit-50*time.Millisecond || took > limit+40*time.Second {
 				t.Errorf("%s: it took %v", id, took)
 			}
 			failed(t, m, "TIMEOUT", false)
 			soon(t, "the server is told", func() bool { return reported(t, c, "mcp_"+id+"__count").Canceled == 1 })
 		})
 		wg.Go(func() {
+			var took []time.Duration
 			for range 20 {
 				start := time.Now()
 				text(t, call(t, modernHTTP{t: t, url: p.url}, "mcp_"+id+"__ping", "{}"))
-				if took := time.Since(start); took > 8*time.Second {
-					t.Errorf("%s: another call took %v in the meantime", id, took)
-				}
+				took = append(took, time.Since(start))
 				time.Sleep(20 * time.Millisecond)
+			}
+			slices.Sort(took)
+			if median := took[len(took)/2]; median > 5*time.Second {
+				t.Errorf("%s: other calls took %v in the meantime", id, median)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// It measures time, so it does not run in parallel.
+// Two of five calls run, three wait, and another server is not affected.
 func TestServerConcurrencyIsLimited(t *testing.T) {
-	p := serve(t, "toolyard", servers(onStdio("a", "modern", "limits: {concurrency: 2}"), onStdio("b", "modern")))
+	t.Parallel()
+	fake := startFake(t, freeAddress(t), "modern")
+	p := serve(t, "toolyard", servers(
+		onHTTP("a", fake.url, "limits: {concurrency: 2, timeout: 2m}"), onHTTP("a-unlimited", fake.url), onStdio("b", "modern"),
+	))
 	c := modernHTTP{t: t, url: p.url}
-	text(t, call(t, c, "mcp_b__ping", "{}"))
-	start := time.Now()
+	seen := func() report { return reported(t, c, "mcp_a-unlimited__count") }
+	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range 5 {
-		wg.Go(func() { text(t, call(t, c, "mcp_a__sleep", `{"ms":1000}`)) })
+		wg.Go(func() {
+			if res, err := c.post(ctx, "1", "tools/call", `{"name":"mcp_a__sleep","arguments":{"ms":100000}}`); err == nil {
+				_ = res.Body.Close()
+				t.Error("a call ended")
+			}
+		})
 	}
-	time.Sleep(100 * time.Millisecond)
-	other := time.Now()
+	soon(t, "two calls have begun", func() bool { return seen().Calls >= 2 })
 	text(t, call(t, c, "mcp_b__ping", "{}"))
-	if took := time.Since(other); took > 900*time.Millisecond {
-		t.Errorf("the call to the other server took %v", took)
+	time.Sleep(300 * time.Millisecond) // further calls would begin now
+	if got := seen(); got.Calls != 2 {
+		t.Errorf("%d calls have begun", got.Calls)
+	}
+	cancel()
+	wg.Wait()
+	for range 5 {
+		wg.Go(func() { text(t, call(t, c, "mcp_a__sleep", `{"ms":50}`)) })
 	}
 	wg.Wait()
-	if took := time.Since(start); took < 3*time.Second || took > 5*time.Second {
-		t.Errorf("five calls took %v", took)
-	}
-	if got := reported(t, c, "mcp_a__count").Peak; got != 2 {
+	if got := seen().Peak; got != 2 {
 		t.Errorf("%d calls ran concurrently", got)
 	}
 }
@@ -617,6 +641,13 @@ func children(t *testing.T, parent int, programs ...string) (pids []int) {
 	return pids
 }
 
+// runs reports whether a process exists and is not a zombie, which its new parent may never reap.
+func runs(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	end := bytes.LastIndexByte(data, ')')
+	return err == nil && end >= 0 && !strings.HasPrefix(string(data[end+1:]), " Z")
+}
+
 // The delays between restarts of an unresponsive server double, up to jitter.
 func TestRestartPausesGrow(t *testing.T) {
 	t.Parallel()
@@ -647,13 +678,10 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 	for _, era := range []string{"modern", "legacy"} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
-			p := serve(t, "testyard", servers(onStdio("up", era, "env: {TEST_NOTE: the last words}"), onStdio("other", era)))
+			p := serve(t, "testyard", servers(onStdio("up", era, "env: {TEST_NOTE: the last words}", "limits: {timeout: 2m}"), onStdio("other", era)))
 			c := modernHTTP{t: t, url: p.url}
 			alone := func() int {
-				pids := children(t, p.cmd.Process.Pid, "fakemcp")
-				if len(pids) != 2 {
-					t.Errorf("there are %d children", len(pids))
-				}
+				soon(t, "there are two children", func() bool { return len(children(t, p.cmd.Process.Pid, "fakemcp")) == 2 })
 				return reported(t, c, "mcp_up__last").PID
 			}
 			back := func() {
@@ -662,12 +690,8 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 			text(t, call(t, c, "mcp_up__spill", `{"how":"stderr","pad":0}`))
 			pid := alone()
 
-			start := time.Now()
-			time.AfterFunc(300*time.Millisecond, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-			m := call(t, c, "mcp_up__sleep", `{"ms":60000}`)
-			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("the call failed %v after the end of its server", took-300*time.Millisecond)
-			}
+			onceBegun(t, c, "up", func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			m := call(t, c, "mcp_up__sleep", `{"ms":300000}`)
 			if f := failed(t, m, "UNAVAILABLE", false); !strings.Contains(f.Message, "the last words") {
 				t.Errorf("the message lacks the last output of the server: %s", f.Message)
 			}
@@ -675,14 +699,17 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 			text(t, call(t, c, "echo", `{"text":"hi"}`))
 			back()
 
-			start = time.Now()
-			if f := failed(t, call(t, c, "mcp_up__die", "{}"), "UNAVAILABLE", false); !strings.Contains(f.Message, "dying as asked") {
+			var f failure
+			for range 3 { // a busy machine may be late to read the last output
+				f = failed(t, call(t, c, "mcp_up__die", "{}"), "UNAVAILABLE", false)
+				back()
+				if strings.Contains(f.Message, "dying as asked") {
+					break
+				}
+			}
+			if !strings.Contains(f.Message, "dying as asked") {
 				t.Errorf("the message lacks the last output of the server: %s", f.Message)
 			}
-			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			back()
 			if alone() == pid {
 				t.Error("it is the same process")
 			}
@@ -732,7 +759,7 @@ func TestRetryableFollowsTheCause(t *testing.T) {
 			t.Parallel()
 			gone, behind := startFake(t, freeAddress(t), era), startFake(t, freeAddress(t), era)
 			proxy := newFaulty(t, behind.url)
-			p := serve(t, "toolyard", servers(onHTTP("gone", gone.url), onHTTP("up", proxy.URL+"/mcp", "limits: {timeout: 500ms}")))
+			p := serve(t, "toolyard", servers(onHTTP("gone", gone.url), onHTTP("up", proxy.URL+"/mcp", "timeouts: {sleep: 500ms}")))
 			gone.end()
 			for name, c := range eras(t, p) {
 				for fault, tt := range map[string]struct{ args, path string }{
@@ -747,7 +774,7 @@ func TestRetryableFollowsTheCause(t *testing.T) {
 					}
 				}
 				failed(t, call(t, c, "mcp_gone__echo", `{"text":"invalid arguments"}`), "UNAVAILABLE", false)
-				failed(t, call(t, c, "mcp_up__sleep", `{"ms":3000}`), "TIMEOUT", false)
+				failed(t, call(t, c, "mcp_up__sleep", `{"ms":60000}`), "TIMEOUT", false)
 				for status, code := range map[int32]string{401: "AUTHENTICATION_ERROR", 503: "UNAVAILABLE"} {
 					proxy.status.Store(status)
 					failed(t, call(t, c, "mcp_up__ping", `{}`), code, false)
@@ -843,9 +870,7 @@ func approve(t *testing.T, p *process) {
 	}
 	notifiedOfChange(t, streams)
 	for tool, want := range map[string]string{"mcp_up__grown": "new", "mcp_up__plain": "changed"} {
-		if got := text(t, call(t, c, tool, "{}")); got != want {
-			t.Errorf("%s: %q", tool, got)
-		}
+		soon(t, tool+" is served", func() bool { m := call(t, c, tool, "{}"); return m.Error == nil && strings.Contains(string(m.Result), want) })
 	}
 }
 
@@ -885,17 +910,16 @@ func TestUpstreamPinsSurviveARestart(t *testing.T) {
 	if !second.problem("plain", "approve") {
 		t.Errorf("no problem reports that plain has changed: %s", second.text())
 	}
-	if tools := listTools(t, modernHTTP{t: t, url: second.url}); slices.Contains(tools, "mcp_up__plain") || !slices.Contains(tools, "mcp_up__echo") {
-		t.Errorf("%v", tools)
-	}
+	soon(t, "the changed tool is withheld, and others are served", func() bool {
+		tools := listTools(t, modernHTTP{t: t, url: second.url})
+		return !slices.Contains(tools, "mcp_up__plain") && slices.Contains(tools, "mcp_up__echo")
+	})
 	second.end()
 	fake.end()
 
 	third := serveIn(t, first.dir, "toolyard", config)
 	c := modernHTTP{t: t, url: third.url}
-	if tools := listTools(t, c); !slices.Contains(tools, "mcp_up__echo") {
-		t.Errorf("while the server is down there are only %v", tools)
-	}
+	soon(t, "approved tools are listed while the server is down", func() bool { return slices.Contains(listTools(t, c), "mcp_up__echo") })
 	failed(t, call(t, c, "mcp_up__ping", "{}"), "UNAVAILABLE", false)
 }
 
@@ -985,11 +1009,11 @@ func told(t *testing.T, name string, before []message, n int, token string) {
 func TestUpstreamCancellation(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
-		p := serve(t, "toolyard", servers(configured()))
+		p := serve(t, "toolyard", servers(configured("limits: {timeout: 2m}")))
 		c := modernHTTP{t: t, url: p.url}
-		const params = `{"name":"mcp_up__sleep","arguments":{"ms":9000}}`
+		const params = `{"name":"mcp_up__sleep","arguments":{"ms":300000}}`
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(300*time.Millisecond, cancel)
+		onceBegun(t, c, "up", cancel)
 		if res, err := c.post(ctx, "1", "tools/call", params); err == nil {
 			_ = res.Body.Close()
 			t.Error("the call ended")
@@ -997,7 +1021,7 @@ func TestUpstreamCancellation(t *testing.T) {
 		soon(t, "the modern client's end is seen", func() bool { return reported(t, c, "mcp_up__count").Canceled == 1 })
 
 		legacy := newLegacyHTTP(t, p.url)
-		time.AfterFunc(300*time.Millisecond, func() {
+		onceBegun(t, c, "up", func() {
 			_ = (&legacyHTTP{t: t, url: p.url, session: legacy.session}).post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`).Body.Close()
 		})
 		res := legacy.post(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":` + params + `}`)
@@ -1032,7 +1056,7 @@ func TestUpstreamElicitation(t *testing.T) {
 		// A client without elicitation gets an error, and the server does not wait.
 		for name, c := range eras(t, p) {
 			start := time.Now()
-			if m := call(t, c, "mcp_up__ask", "{}"); m.Error == nil && !m.result(t).IsError || time.Since(start) > 20*time.Second {
+			if m := call(t, c, "mcp_up__ask", "{}"); m.Error == nil && !m.result(t).IsError || time.Since(start) > time.Minute {
 				t.Errorf("%s: after %v: %s", name, time.Since(start), m.Result)
 			}
 		}
@@ -1190,7 +1214,7 @@ func TestUpstreamHangs(t *testing.T) {
 		server("silent", "command: sleep", `args: ["1000"]`, "required: false"), onHTTP("deaf", "http://"+deaf.Addr().String()+"/mcp", "required: false"),
 		server("missing", "command: no-such-program-here", "required: false"), onStdio("good", "both"),
 	))
-	if took := time.Since(start); took > 8*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("it was ready after %v", took)
 	}
 	c := modernHTTP{t: t, url: p.url}
@@ -1199,20 +1223,19 @@ func TestUpstreamHangs(t *testing.T) {
 	if !p.problem("missing", "no-such-program-here") {
 		t.Errorf("no problem reports that the program is missing: %s", p.text())
 	}
-	started := children(t, p.cmd.Process.Pid, "fakemcp", "sleep")
-	if len(started) != 2 {
-		t.Errorf("it has %d children", len(started))
-	}
+	var started []int
+	soon(t, "it has two children", func() bool {
+		started = children(t, p.cmd.Process.Pid, "fakemcp", "sleep")
+		return len(started) == 2
+	})
 	p.signal(syscall.SIGTERM)
-	timer := time.AfterFunc(10*time.Second, p.end)
+	timer := time.AfterFunc(time.Minute, p.end)
 	defer timer.Stop()
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("it did not exit cleanly: %v", err)
 	}
 	for _, pid := range started {
-		if err := syscall.Kill(pid, 0); err == nil {
-			t.Errorf("it left its child %d behind", pid)
-		}
+		soon(t, fmt.Sprintf("its child %d has ended", pid), func() bool { return !runs(pid) })
 	}
 }
 
@@ -1220,14 +1243,15 @@ func TestUpstreamHangs(t *testing.T) {
 func TestUpstreamEndsWithUs(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", servers(onStdio("good", "both"), server("deaf", "command: sleep", `args: ["1000"]`, "required: false")))
-	started := children(t, p.cmd.Process.Pid)
-	if len(started) < 2 {
-		t.Errorf("it has %d children", len(started))
-	}
+	var started []int
+	soon(t, "both servers have started", func() bool {
+		started = children(t, p.cmd.Process.Pid, "fakemcp", "sleep")
+		return len(started) == 2
+	})
 	p.signal(syscall.SIGKILL)
 	_ = p.cmd.Wait()
 	for _, pid := range started {
-		soon(t, fmt.Sprintf("its child %d ends", pid), func() bool { return syscall.Kill(pid, 0) != nil })
+		soon(t, fmt.Sprintf("its child %d ends", pid), func() bool { return !runs(pid) })
 	}
 }
 

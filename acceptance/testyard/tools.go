@@ -101,6 +101,7 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 					return "", ctx.Err()
 				}
 			}),
+		toolyard.Define(toolyard.Spec{Name: "meet", Description: "Waits for another call of this tool.", Effects: toolyard.ReadOnly}, meet),
 		toolyard.Define(toolyard.Spec{Name: "log_id", Description: "Logs a line.", Effects: toolyard.ReadOnly},
 			func(_ context.Context, c *toolyard.Call, in echoArgs) (string, error) {
 				c.Logger().Info("inside", "text", in.Text)
@@ -119,4 +120,18 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 			return "flipped", nil
 		}),
 	}
+}
+
+// meeting connects pairs of calls of the tool meet.
+var meeting = make(chan struct{})
+
+// meet returns when two calls run at the same time.
+func meet(ctx context.Context, _ *toolyard.Call, _ struct{}) (string, error) {
+	select {
+	case meeting <- struct{}{}:
+	case <-meeting:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	return "met", nil
 }
