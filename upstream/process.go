@@ -122,8 +122,12 @@ func cloneMessage(line []byte) []byte {
 	return bytes.Clone(line)
 }
 
-// exitWait is how long to wait for the exit status after the output has ended.
-const exitWait = 100 * time.Millisecond
+// Bounds on the end of a process, of which its exit and the end of its output are reported
+// separately.
+const (
+	exitWait   = time.Second     // for the exit status after the output has ended
+	outputWait = 2 * time.Second // for the rest of the output after the exit, if another process holds it open
+)
 
 // finish ends the link after the last message.
 func (l *processLink) finish(err error) {
@@ -160,7 +164,8 @@ func (l *processLink) reap() {
 	case <-l.process.Ended():
 		select {
 		case <-l.read: // all output has been read
-		case <-time.After(exitWait / 3):
+		case <-l.done():
+		case <-time.After(outputWait):
 			l.fail(l.exitError())
 		}
 	case <-l.done():

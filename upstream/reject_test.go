@@ -74,7 +74,7 @@ func decide(t *testing.T, s *source, act func([]upstream.Pending) error, only ..
 	must(t, act(slices.DeleteFunc(pending, func(p upstream.Pending) bool { return len(only) > 0 && !slices.Contains(only, p.Tool) })))
 }
 
-// offerNow makes a server offer something else and waits until it is listed.
+// offerNow makes a server offer something else and has it listed again.
 func offerNow(f *fake, s *source, tools ...string) {
 	f.offer(tools...)
 	s.Recheck()
@@ -177,7 +177,7 @@ func TestDecisionsAreEvents(t *testing.T) {
 	for _, one := range []*source{s, other} {
 		var got []string
 		for _, e := range slices.Backward(one.Status().Events) {
-			if e.Kind != upstream.EventStart && e.Kind != upstream.EventUp {
+			if e.Kind != upstream.EventStart && e.Kind != upstream.EventUp && e.Kind != upstream.EventDown {
 				got = append(got, e.Kind+": "+e.Text)
 			}
 		}

@@ -352,7 +352,11 @@ type bait struct {
 
 func newBait(t *testing.T) *bait {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// No client of another test can have known this address when it still belonged to its server.
+	listener, err := net.Listen("tcp", "127.86.0.1:0")
+	if err != nil {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestConnectionsAreBoundedForEachAddress(t *testing.T) {
 		}
 	}()
 	dial := func() net.Conn {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", inner.Addr().String())
+		conn, err := (&net.Dialer{Timeout: time.Minute}).DialContext(t.Context(), "tcp", inner.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}

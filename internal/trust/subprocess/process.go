@@ -168,23 +168,35 @@ func has(env []string, name string) bool {
 	return false
 }
 
-// stderrWait is how long to wait for the rest of standard error after a process has ended; another
-// process may hold the pipe open.
-const stderrWait = 25 * time.Millisecond
+// How long standard error may stay open after a process has ended, because another process holds
+// it: until the processes that left its group are killed, and until the rest is given up.
+const (
+	sweepDelay = 25 * time.Millisecond
+	stderrWait = 2 * time.Second
+)
 
 // wait reaps the process and ends its children.
 func (p *Process) wait() {
 	state, err := p.cmd.Process.Wait()
 	killGroup(p.cmd.Process)
-	_ = p.cmd.Wait() // closes the pipes
+	held := time.AfterFunc(sweepDelay, p.sweep)
+	_ = p.cmd.Wait() // reads the rest of standard error and closes the pipes
+	held.Stop()
 	if err == nil && !state.Success() {
 		err = errors.New(state.String())
 	}
 	p.err = err
 	close(p.ended)
+	p.sweep()
+	if p.mark != "" {
+		unregister(p.PID())
+	}
+}
+
+// sweep kills the processes that were started by this one and left its group.
+func (p *Process) sweep() {
 	if p.mark != "" {
 		sweep(p.mark)
-		unregister(p.PID())
 	}
 }
 

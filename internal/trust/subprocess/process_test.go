@@ -92,7 +92,7 @@ func TestProcessStops(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		start := time.Now()
 		p.Stop(context.Background())
-		if took := time.Since(start); took > 20*time.Second || !gone(p.PID()) {
+		if took := time.Since(start); took > time.Minute || !gone(p.PID()) {
 			t.Errorf("%s: %v", name, took)
 		}
 	}
@@ -119,15 +119,21 @@ func TestProcessComplains(t *testing.T) {
 
 // A process that leaves its group and outlives its parent is killed.
 func TestProcessThatHides(t *testing.T) {
-	p := startTest(t, sh("setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2"))
+	p := startTest(t, sh("setsid sh -c 'echo $$; exec sleep 1000' & read line; echo bye >&2; exit 3"))
 	line, _ := bufio.NewReader(p.Out).ReadString('\n')
 	child, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
 		t.Fatal(line, err)
 	}
+	if _, err := io.WriteString(p.In, "end\n"); err != nil {
+		t.Fatal(err)
+	}
 	<-p.Ended()
 	if !gone(child) {
 		t.Error("a child was left behind")
+	}
+	if err := p.Err(); err == nil || err.Error() != "exit status 3: bye" {
+		t.Errorf("%v, although the child held standard error open", err)
 	}
 }
 
