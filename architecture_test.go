@@ -162,6 +162,7 @@ var cages = map[string][]string{
 	"github.com/decred/dcrd":                   {"/packs/trading/hyperliquid", "/acceptance/fakemarkets"},
 	"github.com/coder/websocket":               {"/packs/homeassistant/hass", "/acceptance/fakehome"},
 	"github.com/spf13/cobra":                   {"/cli"},
+	"go.uber.org/goleak":                       {"/internal/base/leaktest"},
 	"github.com/lmittmann/tint":                {"/cli"},
 	"github.com/shopspring/decimal":            {"/packs/trading", "/packs/trading/market", "/packs/trading/market/markettest", "/packs/trading/account", "/packs/trading/introspection", "/packs/trading/engine", "/packs/trading/paper", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/hyperliquid", "/packs/trading/cryptopanic", "/packs/trading/marketdata", "/acceptance/fakemarkets"},
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/basics"
@@ -28,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The thread that starts processes lives as long as this process.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/toolyard/toolyard/internal/trust/subprocess.startEach"))
+	leaktest.Main(m, goleak.IgnoreTopFunction("github.com/toolyard/toolyard/internal/trust/subprocess.startEach"))
 }
 
 // start runs a yard until the test ends.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard/acceptance/fakehome"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 type object = map[string]any
 

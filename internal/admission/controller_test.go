@@ -14,12 +14,13 @@ import (
 	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/admission/admissiontest"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/toolyard/toolyard/internal/store/pgtest.(*Cluster).wait"))
+	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/toolyard/toolyard/internal/store/pgtest.(*Cluster).wait"))
 }
 
 // stores are the stores that all tests run with.

@@ -10,14 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/internal/callpath"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 type args struct {
 	N int `json:"n" default:"7" maximum:"9"`

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
@@ -150,7 +151,7 @@ func (w *watching) next(limit time.Duration) string {
 
 func TestWatch(t *testing.T) {
 	onDocumentEngines(t, func(t *testing.T, address string) {
-		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		defer leaktest.VerifyNone(t, goleak.IgnoreCurrent())
 		s, err := Open(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
 // testServer names the environment variable with the URL of a PostgreSQL server on which
@@ -794,7 +795,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			goleak.VerifyNone(t, running)
+			leaktest.VerifyNone(t, running)
 		})
 	}
 }

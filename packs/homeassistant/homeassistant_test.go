@@ -12,16 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/acceptance/fakehome"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/packs/homeassistant"
 	"github.com/toolyard/toolyard/toolyardtest"
 	"github.com/toolyard/toolyard/yard"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // pack is an opened pack with its fake home.
 type pack struct {

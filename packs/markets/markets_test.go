@@ -17,15 +17,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/yard"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var _ toolyard.ContextProvider = (*Provider)(nil)
 

@@ -11,13 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func row(c *toolyard.Call, o toolyard.Outcome) *store.CallRow {
 	return &store.CallRow{ID: c.ID, Account: c.Caller.Account, Tool: c.Tool.Name, Code: o.Code()}

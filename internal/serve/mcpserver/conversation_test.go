@@ -15,14 +15,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var (
 	callID = regexp.MustCompile(`"dev\.toolyard/call":"[0-9a-z]{26}"`)

@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // patience is the maximum time until an expected event.
 const patience = time.Minute
@@ -104,7 +105,7 @@ func (w *watched) sees(want ...string) (calls int) {
 		if diff == "" {
 			break
 		}
-		if calls > 100 {
+		if calls > 1000 {
 			w.Fatalf("the files are others than they should be (-want +got):\n%s", diff)
 		}
 	}

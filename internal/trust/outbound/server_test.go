@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
 func mustParse(t *testing.T, text string) *url.URL {
@@ -173,7 +175,7 @@ func TestNotPublic(t *testing.T) {
 }
 
 func TestHTTP(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer leaktest.VerifyNone(t, goleak.IgnoreCurrent())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		_, _ = io.WriteString(w, strings.Join([]string{r.Method, r.Host, r.URL.String(), r.Header.Get("Accept-Encoding"), r.Header.Get("Authorization"), string(body)}, " "))

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard/acceptance/fakehome"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // start runs a client of a home for the time of the test.
 func start(t *testing.T, home *fakehome.Home, edit ...func(*Client)) *Client {

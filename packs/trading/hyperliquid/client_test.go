@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
-	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	owner = "0x00000000000000000000000000000000000000a1"

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
 // The test binary also serves on stdio: its arguments are the name of a behaviour and a seed.
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", "16") // the tests mostly wait
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // client is a minimal client for both eras. It accepts only valid responses.
