@@ -192,9 +192,17 @@ func (a *app) withServers(ctx context.Context, fn func(context.Context, *yard.Ya
 func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
-	slow := time.AfterFunc(2*time.Second, func() { fmt.Fprintf(a.err, "Waiting up to %v for servers to start …\n", serverTimeout) })
-	defer slow.Stop()
-	y.AwaitServers(ctx, ids...)
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		y.AwaitServers(ctx, ids...)
+	}()
+	select {
+	case <-ready:
+	case <-time.After(2 * time.Second):
+		fmt.Fprintf(a.err, "Waiting up to %v for servers to start …\n", serverTimeout)
+		<-ready
+	}
 }
 
 // view returns the view of the gate that --gate selects.

@@ -83,7 +83,7 @@ func TestDemo(t *testing.T) {
 	s, stop := startDemo(t, &demoCommand{listen: "127.0.0.1:0", dir: filepath.Join(t.TempDir(), "harbor"), rate: 20, history: !testing.Short(), executable: program})
 	eventually(t, "/readyz", func() bool { status, _ := get(t, s.base+"/readyz"); return status == http.StatusOK })
 	checkKinds(t, s)
-	checkProblems(t, s.yard.Problems())
+	checkProblems(t, s.yard)
 	checkPatterns(t, s.yard)
 	checkPacks(t, s)
 	checkAgent(t, s)
@@ -164,9 +164,23 @@ func checkKinds(t *testing.T, s *runningDemo) {
 	}
 }
 
-// checkProblems checks that exactly the intended problems are reported.
-func checkProblems(t *testing.T, problems []toolyard.Problem) {
+// checkProblems waits until exactly the intended problems are reported.
+func checkProblems(t *testing.T, y *yard.Yard) {
 	t.Helper()
+	var faults []string
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if faults = faultsOf(y.Problems()); len(faults) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Error(strings.Join(faults, "\n"))
+			return
+		}
+	}
+}
+
+// faultsOf returns how problems differ from the intended ones.
+func faultsOf(problems []toolyard.Problem) (faults []string) {
 	want := map[string]bool{"berth_forecast.ts:11:43": true, "archive: down": true, "fuel_log is withheld: its definition has changed": true, "share_position is withheld: it is new": true}
 	for _, p := range problems {
 		found := false
@@ -177,15 +191,16 @@ func checkProblems(t *testing.T, problems []toolyard.Problem) {
 			}
 		}
 		if !found {
-			t.Errorf("unexpected problem: %v", p)
+			faults = append(faults, fmt.Sprintf("unexpected problem: %v", p))
 		}
 		if p.File != "" && (p.Line == 0 || (p.Frame == "" && strings.HasSuffix(p.File, ".ts"))) {
-			t.Errorf("%v has no line or no frame: %+v", p, p)
+			faults = append(faults, fmt.Sprintf("%v has no line or no frame: %+v", p, p))
 		}
 	}
 	for text := range want {
-		t.Errorf("missing problem %q in %v", text, problems)
+		faults = append(faults, fmt.Sprintf("missing problem %q in %v", text, problems))
 	}
+	return faults
 }
 
 // checkPatterns checks that the simulated calls are possible: the gate offers the tool, the
@@ -280,12 +295,12 @@ func checkNoProcess(t *testing.T, program string) {
 // An interrupt ends the demo and leaves no process and no folder.
 func TestDemoEndsOnInterrupt(t *testing.T) {
 	program, temp := toolyardBinary(t), t.TempDir()
-	var out bytes.Buffer
+	var out, errs bytes.Buffer // errs is complete after Wait
 	c := exec.CommandContext(t.Context(), program, "demo", "--listen", "127.0.0.1:0", "--rate", "20", "--history=false")
 	c.Env = append(os.Environ(), "TMPDIR="+temp)
 	stdout, err := c.StdoutPipe()
 	if err == nil {
-		c.Stderr, err = &out, c.Start()
+		c.Stderr, err = &errs, c.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +309,8 @@ func TestDemoEndsOnInterrupt(t *testing.T) {
 		n, err := stdout.Read(line)
 		fmt.Fprint(&out, string(line[:n]))
 		if err != nil {
-			t.Fatalf("%v\n%s", err, &out)
+			_ = c.Wait()
+			t.Fatalf("%v\n%s%s", err, &out, &errs)
 		}
 	}
 	time.Sleep(time.Second) // some calls are running
@@ -302,7 +318,7 @@ func TestDemoEndsOnInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, &out)
+		t.Errorf("%v\n%s%s", err, &out, &errs)
 	}
 	for _, text := range []string{"#key=tyl_", "/mcp/chat", "toolyard call --config " + temp} {
 		if !strings.Contains(out.String(), text) {
