@@ -43,7 +43,7 @@ func TestEngine(t *testing.T) {
 	}
 	t.Log("restore", time.Since(start))
 	r := func() *execution {
-		return &execution{ctx: t.Context(), deadline: time.Now().Add(time.Second), clock: newClock(time.Now(), [32]byte{})}
+		return &execution{ctx: t.Context(), deadline: time.Now().Add(time.Minute), clock: newClock(time.Now(), [32]byte{})}
 	}
 	v.begin(r())
 	start = time.Now()

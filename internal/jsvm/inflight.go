@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"time"
@@ -26,6 +27,7 @@ type inFlight struct {
 	log          *slog.Logger
 
 	messages  chan frame    // log lines and notifications; nil until there is one
+	dropped   int           // log lines; read after messages is closed
 	delivered chan struct{} // closed when all messages are delivered
 }
 
@@ -241,8 +243,8 @@ func refusalOf(err error) *Refusal {
 	return &Refusal{Message: err.Error()}
 }
 
-// maxMessages bounds the messages that wait for delivery. More are dropped: the connection to
-// the worker is shared by all its runs.
+// maxMessages bounds the messages that wait for delivery. More are dropped, because the connection
+// to the worker is shared by all its runs; a last line of the log has their number.
 const maxMessages = 256
 
 // enqueue queues a log line or notification for delivery. It never blocks. Frames of a worker are
@@ -255,11 +257,17 @@ func (pend *inFlight) enqueue(f frame) {
 			for f := range pend.messages {
 				pend.deliver(f)
 			}
+			if pend.dropped > 0 {
+				pend.deliver(frame{kind: frameLog, body: fmt.Appendf(nil, "warn\x00[%d more lines omitted]", pend.dropped)})
+			}
 		}()
 	}
 	select {
 	case pend.messages <- f:
 	default:
+		if f.kind == frameLog {
+			pend.dropped++
+		}
 	}
 }
 
@@ -282,7 +290,10 @@ func (pend *inFlight) deliver(f frame) {
 	}
 }
 
-// drainLogs waits up to a second until all messages are delivered.
+// drainTime is how long a result waits for the messages before it.
+const drainTime = 5 * time.Second
+
+// drainLogs waits until all messages are delivered, but not for a caller that does not read them.
 func (pend *inFlight) drainLogs(ctx context.Context) {
 	if pend.delivered == nil {
 		return
@@ -290,7 +301,7 @@ func (pend *inFlight) drainLogs(ctx context.Context) {
 	select {
 	case <-pend.delivered:
 	case <-ctx.Done():
-	case <-time.After(time.Second):
+	case <-time.After(drainTime):
 	}
 }
 

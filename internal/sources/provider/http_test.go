@@ -55,7 +55,7 @@ func answer(body string) http.HandlerFunc {
 // open returns a provider for the service. Change adjusts its options.
 func open(t *testing.T, base string, change func(*HTTPOptions)) *HTTP {
 	t.Helper()
-	o := HTTPOptions{Kind: "crm", URL: base + "/customers/{caller.id}", Timeout: 2 * time.Second, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	o := HTTPOptions{Kind: "crm", URL: base + "/customers/{caller.id}", Timeout: time.Minute, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&o)
 	}
@@ -320,15 +320,24 @@ func TestHTTPProviderSendsOneRequestForConcurrentCalls(t *testing.T) {
 			}
 		})
 	}
-	for len(c.seen()) == 0 {
+	for waiting(p.cache) < 50 {
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(50 * time.Millisecond)
 	close(release)
 	wg.Wait()
 	if n := len(c.seen()); n != 1 || failed.Load() > 0 {
 		t.Errorf("%d requests, %d failures", n, failed.Load())
 	}
+}
+
+// waiting returns how many requests wait for an answer.
+func waiting(c *Cache) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.flights {
+		n += f.waiting
+	}
+	return n
 }
 
 func TestHTTPProviderAndThePast(t *testing.T) {
