@@ -317,7 +317,7 @@ func TestCodeThatClosesItsFunctionGetsNoTools(t *testing.T) {
 // Attack 10: endless loops, memory bombs and floods of promises end, and the next run works.
 func TestCodeStopsAtItsLimits(t *testing.T) {
 	g := newGate(sampleTools)
-	r := runOf{code: newCode(t, g, func(o *script.CodeOptions) { o.CPU = 50 * time.Millisecond; o.Memory = 16 << 20 }), mode: toolyard.Read}
+	r := runOf{code: newCode(t, g, func(o *script.CodeOptions) { o.CPU = 250 * time.Millisecond; o.Memory = 16 << 20 }), mode: toolyard.Read}
 	for name, source := range map[string]string{
 		"an endless loop":            "await tools.add({}); for (;;) {}",
 		"an endless chain":           "const again = () => Promise.resolve().then(again); await again();",
@@ -469,13 +469,20 @@ func TestCodeSumsWhatItsCallsCost(t *testing.T) {
 }
 
 func TestCodeThatForgetsAwaitIsTold(t *testing.T) {
-	g := newGate(sampleTools)
-	entered := make(chan struct{})
-	var once sync.Once
-	g.wait = func() { once.Do(func() { close(entered) }) }
-	r := runOf{code: newCode(t, g), mode: toolyard.Read}
-	g.tools = map[string]toolFunc{"slow": func(map[string]any) (*toolyard.Result, error) { time.Sleep(3 * time.Second); return text("x") }, "quick": func(map[string]any) (*toolyard.Result, error) { return text("y") }}
-	res, err := r.do(t, `tools.slow(); await new Promise((done) => setTimeout(done, 50)); return "done";`)
+	started := make(chan struct{})
+	code := newCode(t, newGate(nil), func(o *script.CodeOptions) {
+		o.Call = func(ctx context.Context, run *toolyard.Call, name string, _ json.RawMessage, _ string) (*toolyard.Call, *toolyard.Result, error) {
+			if name == "slow" {
+				close(started)
+				<-ctx.Done() // when the code has ended
+				return run, nil, ctx.Err()
+			}
+			<-started
+			res, err := text("y")
+			return run, res, err
+		}
+	})
+	res, err := runOf{code: code, mode: toolyard.Read}.do(t, `tools.slow(); await tools.quick(); return "done";`)
 	if err != nil || !strings.Contains(textsOf(res), "1 calls had not finished when the code ended, and may have been canceled: use await.") {
 		t.Error(textsOf(res), err)
 	}

@@ -3,6 +3,7 @@
 package script
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -99,6 +100,17 @@ func (r *running) next(t testing.TB) map[string]*toolyard.Tool {
 	case <-time.After(time.Minute):
 		t.Fatal("nothing was published")
 		return nil
+	}
+}
+
+// until returns the first offer that meets a condition. One save can lead to several offers: a file
+// may be read while it is written.
+func (r *running) until(t testing.TB, ok func(tools map[string]*toolyard.Tool) bool) map[string]*toolyard.Tool {
+	t.Helper()
+	for {
+		if tools := r.next(t); ok(tools) {
+			return tools
+		}
 	}
 }
 
@@ -228,14 +240,18 @@ export const description = "Says."; export const inputSchema = z.object({}); exp
 	if tools := r.next(t); len(tools) > 0 || len(r.Problems()) != 2 {
 		t.Fatal(tools, r.Problems())
 	}
-	r.save(t, "deep/other.json", `{"end":"!"}`)
-	r.next(t)
-	r.save(t, "_word.ts", "export const word: = 1;\n")
-	if tools := r.next(t); len(tools) > 0 || !strings.Contains(r.Problems()[0].String(), "_word.ts:1:20") {
-		t.Fatal(tools, r.Problems())
+	problem := func(text string) func(map[string]*toolyard.Tool) bool {
+		return func(tools map[string]*toolyard.Tool) bool {
+			problems := r.Problems()
+			return len(tools) == 0 && len(problems) == 1 && strings.Contains(problems[0].String(), text)
+		}
 	}
+	r.save(t, "deep/other.json", `{"end":"!"}`)
+	r.until(t, problem("_word"))
+	r.save(t, "_word.ts", "export const word: = 1;\n")
+	r.until(t, problem("_word.ts:1:20"))
 	r.save(t, "_word.ts", "export const word = \"hey\";\n")
-	tools := r.next(t)
+	tools := r.until(t, func(tools map[string]*toolyard.Tool) bool { return tools["say"] != nil })
 	if res, err := callTool(t, tools["say"], "{}"); err != nil || res.Content[0] != toolyard.Text("hey!") || len(r.Problems()) > 0 {
 		t.Errorf("%v, %v, %v", res, err, r.Problems())
 	}
@@ -248,13 +264,13 @@ func TestRunAgain(t *testing.T) {
 	}
 	r := &running{dir: t.TempDir()}
 	r.save(t, "hello.ts", hello)
-	f, err := New(Options{Dir: r.dir})
+	f, err := New(Options{Dir: r.dir, CacheDir: filepath.Join(os.TempDir(), "toolyard-test-cache")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
-		tools, done := make(chan []*toolyard.Tool, 1), make(chan error)
+		tools, done := make(chan []*toolyard.Tool, 100), make(chan error)
 		go func() { done <- f.Run(ctx, func(offer toolyard.Offer) { tools <- offer.Tools }) }()
 		if _, err := callTool(t, (<-tools)[0], `{"name":"Ann"}`); err != nil {
 			t.Error(err)
@@ -324,15 +340,15 @@ func TestThrownLine(t *testing.T) {
 func TestCache(t *testing.T) {
 	cache := t.TempDir()
 	dir := t.TempDir()
-	load := func(text string) (took time.Duration, got string) {
+	load := func(text string) string {
 		r := &running{dir: dir}
 		r.save(t, "hello.ts", text)
-		f, err := New(Options{Dir: dir, CacheDir: cache, OnLoad: func(l Load) { took = l.Took }})
+		f, err := New(Options{Dir: dir, CacheDir: cache})
 		if err != nil {
 			t.Skip(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		tools := make(chan []*toolyard.Tool, 1)
+		tools := make(chan []*toolyard.Tool, 100)
 		done := make(chan error)
 		go func() { done <- f.Run(ctx, func(offer toolyard.Offer) { tools <- offer.Tools }) }()
 		res, err := callTool(t, (<-tools)[0], `{"name":"Ann"}`)
@@ -341,24 +357,34 @@ func TestCache(t *testing.T) {
 		}
 		cancel()
 		<-done
-		return took, string(res.Content[0].(toolyard.Text))
+		return string(res.Content[0].(toolyard.Text))
 	}
-	first, _ := load(hello)
-	again, got := load(hello)
-	if again > first/3 || got != "Hello, Ann!" {
-		t.Errorf("%v, then %v: %s", first, again, got)
-	}
-	if _, got := load(strings.ReplaceAll(hello, "Hello", "Hi")); got != "Hi, Ann!" {
+	if got := load(hello); got != "Hello, Ann!" {
 		t.Error(got)
 	}
 	entries, _ := filepath.Glob(filepath.Join(cache, "scripts/*/*.json"))
 	if len(entries) != 1 {
 		t.Fatal(entries)
 	}
-	if err := os.WriteFile(entries[0], []byte(`{"Code":`), 0o600); err != nil {
-		t.Fatal(err)
+	replace := func(change func(entry []byte) []byte) {
+		t.Helper()
+		entry, err := os.ReadFile(entries[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(entries[0], change(entry), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, got := load(hello); got != "Hello, Ann!" {
+	replace(func(entry []byte) []byte { return bytes.ReplaceAll(entry, []byte("Hello"), []byte("Howdy")) })
+	if got := load(hello); got != "Howdy, Ann!" {
+		t.Errorf("%s: the script was compiled again", got)
+	}
+	if got := load(strings.ReplaceAll(hello, "Hello", "Hi")); got != "Hi, Ann!" {
+		t.Error(got)
+	}
+	replace(func([]byte) []byte { return []byte(`{"Code":`) })
+	if got := load(hello); got != "Hello, Ann!" {
 		t.Error(got)
 	}
 }
@@ -436,14 +462,16 @@ export default () => ({ content: [{ type: "text", text: "x" }], _meta: { "dev.to
 func TestReplacedWhileCalled(t *testing.T) {
 	r := run(t, Options{}, map[string]string{"slow.ts": `import { z } from "zod";
 export const description = "Sleeps."; export const inputSchema = z.object({});
-export default () => new Promise((r) => setTimeout(() => r("woke"), 700));`})
+export default (args: unknown, ctx: any) => { ctx.progress(1, 2, "started"); return new Promise((r) => setTimeout(() => r("woke"), 700)); };`})
 	tool := r.next(t)["slow"]
-	done := make(chan string)
+	started, done := make(chan struct{}), make(chan string)
 	go func() {
-		res, err := callTool(t, tool, "{}")
+		res, err := callpath.Run(t.Context(), &toolyard.Call{ID: "1", Tool: tool, Args: json.RawMessage("{}"), AsOf: time.Now(), Request: toolyard.Request{
+			OnProgress: func(float64, float64, string) { close(started) },
+		}})
 		done <- fmt.Sprint(res != nil && res.Content[0] == toolyard.Text("woke"), err)
 	}()
-	time.Sleep(300 * time.Millisecond)
+	<-started
 	r.stop()
 	if got := <-done; got != "true <nil>" {
 		t.Error(got)
