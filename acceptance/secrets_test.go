@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,13 +35,15 @@ var partOfCanary = regexp.MustCompile(`cnry[0-9]{2}[0-9a-f]{4}|[0-9a-f]{4}[0-9]{
 // logged matches the message in a log line of either format.
 var logged = regexp.MustCompile(`(?s)^.*"msg":"([^"]*)".*$|^\S+ \S+ (.*?) \w+=.*$`)
 
-// newCanaries creates 50 secrets and stores each in one of three places: the environment, its own
-// file, or an age-encrypted file.
+// newCanaries creates 50 secrets and stores each in one of five places: the environment, its own
+// file, an age-encrypted file, behind a program, or a Vault server.
 func newCanaries(t *testing.T, dir string) (c *canaries, config string) {
 	t.Helper()
 	c = new(canaries)
 	var sealed strings.Builder
-	config = "ageIdentity: identity.txt\nsecrets:\n"
+	vault := make(map[string]string)
+	config = fmt.Sprintf("ageIdentity: identity.txt\nsecretStores:\n  cat: {command: [cat], ttl: 1s}\n  vault: {url: %q, ttl: 1s, auth: {secretRef: env:VAULT_TOKEN}}\nsecrets:\n", vaultServer(t, vault))
+	c.env = append(c.env, "VAULT_TOKEN=cnry99abcdefabcdef99yrnc")
 	for i := range c.values {
 		var b [12]byte
 		_, _ = rand.Read(b[:])
@@ -50,7 +53,7 @@ func newCanaries(t *testing.T, dir string) (c *canaries, config string) {
 		}
 		c.values[i] = fmt.Sprintf("cnry%02d%s%s%s%02dyrnc", i, hex.EncodeToString(b[:6]), middle, hex.EncodeToString(b[6:]), i)
 		var where string
-		switch i % 3 {
+		switch i % 5 {
 		case 0:
 			where = fmt.Sprintf("env:CANARY_%02d", i)
 			c.env = append(c.env, fmt.Sprintf("CANARY_%02d=%s", i, c.values[i]))
@@ -60,11 +63,31 @@ func newCanaries(t *testing.T, dir string) (c *canaries, config string) {
 		case 2:
 			where = fmt.Sprintf("age:kept/sealed.age#key%02d", i)
 			fmt.Fprintf(&sealed, "key%02d=%s\n", i, c.values[i])
+		case 3:
+			where = fmt.Sprintf("cat:kept/%02d", i)
+			save(t, filepath.Join(dir, fmt.Sprintf("kept/%02d", i)), c.values[i]+"\n")
+		case 4:
+			where = fmt.Sprintf("vault:canaries#key%02d", i)
+			vault[fmt.Sprintf("key%02d", i)] = c.values[i]
 		}
 		config += fmt.Sprintf("  c%02d: %q\n", i, where)
 	}
 	seal(t, dir, sealed.String())
 	return c, config
+}
+
+// vaultServer serves secrets like a Vault server with a key/value engine of version 2.
+func vaultServer(t *testing.T, fields map[string]string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/secret/data/canaries" || r.Header.Get("X-Vault-Token") != "cnry99abcdefabcdef99yrnc" {
+			http.Error(w, `{"errors":["permission denied"]}`, http.StatusForbidden)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"data": fields, "metadata": map[string]any{"version": 1}}})
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // inHeader reports whether a canary is sent in a header, where not every character is allowed.

@@ -28,6 +28,7 @@ func newCheckCommand(a *app) *cobra.Command {
 		Short: "Check the configuration, the tools and the servers; exit with status 1 if there is a problem",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.opts.Command.CheckSecrets = true
 			return a.withServers(cmd.Context(), c.run)
 		},
 	}

@@ -31,8 +31,7 @@ const (
 type httpLink struct {
 	client      *outbound.ServerClient
 	url         string
-	header      http.Header // of every request
-	authorizer  Authorizer  // of every request; may be nil
+	authorizer  Authorizer // of every request; may be nil
 	onMessage   func(message)
 	calls       runningCalls
 	streamReady chan struct{} // closed when the notification stream is open or refused
@@ -40,8 +39,9 @@ type httpLink struct {
 	*ending
 
 	mu      sync.Mutex
-	session string // ID of a legacy session
-	version string // negotiated; empty before
+	header  http.Header // of every request; replaced as a whole
+	session string      // ID of a legacy session
+	version string      // negotiated; empty before
 }
 
 // newHTTPLink creates a link to a URL. It sends nothing.
@@ -54,13 +54,34 @@ func newHTTPLink(o *Options, onMessage func(message)) (*httpLink, error) {
 	if l.client, err = outbound.NewServerClient(u, outbound.Network{Private: o.Private}, o.Connections); err != nil {
 		return nil, err
 	}
+	if l.header, err = requestHeader(o); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// requestHeader returns the header of every request.
+func requestHeader(o *Options) (h http.Header, err error) {
+	h = http.Header{}
 	if o.Headers != nil {
-		if l.header, err = o.Headers(); err != nil {
+		if h, err = o.Headers(); err != nil {
 			return nil, err
 		}
 	}
-	l.header.Set("User-Agent", o.Name+"/"+o.Version)
-	return l, nil
+	h.Set("User-Agent", o.Name+"/"+o.Version)
+	return h, nil
+}
+
+// updateCredentials uses changed headers from the next request on.
+func (l *httpLink) updateCredentials(o *Options) (restart bool) {
+	h, err := requestHeader(o)
+	if err != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.header = h
+	return false
 }
 
 // statusError is an HTTP response that is not an MCP message.
@@ -163,9 +184,9 @@ func (l *httpLink) request(ctx context.Context, method string, body io.Reader) (
 	if err != nil {
 		return nil, errors.New("its url is invalid")
 	}
-	req.Header = l.header.Clone()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	req.Header = l.header.Clone()
 	if l.session != "" {
 		req.Header.Set("Mcp-Session-Id", l.session)
 	}

@@ -24,6 +24,9 @@ type link interface {
 	// listen reads the notification stream until it or ctx ends. Links that receive
 	// notifications anyway return nil at once.
 	listen(ctx context.Context) error
+	// updateCredentials applies changed secrets to the requests that follow. It reports whether
+	// only a new link can use them. Secrets that cannot be read do not change anything.
+	updateCredentials(o *Options) (restart bool)
 	// fail ends the link for a reason: done is closed, and err returns the reason.
 	fail(err error)
 	done() <-chan struct{}

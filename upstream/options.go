@@ -30,10 +30,10 @@ type Options struct {
 
 	Command []string                 // the program and its arguments
 	Dir     string                   // its working directory
-	Env     func() ([]string, error) // KEY=VALUE pairs, evaluated at each start; may be nil
+	Env     func() ([]string, error) // KEY=VALUE pairs, evaluated at each start and every 10 s; a change restarts the process when its calls have ended; may be nil
 
 	URL         string
-	Headers     func() (http.Header, error) // for every request, evaluated for each session; may be nil
+	Headers     func() (http.Header, error) // for every request, evaluated for each session and every 10 s; may be nil
 	Authorizer  Authorizer                  // credentials of requests to the URL; may be nil
 	Private     []netip.Prefix              // non-public networks that the URL may resolve to
 	Connections int                         // idle connections to keep; zero for 16

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/trust/framing"
@@ -23,6 +24,7 @@ const stuckTimeout = 15 * time.Second
 type processLink struct {
 	*duplex
 	process *subprocess.Process
+	env     []string
 	redact  func(string) string
 	outbox  chan []byte
 	written chan struct{} // closed when writing has ended
@@ -43,11 +45,21 @@ func newProcess(o *Options, onMessage func(message)) (*processLink, error) {
 		return nil, err
 	}
 	l := &processLink{
-		duplex: newDuplex(onMessage), process: process, redact: o.Redact,
+		duplex: newDuplex(onMessage), process: process, env: env, redact: o.Redact,
 		outbox: make(chan []byte), written: make(chan struct{}), read: make(chan struct{}),
 	}
 	l.send = l.post
 	return l, nil
+}
+
+// updateCredentials reports whether the environment has changed. Only a restart can change that of
+// the process.
+func (l *processLink) updateCredentials(o *Options) (restart bool) {
+	if o.Env == nil {
+		return false
+	}
+	env, err := o.Env()
+	return err == nil && !slices.Equal(env, l.env)
 }
 
 // start begins to read and write.

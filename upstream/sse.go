@@ -23,6 +23,8 @@ type sseLink struct {
 	reading sync.WaitGroup
 }
 
+func (l *sseLink) updateCredentials(o *Options) (restart bool) { return l.http.updateCredentials(o) }
+
 // openSSE opens the stream and reads the URL for messages.
 func openSSE(ctx context.Context, o *Options, onMessage func(message)) (*sseLink, error) {
 	h, err := newHTTPLink(o, onMessage)

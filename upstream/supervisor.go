@@ -85,7 +85,7 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 		if answered {
 			pause = firstPause
 		}
-		if errors.Is(err, errSessionLost) && answered { // the server is up: open a new session at once
+		if (errors.Is(err, errSessionLost) || errors.Is(err, errNewCredentials)) && answered { // the server is up: open a new session at once
 			sup.event(EventDown, err.Error())
 			continue
 		}
@@ -130,25 +130,26 @@ func signal(c chan<- struct{}) {
 
 // runSession opens a session and watches it until it ends. The session is nil if it was never
 // usable.
-func (sup *supervisor) runSession(ctx context.Context, heard, publish func()) (*session, error) {
+func (sup *supervisor) runSession(ctx context.Context, heard, publish func()) (s *session, err error) {
 	sup.event(EventStart, "")
 	opening, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	s, err := sup.open(opening)
+	s, err = sup.open(opening)
 	if err != nil {
 		sup.version.setUncertain(true)
 		return nil, err
 	}
 	sup.version.setUncertain(false)
+	opened := s // s is nil if it was never usable
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer func() {
 		sup.setState(&state{}) // new callers wait for the next session
-		if ctx.Err() != nil {
-			s.drain(sup.opts.longestTimeout())
+		if ctx.Err() != nil || errors.Is(err, errNewCredentials) {
+			opened.drain(sup.opts.longestTimeout())
 		}
 		stop()
-		s.link.close()
+		opened.link.close()
 		watching.Wait()
 	}()
 	select {
@@ -200,9 +201,10 @@ func (sup *supervisor) open(ctx context.Context) (*session, error) {
 
 // Bounds on how often a server is listed.
 const (
-	refresh     = time.Minute     // without a notification
-	settleTime  = time.Second / 2 // between two listings
-	maxFailures = 5               // calls in a row, before the server is probed
+	refresh     = time.Minute      // without a notification
+	settleTime  = time.Second / 2  // between two listings
+	maxFailures = 5                // calls in a row, before the server is probed
+	credentials = 10 * time.Second // between two comparisons of secrets with those in use
 )
 
 // watch lists the server again when it announces a change, and periodically. It ends with the
@@ -210,6 +212,8 @@ const (
 func (sup *supervisor) watch(ctx context.Context, s *session, publish func()) error {
 	ticker := time.NewTicker(backoff.Jitter(refresh) + refresh/2)
 	defer ticker.Stop()
+	rotation := time.NewTicker(backoff.Jitter(credentials))
+	defer rotation.Stop()
 	for {
 		check := sup.list
 		select {
@@ -223,6 +227,14 @@ func (sup *supervisor) watch(ctx context.Context, s *session, publish func()) er
 			sup.definitions.forgetListing()
 		case <-s.changed:
 		case <-ticker.C:
+		case <-rotation.C:
+			check = nil
+		}
+		if s.link.updateCredentials(sup.opts) {
+			return errNewCredentials
+		}
+		if check == nil {
+			continue
 		}
 		start := time.Now()
 		changed, err := check(ctx, s)
@@ -247,6 +259,9 @@ func probe(ctx context.Context, s *session) (changed bool, err error) {
 	s.failures.Store(0)
 	return false, s.ping(ctx)
 }
+
+// errNewCredentials ends a session that cannot use changed secrets.
+var errNewCredentials = errors.New("its secrets have changed")
 
 var errSessionLost = errors.New("it no longer recognizes the session")
 

@@ -24,6 +24,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/safefile"
+	"github.com/toolyard/toolyard/internal/trust/secret"
 	"github.com/toolyard/toolyard/script"
 )
 
@@ -41,6 +42,7 @@ type agentConfig struct {
 	mode     toolyard.Mode
 	private  []config.Network
 	secrets  map[string]config.SecretRef
+	stores   map[string]config.SecretStore
 	identity string
 	scripts  *config.Scripts // limits of hooks
 }
@@ -99,7 +101,7 @@ func (b *assembler) agentConfig(a *assembly, name string) (agentConfig, *toolyar
 	}
 	from.model, from.private = configured, a.PrivateNetworks
 	if configured.Auth != nil {
-		from.secrets, from.identity = a.Secrets, a.AgeIdentity
+		from.secrets, from.stores, from.identity = a.Secrets, a.SecretStores, a.AgeIdentity
 	}
 	if isInstructionsFile(from.Instructions) {
 		if _, err := b.readInstructions(from.Instructions); err != nil {
@@ -209,33 +211,32 @@ func (a *assembly) addAgentSources(s *store.Store) {
 }
 
 // sharedModel is a model that agents share. It is opened for the first turn, because its API key
-// may not exist before.
+// may not exist before, and again when its key has changed.
 type sharedModel struct {
-	open  func() (model.Model, error)
+	key   func() (secret.Text, error)
+	open  func(key secret.Text) (model.Model, error)
 	slots chan struct{}
 
 	mu     sync.Mutex
 	opened model.Model
+	with   secret.Text // the key of the opened model
 }
 
 func (b *assembler) newModel(from agentConfig) *sharedModel {
 	if own, ok := b.opts.Models[from.Model]; ok && from.model.API == "" {
 		return &sharedModel{opened: own, slots: make(chan struct{}, defaultTurns)}
 	}
-	return &sharedModel{slots: make(chan struct{}, from.model.Concurrency), open: func() (model.Model, error) {
-		o := model.Options{
+	m := &sharedModel{slots: make(chan struct{}, from.model.Concurrency), key: func() (secret.Text, error) { return secret.Text{}, nil }}
+	if auth := from.model.Auth; auth != nil {
+		m.key = func() (secret.Text, error) { return b.secrets.vault.Load().Resolve(auth.SecretRef) }
+	}
+	m.open = func(key secret.Text) (model.Model, error) {
+		return model.New(model.Options{
 			API: model.API(from.model.API), URL: from.model.URL, Model: from.model.Model, MaxOutput: from.model.MaxOutput, MaxTokensField: from.model.MaxTokensField,
-			Connections: from.model.Concurrency, Private: from.model.Private, Networks: config.Prefixes(from.private),
-		}
-		if from.model.Auth != nil {
-			key, err := b.secrets.vault.Load().Resolve(from.model.Auth.SecretRef)
-			if err != nil {
-				return nil, err
-			}
-			o.Key = key.Reveal()
-		}
-		return model.New(o)
-	}}
+			Connections: from.model.Concurrency, Private: from.model.Private, Networks: config.Prefixes(from.private), Key: key.Reveal(),
+		})
+	}
+	return m
 }
 
 // defaultTurns bounds the turns of a model of the program at the same time.
@@ -259,13 +260,22 @@ func (m *sharedModel) Turn(ctx context.Context, r *model.Request, on func(model.
 func (m *sharedModel) client() (_ model.Model, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.opened == nil {
-		m.opened, err = m.open()
-		if err != nil {
-			m.opened = nil
-		}
+	if m.key == nil { // a model of the program
+		return m.opened, nil
 	}
-	return m.opened, err
+	key, err := m.key()
+	if err != nil {
+		return nil, err
+	}
+	if m.opened != nil && key.Reveal() == m.with.Reveal() {
+		return m.opened, nil
+	}
+	opened, err := m.open(key)
+	if err != nil {
+		return nil, err
+	}
+	m.opened, m.with = opened, key
+	return opened, nil
 }
 
 // agentGate is the gate that an agent works at.

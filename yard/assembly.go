@@ -13,6 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/control/live"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/telemetry"
@@ -48,6 +49,7 @@ type assembler struct {
 	metrics     *telemetry.Metrics
 	tracer      *telemetry.Tracer
 	secrets     *redactor
+	sealKey     httpapi.SealKey
 	packs       *packHost
 	code        *codeEngine
 
@@ -148,7 +150,10 @@ func (b *assembler) callPath(a *assembly) toolyard.Handler {
 }
 
 // redactor redacts the secrets of the last assembly.
-type redactor struct{ vault atomic.Pointer[secret.Vault] }
+type redactor struct {
+	vault    atomic.Pointer[secret.Vault]
+	checkAll bool // report every secret that cannot be read, even one that is not in use
+}
 
 func (r *redactor) redact(text string) string { return r.vault.Load().Redact(text) }
 

@@ -121,6 +121,7 @@ type Command struct {
 	RequireApproval bool             // require approval of every definition of a server, even of the first
 	SourceNotes     string           // for gates that do not set it: off, relative or absolute
 	LiveArguments   string           // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
+	CheckSecrets    bool             // report every secret of the configuration that cannot be read as a problem
 
 	// OperatorToken grants the role operator while the yard runs: the way into the console of a
 	// yard without API keys. Empty for none.

@@ -27,6 +27,7 @@ type publisher struct {
 	catalog     *catalog.Catalog
 	server      *mcpserver.Server
 	enforcement *enforcement
+	secrets     *redactor
 	metrics     *telemetry.Metrics
 	log         *slog.Logger
 
@@ -141,7 +142,7 @@ func (p *publisher) updateSnapshot(g *catalog.Generation, problems []toolyard.Pr
 // sources are loaded.
 func (p *publisher) problems() []toolyard.Problem {
 	a := p.current.Load()
-	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.ruleProblems(a), p.enforcement.problems(a.Config))
+	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.ruleProblems(a), p.secretProblems(a), p.enforcement.problems(a.Config))
 	if rejected := p.rejected.Load(); rejected != nil {
 		problems = append(problems, *rejected...)
 	}

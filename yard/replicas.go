@@ -2,6 +2,7 @@ package yard
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/safefile"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
 // Documents in the store that all replicas share, beside those of package settings.
@@ -195,24 +197,34 @@ func awaitDocument(ctx context.Context, s *store.Store, name string) (version in
 // sealTimeout bounds reading the seal key from the store.
 const sealTimeout = 5 * time.Second
 
-// loadSealKey returns the key with which all replicas seal cookies and the states of unfinished
-// calls. Without a store, or if it does not respond, the key is valid only in this process.
-func loadSealKey(s *store.Store, log *slog.Logger) (key httpapi.SealKey) {
+// newSealKey returns the keys with which all replicas seal cookies and the states of unfinished
+// calls: those of the configuration, or else one that the replicas share in the store.
+func newSealKey(s *store.Store, log *slog.Logger) httpapi.SealKey {
+	return seal.NewKeyring(func() [][]byte { return [][]byte{loadSealKey(s, log)} })
+}
+
+// loadSealKey returns the key in the store. Without a store, or if it does not respond, the key is
+// valid only in this process.
+func loadSealKey(s *store.Store, log *slog.Logger) []byte {
+	own := make([]byte, sealKeySize)
+	_, _ = rand.Read(own) // never fails
 	if s == nil {
-		return httpapi.NewSealKey()
+		return own
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sealTimeout)
 	defer cancel()
 	body, version, err := s.Document(ctx, sealDocument)
 	if err == nil && version == 0 {
-		fresh := httpapi.NewSealKey()
-		_, writeErr := s.SetDocument(ctx, sealDocument, fresh[:], 0) // fails if another replica was first
+		_, writeErr := s.SetDocument(ctx, sealDocument, own, 0) // fails if another replica was first
 		body, _, err = s.Document(ctx, sealDocument)
 		err = errors.Join(err, writeErr)
 	}
-	if len(body) != len(key) {
+	if len(body) != sealKeySize {
 		log.Warn("cannot read the shared seal key; sign-ins and open questions are valid on this replica only", "error", err)
-		return httpapi.NewSealKey()
+		return own
 	}
-	return httpapi.SealKey(body)
+	return body
 }
+
+// sealKeySize is the size of a seal key in bytes, and the minimum length of a configured one.
+const sealKeySize = 32

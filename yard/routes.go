@@ -17,7 +17,7 @@ import (
 // /healthz, /readyz, /licenses and, unless they have an address of their own, /metrics.
 func (y *Yard) Handler() http.Handler { return y.handler }
 
-func (y *Yard) routes(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
+func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	gate := func(r *http.Request) string { return y.control.GateName(r.PathValue("gate")) }
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", y.server.Handler(gate))
@@ -72,13 +72,13 @@ func serveLicenses(w http.ResponseWriter, _ *http.Request) {
 
 // api returns the HTTP API. Without a store, its endpoints for keys, balances and recorded calls
 // are disabled.
-func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
+func (y *Yard) api(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	o := httpapi.Options{
 		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, Links: httpapi.LinkOptions{Check: y.opts.CheckLink},
 		MaxBody: int64(c.Limits.Body), Now: y.opts.Process.Now, Log: y.log,
 	}
 	if s := y.enforcement.store; s != nil {
-		o.Seal = sealKey
+		o.Seal = func() httpapi.SealKey { return sealKey }
 		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, s
 		o.Queries = httpapi.QueryOptions{Store: s, Time: y.queryTime}
 		if y.opts.Identify == nil { // otherwise keys are not used for authentication

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -28,11 +27,9 @@ type governor struct {
 }
 
 // newGovernor returns the governor of a yard.
-func (y *Yard) newGovernor(s *store.Store, sealKey func() httpapi.SealKey) *governor {
-	g := &governor{recheck: y.recheckCall, sealer: sync.OnceValue(func() seal.Sealer {
-		secret := sealKey()
-		return seal.New(secret[:], "toolyard approval")
-	})}
+func (y *Yard) newGovernor(s *store.Store, sealKey httpapi.SealKey) *governor {
+	sealer := sealKey.Sealer("toolyard approval")
+	g := &governor{recheck: y.recheckCall, sealer: func() seal.Sealer { return sealer }}
 	if s != nil {
 		g.operators = approvals.New(s, approvals.Options{
 			Hold: func() time.Duration { return y.current.Load().Approvals.Hold.Std() }, OnChange: y.live.ApprovalChanged, Log: y.log,

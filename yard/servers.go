@@ -3,11 +3,9 @@ package yard
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,26 +28,23 @@ type serverConfig struct {
 	config.Server
 	private  []config.Network
 	secrets  map[string]config.SecretRef
+	stores   map[string]config.SecretStore
 	identity string
 }
 
 // addServers builds the upstream servers. Servers whose configuration did not change keep
 // running.
 func (b *assembler) addServers(a *assembly, old *assembly) error {
-	vault := b.newVault(a.Config)
-	if before := b.secrets.vault.Load(); before != nil {
-		vault.Inherit(before)
-	}
-	b.secrets.vault.Store(vault)
-	for _, text := range a.SensitiveValues {
-		vault.Hide(text)
+	vault, err := b.openVault(a)
+	if err != nil {
+		return err
 	}
 	a.upstreams, a.builtFrom = make(map[string]*upstream.Server, len(a.Servers)), make(map[string]serverConfig, len(a.Servers))
 	for id, s := range a.Servers {
 		sc := serverConfig{Server: s, private: a.PrivateNetworks}
 		sc.Rate, sc.ExecuteUSD, sc.Terms = nil, nil, nil // read from the settings: no reason to restart the server
 		if usesSecrets(&s) {
-			sc.secrets, sc.identity = a.Secrets, a.AgeIdentity
+			sc.secrets, sc.stores, sc.identity = a.Secrets, a.SecretStores, a.AgeIdentity
 		}
 		a.builtFrom[id] = sc
 		if old != nil && old.upstreams[id] != nil && reflect.DeepEqual(old.builtFrom[id], sc) {
@@ -65,29 +60,12 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 	return nil
 }
 
-func (b *assembler) newVault(c *config.Config) *secret.Vault {
-	named := make(map[string]string, len(c.Secrets))
-	for name, ref := range c.Secrets {
-		named[name] = string(ref)
-	}
-	return secret.NewVault(secret.Options{
-		Named: named, Getenv: b.opts.Process.Getenv, Dir: filepath.Dir(b.opts.ConfigFile), Identity: b.beside(c.AgeIdentity),
-		Warn: func(message string) { b.log.Warn("secret file is not protected", "problem", message) },
-	})
-}
-
 // beside resolves a path of the configuration, which is relative to its file.
 func (b *assembler) beside(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(filepath.Dir(b.opts.ConfigFile), path)
-}
-
-func usesSecrets(s *config.Server) bool {
-	isSecret := func(value string) bool { return strings.Contains(value, "${secret:") }
-	return s.Auth != nil || slices.ContainsFunc(slices.Collect(maps.Values(s.Env)), isSecret) ||
-		slices.ContainsFunc(slices.Collect(maps.Values(s.Headers)), isSecret)
 }
 
 func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault) upstream.Options {
@@ -129,44 +107,6 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 		o.MaxResult = int(*c.Limits.Result)
 	}
 	return o
-}
-
-// reveal expands the secrets in the values of a map. A value whose name looks like that of a
-// secret is redacted like one.
-func reveal(values map[string]string, vault *secret.Vault, use func(name, value string)) error {
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		value, isSecret, err := vault.Expand(values[name])
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if !isSecret && config.LooksSecret(name) {
-			vault.Hide(value.Reveal())
-		}
-		use(name, value.Reveal())
-	}
-	return nil
-}
-
-// environment returns the environment variables of a server process.
-func environment(values map[string]string, vault *secret.Vault) (env []string, err error) {
-	err = reveal(values, vault, func(name, value string) { env = append(env, name+"="+value) })
-	return env, err
-}
-
-// headers returns the headers of every request to a server.
-func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
-	h := http.Header{}
-	if err := reveal(s.Headers, vault, h.Set); err != nil {
-		return nil, err
-	}
-	if s.Auth != nil && s.Auth.Type == config.AuthBearer {
-		token, err := vault.Resolve(s.Auth.SecretRef)
-		if err != nil {
-			return nil, fmt.Errorf("auth: %w", err)
-		}
-		h.Set("Authorization", "Bearer "+token.Reveal())
-	}
-	return h, nil
 }
 
 // authorizer returns what authenticates requests to a server that requires OAuth; nil for others.

@@ -124,7 +124,8 @@ func (y *Yard) assemble(source *config.Source) error {
 	if err != nil {
 		return err
 	}
-	secrets := &redactor{}
+	secrets := &redactor{checkAll: y.opts.Command.CheckSecrets}
+	y.secrets = secrets
 	args := record.Arguments{Keep: record.Keep(source.Record.Arguments), Redact: secrets.redact}
 	y.enforcement = newEnforcement(&y.opts, y.replica, source, s, args, y.metrics, y.log)
 	y.access = &access{program: y.opts.Identify, operator: y.opts.Command.OperatorToken, verifier: y.enforcement.verifier}
@@ -133,10 +134,10 @@ func (y *Yard) assemble(source *config.Source) error {
 		return err
 	}
 	y.live = newLive(&y.opts, s, args, secrets)
-	sealKey := sync.OnceValue(func() httpapi.SealKey { return loadSealKey(s, y.log) })
+	sealKey := newSealKey(s, y.log)
 	y.assembler = &assembler{
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
-		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets,
+		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets, sealKey: sealKey,
 		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), governor: y.newGovernor(s, sealKey), yard: y.publisher,
 		code: &codeEngine{opts: script.CodeOptions{
 			Call: (&toolbox{y.publisher}).callFromCode, Durable: s != nil, CacheDir: y.opts.Scripts.Cache, Log: y.log,
@@ -161,7 +162,7 @@ func (y *Yard) assemble(source *config.Source) error {
 }
 
 // serve makes the servers of the first assembly and publishes it.
-func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store, sealKey func() httpapi.SealKey) {
+func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store, sealKey httpapi.SealKey) {
 	y.catalog = catalog.New(a.sources, catalog.Options{Log: y.log, OnEvent: func(e catalog.Event) {
 		y.log.Info("tool", "event", e.Kind, "tool", e.Tool.Name, "source", e.Source)
 	}})
@@ -170,7 +171,7 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store, sealKey
 		MaxBody: int64(source.Limits.Body), Authorize: y.access.authorizeRequest, MetadataURL: y.access.metadataURL, Toolbox: &toolbox{y.publisher}, Down: y.Down, Yard: y.replica,
 		MaxStreams: source.Limits.Streams, Results: y.enforcement.results(),
 		Replicas: mcpserver.ReplicaOptions{
-			ID: y.replica, Bus: y.enforcement.bus(), StateKey: func() []byte { key := sealKey(); return key[:] }, Tokens: y.enforcement.tokens(),
+			ID: y.replica, Bus: y.enforcement.bus(), Keys: sealKey, Tokens: y.enforcement.tokens(),
 		},
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.current.Load().path(ctx, c)
@@ -260,6 +261,7 @@ func (y *Yard) Run(ctx context.Context) {
 	wg.Go(func() { y.follow(ctx) })
 	wg.Go(func() { y.awaitStart(ctx) })
 	wg.Go(func() { y.followStore(ctx) })
+	wg.Go(func() { y.followSecrets(ctx) })
 	wg.Go(func() { y.live.Run(ctx) })
 	wg.Go(func() { y.enforcement.run(ctx, y.log) })
 	wg.Wait()

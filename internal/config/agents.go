@@ -32,7 +32,7 @@ type Model struct {
 
 // ModelAuth is the API key of a model.
 type ModelAuth struct {
-	SecretRef string `json:"secretRef" minLength:"1" doc:"The name of a secret, or a reference: env:NAME, file:path, age:path#key."`
+	SecretRef string `json:"secretRef" minLength:"1" doc:"The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 }
 
 // TokenPrices are prices of a million tokens.

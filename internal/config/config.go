@@ -56,11 +56,12 @@ type HTTP struct {
 
 // Sources configures the sources of tools.
 type Sources struct {
-	Scripts         *Scripts             `json:"scripts,omitempty" doc:"A directory of TypeScript tools."`
-	Servers         map[string]Server    `json:"servers,omitempty" doc:"Upstream MCP servers, by id: letters, digits and -, with single dots between them."`
-	PrivateNetworks []Network            `json:"privateNetworks,omitempty" doc:"Private networks that the host names of servers and of script grants may resolve to, such as 10.0.0.0/8. IP addresses and localhost in a url are always allowed."`
-	Secrets         map[string]SecretRef `json:"secrets,omitempty" doc:"References to secrets, by name: env:NAME, file:path, age:path#key. Secrets are read when they are needed, and redacted everywhere."`
-	AgeIdentity     string               `json:"ageIdentity,omitempty" doc:"The file with the age identity that decrypts age: secrets."`
+	Scripts         *Scripts               `json:"scripts,omitempty" doc:"A directory of TypeScript tools."`
+	Servers         map[string]Server      `json:"servers,omitempty" doc:"Upstream MCP servers, by id: letters, digits and -, with single dots between them."`
+	PrivateNetworks []Network              `json:"privateNetworks,omitempty" doc:"Private networks that the host names of servers and of script grants may resolve to, such as 10.0.0.0/8. IP addresses and localhost in a url are always allowed."`
+	Secrets         map[string]SecretRef   `json:"secrets,omitempty" doc:"References to secrets, by name: env:NAME, file:path, age:path#key, or STORE:reference for a store under secretStores. Secrets are read when they are needed, and redacted everywhere."`
+	SecretStores    map[string]SecretStore `json:"secretStores,omitempty" doc:"Where secrets are kept outside this machine, by name: a-z, 0-9 and -. The name is the scheme of references."`
+	AgeIdentity     string                 `json:"ageIdentity,omitempty" doc:"The file with the age identity that decrypts age: secrets."`
 }
 
 // Storage configures what is stored, and where.
@@ -68,6 +69,7 @@ type Storage struct {
 	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If it is not set and a store is needed, a .db file next to this file."`
 	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store does not respond, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
 	Record      Record     `json:"record" default:"{}" doc:"What is recorded of calls."`
+	SealKeys    []string   `json:"sealKeys,omitempty" maxItems:"8" doc:"References to the keys that encrypt sign-ins to the console, states of unfinished calls and stored credentials, at least 32 characters each: the first encrypts, all decrypt. Default: a random key in the store, which those who can read the database have."`
 	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates. Changes are stored with all versions, and replace entries of this file by name."`
 }
 
@@ -347,6 +349,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		}
 	}
 	c.checkIssuers(report)
+	c.checkSecretStores(report)
 	c.checkServers(report)
 	c.checkPacks(report)
 	c.checkRules(report)

@@ -55,6 +55,11 @@ func (s *Source) Variables() []string {
 			}
 		}
 	}
+	for _, store := range s.SecretStores {
+		if store.Auth != nil {
+			refs = append(refs, SecretRef(store.Auth.SecretRef))
+		}
+	}
 	for _, ref := range refs {
 		if name, ok := strings.CutPrefix(string(ref), "env:"); ok {
 			names[name] = true
@@ -290,7 +295,8 @@ func (w *walker) expand(at position, text string, steps []string) any {
 // isString reports whether the value at a path stays a string even if it reads true or false, because
 // it is passed on as text.
 func isString(steps []string) bool {
-	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2]) || isContextHeader(steps)
+	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2]) ||
+		len(steps) > 3 && steps[0] == "secretStores" && steps[2] != "auth" || isContextHeader(steps)
 }
 
 func (w *walker) variable(expression string) (string, error) {
@@ -310,10 +316,11 @@ func (w *walker) variable(expression string) (string, error) {
 	return fallback, nil
 }
 
-// checkSecretPath allows secrets only in env and headers of servers, in headers of contexts and in
-// settings of packs. They are expanded when they are used.
+// checkSecretPath allows secrets only in env and headers of servers, in env of secret stores, in
+// headers of contexts and in settings of packs. They are expanded when they are used.
 func checkSecretPath(steps []string) error {
-	if len(steps) > 1 && steps[0] == "packs" || len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") || isContextHeader(steps) {
+	if len(steps) > 1 && steps[0] == "packs" || len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") ||
+		len(steps) == 4 && steps[0] == "secretStores" && steps[2] == "env" || isContextHeader(steps) {
 		return nil
 	}
 	return errors.New("secrets are allowed only in env and headers of a server, in headers of a context and in packs, where other users cannot read them")

@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
-	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -54,7 +52,7 @@ type Remote struct {
 // Auth is how the yard authenticates to a server.
 type Auth struct {
 	Type      string      `json:"type" enum:"bearer,client" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth."`
-	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key."`
+	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
 	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`
 	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server demands."`
@@ -63,7 +61,7 @@ type Auth struct {
 // AuthClient is an OAuth client that an operator has registered.
 type AuthClient struct {
 	ID        string `json:"id" minLength:"1" doc:"The client ID."`
-	SecretRef string `json:"secretRef,omitempty" minLength:"1" doc:"The client secret. The name of a secret, or a reference: env:NAME, file:path, age:path#key."`
+	SecretRef string `json:"secretRef,omitempty" minLength:"1" doc:"The client secret. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 	KeyRef    string `json:"keyRef,omitempty" minLength:"1" doc:"Instead of a client secret, a private key in PEM with which the client signs its requests (private_key_jwt). RSA, P-256, P-384 or Ed25519."`
 }
 
@@ -125,14 +123,6 @@ func (Network) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^[0-9A-Fa-f.:]+/[0-9]{1,3}$","examples":["10.0.0.0/8"]}`)
 }
 
-// SecretRef is a reference to a secret.
-type SecretRef string
-
-// JSONSchema describes a SecretRef.
-func (SecretRef) JSONSchema() json.RawMessage {
-	return json.RawMessage(`{"type":"string","pattern":"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+|age:[^#]+(#.+)?)$","examples":["env:GITHUB_TOKEN","file:/run/secrets/github","age:secrets.age#github"]}`)
-}
-
 // reportFunc reports an error at a position of the configuration.
 type reportFunc func(message string, steps ...string)
 
@@ -191,8 +181,14 @@ func (s *Server) check(report reportFunc) {
 	}
 }
 
-// checkAuth checks how the yard authenticates to a server.
+// checkAuth checks how the yard authenticates to a server, and that its secrets are defined.
 func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
+	c.checkTemplates(s.Env, func(message string, steps ...string) {
+		report(message, append([]string{"servers", id, "env"}, steps...)...)
+	})
+	c.checkTemplates(s.Headers, func(message string, steps ...string) {
+		report(message, append([]string{"servers", id, "headers"}, steps...)...)
+	})
 	if s.Auth == nil {
 		return
 	}
@@ -229,18 +225,6 @@ func (a *Auth) check(address string, report reportFunc) {
 	if address != "" && accesstoken.CheckURL(address) != nil {
 		report("the server must use https, because tokens are sent to it; http is accepted on loopback", "type")
 	}
-}
-
-// checkSecret reports a name of a secret that is not defined.
-func (c *Config) checkSecret(ref string, report func(message string)) {
-	if _, ok := c.Secrets[ref]; ok || strings.Contains(ref, ":") {
-		return
-	}
-	fix := spelling.DidYouMean(ref, slices.Collect(maps.Keys(c.Secrets)))
-	if fix == "" {
-		fix = fmt.Sprintf("; add secrets: {%s: env:%s}", ref, variableFor(ref))
-	}
-	report(fmt.Sprintf("secret %q is not defined%s", ref, fix))
 }
 
 // variableFor suggests the environment variable of a secret: GITHUB_TOKEN for github.

@@ -197,8 +197,8 @@ func NeedRestart(a, b *config.Config) bool { return !reflect.DeepEqual(startup(a
 func startup(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
-	f.Servers, f.PrivateNetworks, f.Secrets, f.AgeIdentity = nil, nil, nil, ""
-	f.URL, f.Issuers = "", nil
+	f.Servers, f.PrivateNetworks, f.Secrets, f.SecretStores, f.AgeIdentity = nil, nil, nil, nil, ""
+	f.URL, f.Issuers, f.SealKeys = "", nil, nil
 	f.ExecuteUSD, f.Terms, f.Context, f.Packs = nil, nil, nil, nil
 	f.Governance = config.Governance{}
 	f.AgentSection = config.AgentSection{}

@@ -1,19 +1,12 @@
 package httpapi
 
-import (
-	"crypto/rand"
+import "github.com/toolyard/toolyard/internal/trust/seal"
 
-	"github.com/toolyard/toolyard/internal/trust/seal"
-)
-
-// SealKey encrypts cookies. Replicas share it.
-type SealKey [32]byte
+// SealKey holds the keys that encrypt cookies. Replicas share them.
+type SealKey = *seal.Keyring
 
 // NewSealKey creates a random key.
-func NewSealKey() (key SealKey) {
-	_, _ = rand.Read(key[:]) // never fails
-	return key
-}
+func NewSealKey() SealKey { return seal.Random() }
 
 // newSealer derives the sealer of cookies, which opens nothing else sealed with the key.
-func newSealer(key SealKey) seal.Sealer { return seal.New(key[:], "toolyard console") }
+func newSealer(key SealKey) seal.Sealer { return key.Sealer("toolyard console") }

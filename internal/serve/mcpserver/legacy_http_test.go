@@ -20,6 +20,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
 // memoryBus connects servers in one process.
@@ -54,7 +55,7 @@ func startReplicas(t *testing.T, n int, offer catalog.Offer) (*memoryBus, []stri
 	var urls []string
 	for i := range n {
 		s := mcpserver.New(mcpserver.Options{
-			Call: callpath.Run, Replicas: mcpserver.ReplicaOptions{Bus: f, ID: fmt.Sprint("r", i), StateKey: func() []byte { return []byte("one key for all") }},
+			Call: callpath.Run, Replicas: mcpserver.ReplicaOptions{Bus: f, ID: fmt.Sprint("r", i), Keys: seal.NewKeyring(func() [][]byte { return [][]byte{[]byte("one key for all")} })},
 			Authorize: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 				if who := r.Header.Get("Who"); who != "" {
 					return toolyard.Caller{ID: who, Account: who}, nil

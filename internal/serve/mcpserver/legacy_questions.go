@@ -183,7 +183,7 @@ func (s *Server) questionID(peer string) func(uint64) string {
 		if s.opts.Replicas.Bus == nil {
 			return strconv.FormatUint(number, 10)
 		}
-		sealed := s.legacy.questionSealer().Seal(s.opts.Replicas.ID+" "+strconv.FormatUint(number, 10), []byte(peer), s.opts.Now().Add(answerTime+time.Second))
+		sealed := s.legacy.questionSealer.Seal(s.opts.Replicas.ID+" "+strconv.FormatUint(number, 10), []byte(peer), s.opts.Now().Add(answerTime+time.Second))
 		return `"` + sealed + `"`
 	}
 }
@@ -198,7 +198,7 @@ func (x *requestContext) receiveAnswer(ctx context.Context) error {
 		return nil
 	}
 	sealed, _ := strictjson.String(x.message.id)
-	replica, _, ok := s.legacy.questionSealer().Open(sealed, []byte(x.peer), s.opts.Now())
+	replica, _, ok := s.legacy.questionSealer.Open(sealed, []byte(x.peer), s.opts.Now())
 	if !ok {
 		return nil // unknown or expired question
 	}

@@ -73,13 +73,13 @@ func featuresOf(capabilities json.RawMessage) json.RawMessage {
 
 // sealSession creates the Mcp-Session-Id of a session.
 func (s *Server) sealSession(a *access, agreed *session) string {
-	return s.legacy.sessionSealer().Seal(agreed.version+" "+string(agreed.features), sessionBinding(a), s.opts.Now().Add(sessionLifetime))
+	return s.legacy.sessionSealer.Seal(agreed.version+" "+string(agreed.features), sessionBinding(a), s.opts.Now().Add(sessionLifetime))
 }
 
 // openSession opens an Mcp-Session-Id. It is valid for the same gate and the same caller with the same
 // scopes, until it expires or ends.
 func (s *Server) openSession(a *access, sealed string) (*session, bool) {
-	text, nonce, ok := s.legacy.sessionSealer().Open(sealed, sessionBinding(a), s.opts.Now())
+	text, nonce, ok := s.legacy.sessionSealer.Open(sealed, sessionBinding(a), s.opts.Now())
 	if !ok {
 		return nil, false
 	}

@@ -201,7 +201,7 @@ func (r *request) asOf(now time.Time, meta map[string]json.RawMessage) (time.Tim
 // sealState returns the sealed state of an unfinished result, for the client to send back.
 func (r *request) sealState(input *inputRequired) string {
 	s := r.gate.server
-	return s.states().seal(input.state, binding(r), s.opts.Now())
+	return s.states.seal(input.state, binding(r), s.opts.Now())
 }
 
 // askClient asks a legacy client for the answers that the next round needs.
@@ -329,7 +329,7 @@ func (r *request) resume(ctx context.Context) (*toolyard.Issue, error) {
 	key, _, _ := takeString(metaKey, r.IdempotencyKey, r.Meta) // errors are reported by call
 	var ok bool
 	var err error
-	if r.RequestState, r.nonce, ok = r.gate.server.states().open(r.RequestState, binding(r), key, r.gate.server.opts.Now()); ok {
+	if r.RequestState, r.nonce, ok = r.gate.server.states.open(r.RequestState, binding(r), key, r.gate.server.opts.Now()); ok {
 		ok, err = r.consumeState(ctx, key)
 	}
 	if !ok && err == nil {

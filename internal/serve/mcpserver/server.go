@@ -30,7 +30,6 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -78,10 +77,10 @@ type Options struct {
 
 // ReplicaOptions configures what the replicas of a yard share.
 type ReplicaOptions struct {
-	ID       string        // of this replica, without white space
-	Bus      ReplicaBus    // the other replicas; nil for none
-	StateKey func() []byte // key of sealed tokens, requested on first use; nil for a random one
-	Tokens   Tokens        // used tokens; nil if there is one replica
+	ID     string        // of this replica, without white space
+	Bus    ReplicaBus    // the other replicas; nil for none
+	Keys   *seal.Keyring // of sealed tokens; nil for a random key
+	Tokens Tokens        // used tokens; nil if there is one replica
 }
 
 // Server serves gates.
@@ -94,7 +93,7 @@ type Server struct {
 	serverInfo []byte // `"io.modelcontextprotocol/serverInfo":{...}`
 	discover   []byte // result of server/discover
 
-	states           func() *stateSealer
+	states           *stateSealer
 	streams          *quota
 	bodies           *quota      // bytes of large requests in flight
 	anonymousAnswers messageRate // tokens stored for unauthenticated callers
@@ -104,11 +103,11 @@ type Server struct {
 
 // legacyState is the state for clients of the legacy era and for connections.
 type legacyState struct {
-	sessionSealer  func() seal.Sealer // of MCP session IDs
-	questionSealer func() seal.Sealer // of question IDs
-	running        sync.Map           // context.CancelFunc by requestKey
-	waiting        *quota             // calls waiting for an answer of their client
-	waitingBytes   *quota             // bytes of their arguments
+	sessionSealer  seal.Sealer // of MCP session IDs
+	questionSealer seal.Sealer // of question IDs
+	running        sync.Map    // context.CancelFunc by requestKey
+	waiting        *quota      // calls waiting for an answer of their client
+	waitingBytes   *quota      // bytes of their arguments
 	questions      questions
 	subscriptions  subscriptions
 	ended          recent[string, struct{}]   // MCP session IDs
@@ -144,23 +143,17 @@ func New(opts Options) *Server {
 	s.legacy.subscriptions.quota = newQuota("resource subscriptions", maxAllSubscriptions)
 	s.legacy.ended.max, s.legacy.ended.keep = maxEnded, sessionLifetime
 	s.legacy.logLevels.max, s.legacy.logLevels.keep = maxLogLevels, sessionLifetime
-	key := sync.OnceValue(opts.Replicas.stateKey)
-	s.states = sync.OnceValue(func() *stateSealer { return newStateSealer(key()) })
-	s.legacy.sessionSealer = sync.OnceValue(func() seal.Sealer { return seal.New(key(), "toolyard mcp session") })
-	s.legacy.questionSealer = sync.OnceValue(func() seal.Sealer { return seal.New(key(), "toolyard question id") })
+	keys := opts.Replicas.Keys
+	if keys == nil {
+		keys = seal.Random()
+	}
+	s.states = newStateSealer(keys)
+	s.legacy.sessionSealer = keys.Sealer("toolyard mcp session")
+	s.legacy.questionSealer = keys.Sealer("toolyard question id")
 	s.describe()
 	s.done, s.close = context.WithCancel(context.Background())
 	s.gates.Store(&map[string]*gate{})
 	return s
-}
-
-func (o ReplicaOptions) stateKey() []byte {
-	if o.StateKey != nil {
-		if key := o.StateKey(); len(key) > 0 {
-			return key
-		}
-	}
-	return []byte(rand.Text())
 }
 
 // Resources that a server holds for its clients. One caller gets at most a quarter.

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -40,14 +39,9 @@ const releaseTime = 2 * time.Second
 // digest is the hash of an idempotency key; zero for none.
 type digest [sha256.Size]byte
 
-// newStateSealer creates a sealer. Servers with the same secret open each other's states. An empty
-// secret stands for a random one.
-func newStateSealer(secret []byte) *stateSealer {
-	if len(secret) == 0 {
-		secret = make([]byte, sha256.Size)
-		_, _ = rand.Read(secret) // never fails
-	}
-	return &stateSealer{sealer: seal.New(secret, "toolyard request state"), opened: recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime}}
+// newStateSealer creates a sealer. Servers with the same keys open each other's states.
+func newStateSealer(keys *seal.Keyring) *stateSealer {
+	return &stateSealer{sealer: keys.Sealer("toolyard request state"), opened: recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime}}
 }
 
 // seal seals a state for the call that binding identifies.
@@ -86,7 +80,7 @@ func (r *request) consumeState(ctx context.Context, key string) (ok bool, err er
 		return true, nil
 	}
 	if !r.Caller.Authenticated() && !s.anonymousAnswers.allow(anonymousOrigin, s.opts.Now()) { // each adds a row
-		s.states().forget(r.nonce)
+		s.states.forget(r.nonce)
 		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers from unauthenticated callers. Send the answers again.", RetryAfter: time.Second}
 	}
 	owner := s.opts.Yard
@@ -96,7 +90,7 @@ func (r *request) consumeState(ctx context.Context, key string) (ok bool, err er
 	}
 	user, first, err := s.opts.Replicas.Tokens.Consume(ctx, hex.EncodeToString(r.nonce[:]), owner, s.opts.Now().Add(stateTime+time.Second))
 	if err != nil {
-		s.states().forget(r.nonce)
+		s.states.forget(r.nonce)
 		return false, &toolyard.Error{
 			Code: toolyard.Unavailable, Message: "The store is unavailable, so the call did not continue. Send the answers again.", RetryAfter: time.Second, Err: err,
 		}
@@ -113,7 +107,7 @@ func (r *request) releaseState(ctx context.Context) {
 		return
 	}
 	s := r.gate.server
-	s.states().forget(r.nonce)
+	s.states.forget(r.nonce)
 	if s.opts.Replicas.Tokens == nil {
 		return
 	}

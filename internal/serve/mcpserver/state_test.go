@@ -16,6 +16,14 @@ import (
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
+// keyring returns a keyring with one key, or with a random one.
+func keyring(key string) *seal.Keyring {
+	if key == "" {
+		return seal.Random()
+	}
+	return seal.NewKeyring(func() [][]byte { return [][]byte{[]byte(key)} })
+}
+
 // stateRequest returns a request to seal a state for.
 func stateRequest(change func(*request)) *request {
 	r := &request{
@@ -48,7 +56,7 @@ func TestStateSealIsBoundToTheCall(t *testing.T) {
 		"names run together": {func(r *request) { r.tool.Server, r.tool.Name = "doc", "sask" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStateSealer(nil)
+			s := newStateSealer(seal.Random())
 			sealed := s.seal("inner", binding(stateRequest(nil)), noon)
 			state, _, ok := s.open(sealed, binding(stateRequest(tt.change)), "", noon.Add(time.Minute))
 			if ok != tt.fits || ok && state != "inner" {
@@ -59,7 +67,7 @@ func TestStateSealIsBoundToTheCall(t *testing.T) {
 }
 
 func TestStateExpires(t *testing.T) {
-	s, call := newStateSealer(nil), binding(stateRequest(nil))
+	s, call := newStateSealer(seal.Random()), binding(stateRequest(nil))
 	for after, fits := range map[time.Duration]bool{0: true, stateTime: true, stateTime + time.Second: false, 24 * time.Hour: false} {
 		if _, _, ok := s.open(s.seal("x", call, noon), call, "", noon.Add(after)); ok != fits {
 			t.Errorf("after %v: %v", after, ok)
@@ -79,7 +87,7 @@ func TestReplicasOpenEachOthersStates(t *testing.T) {
 		a, b string
 		fits bool
 	}{{"secret", "secret", true}, {"secret", "Secret", false}, {"", "", false}} {
-		a, b := newStateSealer([]byte(tt.a)), newStateSealer([]byte(tt.b))
+		a, b := newStateSealer(keyring(tt.a)), newStateSealer(keyring(tt.b))
 		if _, _, ok := b.open(a.seal("x", call, noon), call, "", noon); ok != tt.fits {
 			t.Errorf("%q and %q: %v", tt.a, tt.b, ok)
 		}
@@ -88,7 +96,7 @@ func TestReplicasOpenEachOthersStates(t *testing.T) {
 
 // The same holds for a call that did not run.
 func TestStateCanBeReusedWithTheSameKey(t *testing.T) {
-	s, call := newStateSealer(nil), binding(stateRequest(nil))
+	s, call := newStateSealer(seal.Random()), binding(stateRequest(nil))
 	for _, keys := range [][]string{{"k", "k", "k"}, {"", "", "k"}, {"k", "other", ""}} {
 		sealed := s.seal("x", call, noon)
 		for i, key := range keys {
@@ -109,7 +117,7 @@ func TestStateCanBeReusedWithTheSameKey(t *testing.T) {
 
 func TestChangedStateIsRejected(t *testing.T) {
 	const mutations = 100_000
-	s, call := newStateSealer(nil), binding(stateRequest(nil))
+	s, call := newStateSealer(seal.Random()), binding(stateRequest(nil))
 	sealed := s.seal("the inner state", call, noon)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range mutations {
@@ -152,7 +160,7 @@ func mutate(r *rand.Rand, sealed string) string {
 
 // The oldest states are forgotten first.
 func TestOpenedStatesAreLimited(t *testing.T) {
-	s := newStateSealer(nil)
+	s := newStateSealer(seal.Random())
 	var id seal.Nonce
 	for i := range 3 * maxOpened {
 		id[0], id[1], id[2], id[3] = byte(i), byte(i>>8), byte(i>>16), byte(i>>24)
@@ -166,7 +174,7 @@ func TestOpenedStatesAreLimited(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	s, call := newStateSealer([]byte("secret")), binding(stateRequest(nil))
+	s, call := newStateSealer(keyring("secret")), binding(stateRequest(nil))
 	f.Add(s.seal("x", call, noon))
 	f.Add("")
 	f.Add("AAAA")

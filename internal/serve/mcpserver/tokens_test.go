@@ -13,6 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
 // fakeTokens are tokens shared by servers. While they are unavailable, operations fail and may or may
@@ -54,7 +55,7 @@ func TestStateIsRejectedWhileTokensAreUnavailable(t *testing.T) {
 		return asker(c)
 	})
 	server := func(name string) *mcpserver.Server {
-		s := mcpserver.New(mcpserver.Options{Call: callpath.Run, Yard: name, Replicas: mcpserver.ReplicaOptions{StateKey: func() []byte { return []byte("secret") }, Tokens: tokens}})
+		s := mcpserver.New(mcpserver.Options{Call: callpath.Run, Yard: name, Replicas: mcpserver.ReplicaOptions{Keys: seal.NewKeyring(func() [][]byte { return [][]byte{[]byte("secret")} }), Tokens: tokens}})
 		t.Cleanup(s.Close)
 		s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}}, catalog.Offer{Tools: []*toolyard.Tool{ask}}, true)
 		return s

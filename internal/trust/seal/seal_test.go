@@ -37,6 +37,37 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// The first key seals and every key opens. A removed key opens nothing any more.
+func TestKeysAreReplaced(t *testing.T) {
+	now := time.Now()
+	keys := [][]byte{[]byte("2025")}
+	ring := seal.NewKeyring(func() [][]byte { return keys })
+	s := ring.Sealer("cookie")
+	opens := func(text string, want bool) {
+		t.Helper()
+		if got, _, ok := s.Open(text, nil, now); ok != want || want && got != "x" {
+			t.Errorf("opened: %v, want %v", ok, want)
+		}
+	}
+	old := s.Seal("x", nil, now.Add(time.Minute))
+	opens(old, true)
+	ring.Replace([][]byte{[]byte("2026"), []byte("2025")})
+	fresh := s.Seal("x", nil, now.Add(time.Minute))
+	opens(old, true)
+	opens(fresh, true)
+	if _, _, ok := seal.New([]byte("2026"), "cookie").Open(fresh, nil, now); !ok {
+		t.Error("the first key does not seal")
+	}
+	ring.Replace([][]byte{[]byte("2026")})
+	opens(old, false)
+	opens(fresh, true)
+	early := seal.NewKeyring(func() [][]byte { panic("loaded") })
+	early.Replace(keys)
+	if _, _, ok := early.Sealer("cookie").Open(old, nil, now); !ok {
+		t.Error("a key that was replaced before the first use does not open")
+	}
+}
+
 func FuzzSeal(f *testing.F) {
 	s := seal.New([]byte("secret"), "test")
 	f.Add("")

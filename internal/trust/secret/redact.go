@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -17,48 +18,45 @@ const (
 	maxKnown    = 1_000 // secrets to redact; beyond that, the oldest are dropped
 )
 
-// remember adds a secret to redact.
-func (v *Vault) remember(s string) {
+// known are the secrets to redact. Vaults that follow each other share them.
+type known struct {
+	mu       sync.Mutex
+	list     []string                                 // oldest first; elements are immutable
+	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; built on first use
+}
+
+// add adds a secret to redact.
+func (k *known) add(s string) {
 	if len(s) < minRedacted {
 		return
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if slices.Contains(v.known, s) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if slices.Contains(k.list, s) {
 		return
 	}
-	v.known = append(v.known, s)
+	k.list = append(k.list, s)
 	for line := range strings.Lines(s) { // each line of a multi-line key is a secret
 		if line = strings.TrimSpace(line); line != s && len(line) >= minLine {
-			v.known = append(v.known, line)
+			k.list = append(k.list, line)
 		}
 	}
-	if over := len(v.known) - maxKnown; over > 0 {
-		v.known = v.known[over:]
+	if over := len(k.list) - maxKnown; over > 0 {
+		k.list = k.list[over:]
 	}
-	known := v.known
-	replacer := sync.OnceValue(func() *strings.Replacer { return newReplacer(known) })
-	v.replacer.Store(&replacer)
+	list := k.list
+	replacer := sync.OnceValue(func() *strings.Replacer { return newReplacer(list) })
+	k.replacer.Store(&replacer)
 }
 
 // Hide adds a secret that was not resolved from a reference.
-func (v *Vault) Hide(text string) { v.remember(text) }
-
-// Inherit adds the secrets of another vault: they stay secret when their references are removed.
-func (v *Vault) Inherit(other *Vault) {
-	other.mu.Lock()
-	known := other.known
-	other.mu.Unlock()
-	for _, s := range known {
-		v.remember(s)
-	}
-}
+func (v *Vault) Hide(text string) { v.known.add(text) }
 
 // Redact replaces all secrets resolved so far with [redacted], including their base64, URL-escaped
 // and JSON-escaped forms. Secrets shorter than six bytes are not redacted, because they would match
 // ordinary words.
 func (v *Vault) Redact(text string) string {
-	if replacer := v.replacer.Load(); replacer != nil {
+	if replacer := v.known.replacer.Load(); replacer != nil {
 		return (*replacer)().Replace(text)
 	}
 	return text

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
@@ -16,13 +16,12 @@ import (
 // Vault resolves references on demand and redacts resolved secrets. It is safe for concurrent use.
 type Vault struct {
 	options Options
+	known   *known
+	stores  map[string]*store // by name
 
 	mu     sync.Mutex
 	warned map[string]bool // by path
 	opened map[string]aged // by path
-	known  []string        // resolved secrets, oldest first; elements are immutable
-
-	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; built on first use
 }
 
 // Options configure a Vault.
@@ -31,7 +30,9 @@ type Options struct {
 	Getenv   func(string) (string, bool) // reads an environment variable; nil for none
 	Dir      string                      // relative paths are relative to it
 	Identity string                      // path of the age identity file, "" for none
+	Stores   map[string]Store            // by name, which is the scheme of their references
 	Warn     func(message string)        // receives warnings; may be nil
+	Previous *Vault                      // its secrets stay redacted, and its stores are kept if they are configured equally; may be nil
 }
 
 // NewVault returns a vault. It does not read any secret.
@@ -43,7 +44,67 @@ func NewVault(o Options) *Vault {
 	if o.Warn == nil {
 		o.Warn = func(string) {}
 	}
-	return &Vault{options: o, warned: make(map[string]bool), opened: make(map[string]aged)}
+	previous := o.Previous
+	o.Previous = nil // do not keep all earlier vaults
+	v := &Vault{options: o, known: &known{}, stores: make(map[string]*store, len(o.Stores)), warned: make(map[string]bool), opened: make(map[string]aged)}
+	if previous != nil {
+		v.known = previous.known
+	}
+	for name, c := range o.Stores {
+		if previous != nil && previous.options.Dir == o.Dir && previous.options.Identity == o.Identity {
+			if s := previous.stores[name]; s != nil && s.same(c) {
+				v.stores[name] = s
+				continue
+			}
+		}
+		v.stores[name] = newStore(c, v.newDriver(c))
+	}
+	return v
+}
+
+func (v *Vault) newDriver(c Store) driver {
+	if c.URL != "" {
+		return newKVDriver(c, v.bootstrap, v.Hide)
+	}
+	return &commandDriver{command: c.Command, env: c.Env, json: c.JSON, dir: v.options.Dir, expand: func(template string) (string, error) {
+		text, _, err := expand(template, func(ref string) (Text, error) {
+			s, err := v.bootstrap(ref)
+			return New(s), err
+		})
+		return text.Reveal(), err
+	}}
+}
+
+// bootstrap resolves a secret that a store needs. It cannot be a named secret or in a store, so
+// that a store depends only on its own configuration.
+func (v *Vault) bootstrap(ref string) (string, error) {
+	if r, err := v.parse(ref); err == nil && (r.kind == unknown || r.kind == inStore) {
+		return "", errors.New("a secret of a store must be env:NAME, file:path or age:path#key")
+	}
+	text, err := v.Resolve(ref)
+	return text.Reveal(), err
+}
+
+// Check reports whether a reference is well-formed, without reading the secret.
+func (v *Vault) Check(ref string) error {
+	r, err := v.find(ref)
+	if err != nil || r.kind != inStore {
+		return err
+	}
+	if err := CheckReference(v.stores[r.store].config, r.target); err != nil {
+		return fmt.Errorf("%s: %w", r, err)
+	}
+	return nil
+}
+
+// Failures returns the secrets that recently could not be read from their stores, sorted.
+func (v *Vault) Failures() (list []Failure) {
+	for _, name := range slices.Sorted(maps.Keys(v.stores)) {
+		failures := v.stores[name].failures(name, time.Now())
+		slices.SortFunc(failures, func(a, b Failure) int { return strings.Compare(a.Reference, b.Reference) })
+		list = append(list, failures...)
+	}
+	return list
 }
 
 // kind is the type of a reference.
@@ -54,19 +115,21 @@ const (
 	inEnvironment
 	inFile
 	inAge
+	inStore
 )
 
 // reference is a parsed reference.
 type reference struct {
 	kind   kind
-	target string // a variable or a path
+	store  string
+	target string // a variable, a path, or the reference within a store
 	key    string // of one value in an age file
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // parse parses a reference. Its errors do not quote the input, which may be a misplaced secret.
-func parse(ref string) (reference, error) {
+func (v *Vault) parse(ref string) (reference, error) {
 	scheme, target, found := strings.Cut(ref, ":")
 	switch {
 	case found && scheme == "env":
@@ -85,12 +148,14 @@ func parse(ref string) (reference, error) {
 			return reference{}, errors.New("expected age: followed by a path, or by a path, # and a key")
 		}
 		return reference{kind: inAge, target: path, key: key}, nil
+	case found && v.stores[scheme] != nil:
+		return reference{kind: inStore, store: scheme, target: target}, nil
 	}
 	return reference{}, nil
 }
 
-// Resolve reads the secret of a reference: env:NAME, file:path, age:path, age:path#key, or the name
-// of a configured reference. Its errors contain no part of a secret.
+// Resolve reads the secret of a reference: env:NAME, file:path, age:path, age:path#key, STORE:reference
+// for a configured store, or the name of a configured reference. Its errors contain no part of a secret.
 func (v *Vault) Resolve(ref string) (Text, error) {
 	r, err := v.find(ref)
 	if err != nil {
@@ -103,13 +168,13 @@ func (v *Vault) Resolve(ref string) (Text, error) {
 	if s == "" {
 		return Text{}, fmt.Errorf("%s is empty", r)
 	}
-	v.remember(s)
+	v.known.add(s)
 	return New(s), nil
 }
 
 // find parses a reference or looks up a named one. A name cannot refer to another name.
 func (v *Vault) find(ref string) (reference, error) {
-	r, err := parse(ref)
+	r, err := v.parse(ref)
 	if err != nil || r.kind != unknown {
 		return r, err
 	}
@@ -117,8 +182,8 @@ func (v *Vault) find(ref string) (reference, error) {
 	if !ok {
 		return r, v.noReference(ref)
 	}
-	if r, err = parse(named); err == nil && r.kind == unknown {
-		err = errors.New("not a secret reference: " + forms)
+	if r, err = v.parse(named); err == nil && r.kind == unknown {
+		err = errors.New("not a secret reference: " + v.forms())
 	}
 	if err != nil {
 		return r, fmt.Errorf("the secret named %s: %w", ref, err)
@@ -126,11 +191,17 @@ func (v *Vault) find(ref string) (reference, error) {
 	return r, nil
 }
 
-const forms = "use env:NAME, file:path or age:path#key"
+// forms lists the forms of references.
+func (v *Vault) forms() string {
+	if len(v.stores) == 0 {
+		return "use env:NAME, file:path or age:path#key"
+	}
+	return "use env:NAME, file:path, age:path#key or, for a secret store, " + strings.Join(slices.Sorted(maps.Keys(v.stores)), ":…, ") + ":…"
+}
 
 // noReference returns the error for a string that is neither a reference nor a known name.
 func (v *Vault) noReference(ref string) error {
-	text := "not a secret reference: " + forms
+	text := "not a secret reference: " + v.forms()
 	names := slices.Sorted(maps.Keys(v.options.Named))
 	if len(names) > 0 {
 		text += ", or the name of a configured secret"
@@ -145,6 +216,8 @@ func (r reference) String() string {
 		return "env:" + r.target
 	case r.kind == inFile:
 		return "file:" + r.target
+	case r.kind == inStore:
+		return r.store + ":" + r.target
 	case r.key != "":
 		return "age:" + r.target + "#" + r.key
 	}
@@ -162,6 +235,8 @@ func (v *Vault) read(r reference) (string, error) {
 		}
 	case inFile:
 		s, err = v.readFile(r.target)
+	case inStore:
+		s, err = v.stores[r.store].get(r.target)
 	default:
 		s, err = v.readAge(r.target, r.key)
 	}
@@ -175,6 +250,16 @@ const opening = "${secret:"
 
 // Expand replaces each ${secret:ref} in a template, and reports whether there was any.
 func (v *Vault) Expand(template string) (text Text, secret bool, err error) {
+	return expand(template, v.Resolve)
+}
+
+// References returns the references in a template, up to the first syntax error.
+func References(template string) (refs []string) {
+	_, _, _ = expand(template, func(ref string) (Text, error) { refs = append(refs, ref); return Text{}, nil })
+	return refs
+}
+
+func expand(template string, resolve func(ref string) (Text, error)) (text Text, secret bool, err error) {
 	var b strings.Builder
 	rest := template
 	for {
@@ -187,7 +272,7 @@ func (v *Vault) Expand(template string) (text Text, secret bool, err error) {
 		if !closed {
 			return Text{}, true, errors.New("a ${secret: is unterminated")
 		}
-		s, err := v.Resolve(ref)
+		s, err := resolve(ref)
 		if err != nil {
 			return Text{}, true, fmt.Errorf("${secret:…}: %w", err)
 		}
