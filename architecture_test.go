@@ -155,6 +155,7 @@ var cages = map[string][]string{
 	"github.com/go-jose/go-jose":               {"/internal/trust/accesstoken", "/internal/trust/issuertest", "/internal/trust/oauthclient"},
 	"filippo.io/age":                           {"/internal/trust/secret"},
 	"github.com/tailscale/hujson":              {"/internal/config/clientconfig"},
+	"github.com/BurntSushi/toml":               {"/internal/config/clientconfig"},
 	"github.com/jackc/pgx":                     {"/internal/store", "/internal/store/pgtest"},
 	"github.com/pressly/goose":                 {"/internal/store"},
 	"modernc.org/sqlite":                       {"/internal/store"},

@@ -52,7 +52,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		newServeCommand(a), newDevCommand(a), newDemoCommand(a), newNewCommand(a), newTestCommand(a),
 		newToolsCommand(a), newCallCommand(a), newAskCommand(a), newCallsCommand(a),
-		newCheckCommand(a), newApplyCommand(a), newApproveCommand(a), newApprovalsCommand(a), newWhyCommand(a),
+		newCheckCommand(a), newDoctorCommand(a), newApplyCommand(a), newApproveCommand(a), newApprovalsCommand(a), newWhyCommand(a),
 		newKeysCommand(a), newAccountsCommand(a),
 		newImportCommand(a), newInstallCommand(a), newSchemaCommand(a), newHealthCommand(a), newVersionCommand(a),
 	)

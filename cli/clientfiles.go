@@ -151,8 +151,10 @@ func printDiff(out io.Writer, file string, before, after []byte) {
 	}
 }
 
-// secretMember matches a JSON member whose name suggests a secret.
-var secretMember = regexp.MustCompile(`(?i)("[^"]*(?:token|secret|key|passw|auth|credential|cookie)[^"]*"\s*:\s*)"[^"]*"`)
+// secretMember matches a member of JSON or TOML whose name suggests a secret.
+var secretMember = regexp.MustCompile(`(?i)((?:"[^"]*(?:` + secretWords + `)[^"]*"|[\w-]*(?:` + secretWords + `)[\w-]*)\s*[:=]\s*)"[^"]*"`)
+
+const secretWords = "token|secret|key|passw|auth|credential|cookie"
 
 // maskSecrets replaces the values of members that may be secret.
 func maskSecrets(line string) string { return secretMember.ReplaceAllString(line, `$1"…"`) }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -28,6 +29,7 @@ import (
 type installCommand struct {
 	*app
 	name, url      string
+	headers        []string
 	stdio, project bool
 	remove, dryRun bool
 }
@@ -42,6 +44,7 @@ func newInstallCommand(a *app) *cobra.Command {
   toolyard install cursor
   toolyard install claude-code --stdio --project
   toolyard install vscode --url http://127.0.0.1:3001/mcp --dry-run
+  toolyard install codex --gate team --header "Authorization: Bearer $TOOLYARD_KEY"
   toolyard install cursor --remove`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			env, err := a.clientEnv()
@@ -63,11 +66,13 @@ func newInstallCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.name, "name", "toolyard", "name of the entry in the client's configuration")
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the MCP endpoint (default: the configured address)")
+	cmd.Flags().StringArrayVar(&c.headers, "header", nil, "HTTP header that the client sends, such as \"Authorization: Bearer KEY\"")
 	cmd.Flags().BoolVar(&c.stdio, "stdio", false, "let the client start Toolyard on stdio, even if it supports URLs")
 	cmd.Flags().BoolVar(&c.project, "project", false, "edit the client's project configuration instead of your user configuration")
 	cmd.Flags().BoolVar(&c.remove, "remove", false, "remove the entry")
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the changes without writing them")
 	cmd.MarkFlagsMutuallyExclusive("url", "stdio")
+	cmd.MarkFlagsMutuallyExclusive("header", "stdio")
 	return cmd
 }
 
@@ -125,13 +130,19 @@ func (c *installCommand) run(env clientEnv, client *clientconfig.Client) error {
 func (c *installCommand) addEntry(env clientEnv, before []byte, client *clientconfig.Client) (after []byte, hints []string, err error) {
 	server := clientconfig.Server{Name: c.name, URL: c.url}
 	if c.url == "" && (c.stdio || !client.Remote) {
+		if len(c.headers) > 0 {
+			return nil, nil, fmt.Errorf("%s does not support URLs, so it sends no headers; omit --header", client.Name)
+		}
 		server.Command = env.executable
 		if server.Args, err = c.serveArgs(); err == nil {
 			hints = c.stdioHints(client)
 		}
 	} else {
 		if c.url == "" {
-			server.URL, hints, err = c.address()
+			server.URL, hints, err = c.address(client)
+		}
+		if err == nil {
+			server.Headers, err = parseHeaders(c.headers)
 		}
 		hints = append([]string{"Start \"toolyard serve --http\" before the client, or install with --stdio so that the client starts it."}, hints...)
 	}
@@ -141,6 +152,21 @@ func (c *installCommand) addEntry(env clientEnv, before []byte, client *clientco
 	after, err = client.Add(before, server)
 	return after, hints, err
 }
+
+// parseHeaders parses headers that are written as in HTTP.
+func parseHeaders(lines []string) (map[string]string, error) {
+	headers := make(map[string]string)
+	for _, line := range lines {
+		match := headerLine.FindStringSubmatch(line)
+		if match == nil {
+			return nil, errors.New(`--header needs a name and a value, such as "Authorization: Bearer KEY"`)
+		}
+		headers[match[1]] = match[2]
+	}
+	return headers, nil
+}
+
+var headerLine = regexp.MustCompile("^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)$")
 
 // stdioHints names the variables that a client must pass to Toolyard.
 func (c *installCommand) stdioHints(client *clientconfig.Client) []string {
@@ -201,7 +227,7 @@ func checkGate(c *config.Config, gate string) error {
 }
 
 // address is the URL of the gate by the configuration, with hints on what the client needs.
-func (c *installCommand) address() (address string, hints []string, err error) {
+func (c *installCommand) address(client *clientconfig.Client) (address string, hints []string, err error) {
 	cfg := config.Default()
 	if c.opts.ConfigFile != "" {
 		s, err := config.Load(c.opts.ConfigFile, c.opts.Process.Getenv)
@@ -227,16 +253,19 @@ func (c *installCommand) address() (address string, hints []string, err error) {
 	if c.gate != "" {
 		u.Path += "/" + c.gate
 	}
-	return u.String(), append(hints, keyHints(cfg, c.gate)...), nil
+	return u.String(), append(hints, c.keyHints(cfg, client)...), nil
 }
 
-// keyHints explains how to create a key for a gate that requires one, and where to put it.
-func keyHints(c *config.Config, gate string) []string {
-	name := cmp.Or(gate, yard.DefaultGate)
-	if gate == "" && len(c.Gates) == 1 {
-		name = slices.Collect(maps.Keys(c.Gates))[0]
+// keyHints explains how to create a key for a gate that requires one, and how to install it.
+func (c *installCommand) keyHints(cfg *config.Config, client *clientconfig.Client) []string {
+	if len(c.headers) > 0 {
+		return nil
 	}
-	switch c.Gates[name].Callers {
+	name := cmp.Or(c.gate, yard.DefaultGate)
+	if c.gate == "" && len(cfg.Gates) == 1 {
+		name = slices.Collect(maps.Keys(cfg.Gates))[0]
+	}
+	switch cfg.Gates[name].Callers {
 	case config.AccessTokens, config.Authenticated:
 		return []string{fmt.Sprintf("Gate %s requires you to sign in. The client opens a browser when it connects.", name)}
 	case config.Keys:
@@ -244,13 +273,21 @@ func keyHints(c *config.Config, gate string) []string {
 		return nil
 	}
 	scopes := "--scope gate:" + name
-	if c.Gates[name].Mode == toolyard.Write {
+	if cfg.Gates[name].Mode == toolyard.Write {
 		scopes += " --scope write"
 	}
 	return []string{
 		fmt.Sprintf("Gate %s requires an API key. Create one: toolyard keys create --name KEY --caller YOU %s", name, scopes),
-		`Add it to the entry in the client's file: "headers": {"Authorization": "Bearer TOKEN"}`,
+		fmt.Sprintf(`Then install again with the key: toolyard install %s%s --header "Authorization: Bearer KEY"`, client.ID, flagFor("gate", c.gate)),
 	}
+}
+
+// flagFor returns a flag for an example, or nothing if it is not needed.
+func flagFor(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return " --" + name + " " + value
 }
 
 // removeEntry returns the file without our entry. If the backup is exactly the file before the

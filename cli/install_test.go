@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,8 +110,11 @@ func TestInstallAndRemove(t *testing.T) {
 				u := newUser(t)
 				paths := c.Paths(u.home, u.project, "linux", func(string) (string, bool) { return "", false })
 				file := paths[len(paths)-1]
-				if strings.HasSuffix(file, ".yaml") {
+				switch filepath.Ext(file) {
+				case ".yaml":
 					text = strings.NewReplacer("{", "", "}", "", "//", "#", "\"", "").Replace(text)
+				case ".toml":
+					text = strings.NewReplacer("{", "", "}", "", "//", "#", "\"", "", ":", " =").Replace(text)
 				}
 				if text != "" {
 					u.write(file, text)
@@ -299,5 +305,41 @@ gates:
 	stdout, _ = u.do("install", "claude-desktop", "--gate", "team")
 	if want := "HUB_TOKEN, PORT: set them in the environment of Claude Desktop"; !strings.Contains(stdout, want) || strings.Contains(stdout, "API key") {
 		t.Error(stdout)
+	}
+}
+
+// Headers are written under the name that the client has for them.
+func TestInstallWritesHeaders(t *testing.T) {
+	u := newUser(t)
+	u.write("toolyard.yaml", "gates: {team: {mode: write, callers: keys}}\n")
+	stdout, _ := u.do("install", "codex", "--gate", "team")
+	if want := `toolyard install codex --gate team --header "Authorization: Bearer KEY"`; !strings.Contains(stdout, want) {
+		t.Errorf("%q is missing:\n%s", want, stdout)
+	}
+	stdout, _ = u.do("install", "codex", "--gate", "team", "--header", "Authorization: Bearer tyk_1", "--dry-run")
+	if strings.Contains(stdout, "tyk_1") {
+		t.Error("the key is printed: ", stdout)
+	}
+	stdout, _ = u.do("install", "codex", "--gate", "team", "--header", "Authorization: Bearer tyk_1")
+	if strings.Contains(stdout, "API key") {
+		t.Error(stdout)
+	}
+	u.want(filepath.Join(u.home, ".codex", "config.toml"), `[mcp_servers.toolyard]
+url = "http://127.0.0.1:3001/mcp/team"
+http_headers = { Authorization = "Bearer tyk_1" }
+`)
+}
+
+// The address is in use by Toolyard or by another program.
+func TestDoctorExaminesTheAddress(t *testing.T) {
+	for body, want := range map[string]string{"ok\n": "✓ address        a server is running at ", "hello": "✗ address        "} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+		u := newUser(t)
+		u.write("toolyard.yaml", "listen: "+s.Listener.Addr().String()+"\n")
+		code, stdout, _ := u.run("doctor")
+		if !strings.Contains(stdout, want) || (code == exitOK) != (body == "ok\n") {
+			t.Errorf("%q is missing, or exit code %d:\n%s", want, code, stdout)
+		}
+		s.Close()
 	}
 }

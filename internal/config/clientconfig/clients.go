@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // Client is a program that lists MCP servers in its own configuration file.
@@ -15,12 +16,25 @@ type Client struct {
 	Remote  bool   // whether it supports server URLs
 
 	user   func(place) string // file of a user
-	root   string             // key that contains the servers
-	urlKey string
+	format format
+	root   string            // key that contains the servers
+	keys   map[string]string // its names of the fields, where they differ from Claude's
 	words  map[string]string // names of the transports; nil if it has no type field
-	yaml   bool              // YAML with Goose's field names
+	joined bool              // the command and its arguments form one list
 	extra  []field           // fields that it requires in every server
 }
+
+// format is the format of a client's file.
+type format struct {
+	add    func(data []byte, root, name string, fields []field, s *Server) ([]byte, error)
+	remove func(data []byte, root, name string) ([]byte, error)
+}
+
+var (
+	jsonFormat = format{addJSON, removeJSON}
+	yamlFormat = format{addYAML, removeYAML}
+	tomlFormat = format{addTOML, removeTOML}
+)
 
 // Getenv looks up an environment variable.
 type Getenv func(name string) (string, bool)
@@ -62,69 +76,123 @@ var plainWords = map[string]string{HTTP: "http", SSE: "sse", Stdio: "stdio"}
 // Clients are all supported clients, in display order.
 var Clients = []*Client{
 	{
-		ID: "claude-desktop", Name: "Claude Desktop", root: "mcpServers",
+		ID: "claude-desktop", Name: "Claude Desktop", format: jsonFormat, root: "mcpServers",
 		user: func(p place) string { return filepath.Join(p.config(), "Claude", "claude_desktop_config.json") },
 	},
 	{
-		ID: "claude-code", Name: "Claude Code", Project: ".mcp.json", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		ID: "claude-code", Name: "Claude Code", Project: ".mcp.json", Remote: true, format: jsonFormat, root: "mcpServers", words: plainWords,
 		user: func(p place) string { return filepath.Join(p.env("CLAUDE_CONFIG_DIR", p.home), ".claude.json") },
 	},
 	{
-		ID: "cursor", Name: "Cursor", Project: ".cursor/mcp.json", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		ID: "cursor", Name: "Cursor", Project: ".cursor/mcp.json", Remote: true, format: jsonFormat, root: "mcpServers", words: plainWords,
 		user: below(".cursor", "mcp.json"),
 	},
 	{
-		ID: "vscode", Name: "VS Code", Project: ".vscode/mcp.json", Remote: true, root: "servers", urlKey: "url", words: plainWords,
+		ID: "vscode", Name: "VS Code", Project: ".vscode/mcp.json", Remote: true, format: jsonFormat, root: "servers", words: plainWords,
 		user: func(p place) string { return p.code("mcp.json") },
 	},
 	{
-		ID: "copilot-cli", Name: "Copilot CLI", Project: ".mcp.json", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		ID: "copilot-cli", Name: "Copilot CLI", Project: ".mcp.json", Remote: true, format: jsonFormat, root: "mcpServers", words: plainWords,
 		extra: []field{{"tools", []string{"*"}}},
 		user:  below(".copilot", "mcp-config.json"),
 	},
 	{
-		ID: "windsurf", Name: "Windsurf", Remote: true, root: "mcpServers", urlKey: "serverUrl",
+		ID: "windsurf", Name: "Windsurf", Remote: true, format: jsonFormat, root: "mcpServers", keys: map[string]string{"url": "serverUrl"},
 		user: below(".codeium", "windsurf", "mcp_config.json"),
 	},
 	{
-		ID: "cline", Name: "Cline", Remote: true, root: "mcpServers", urlKey: "url",
+		ID: "cline", Name: "Cline", Remote: true, format: jsonFormat, root: "mcpServers",
 		words: map[string]string{HTTP: "streamableHttp", SSE: "sse", Stdio: "stdio"},
 		user: func(p place) string {
 			return p.code("globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
 		},
 	},
 	{
-		ID: "roo", Name: "Roo Code", Project: ".roo/mcp.json", Remote: true, root: "mcpServers", urlKey: "url",
+		ID: "roo", Name: "Roo Code", Project: ".roo/mcp.json", Remote: true, format: jsonFormat, root: "mcpServers",
 		words: map[string]string{HTTP: "streamable-http", SSE: "sse", Stdio: "stdio"},
 		user: func(p place) string {
 			return p.code("globalStorage", "rooveterinaryinc.roo-cline", "settings", "mcp_settings.json")
 		},
 	},
 	{
-		ID: "amp", Name: "Amp", Project: ".amp/settings.json", Remote: true, root: "amp.mcpServers", urlKey: "url",
+		ID: "amp", Name: "Amp", Project: ".amp/settings.json", Remote: true, format: jsonFormat, root: "amp.mcpServers",
 		user: below(".config", "amp", "settings.json"),
 	},
 	{
-		ID: "lmstudio", Name: "LM Studio", Remote: true, root: "mcpServers", urlKey: "url",
+		ID: "lmstudio", Name: "LM Studio", Remote: true, format: jsonFormat, root: "mcpServers",
 		user: below(".lmstudio", "mcp.json"),
 	},
 	{
-		ID: "goose", Name: "Goose", Remote: true, root: "extensions", urlKey: "uri", yaml: true,
+		ID: "goose", Name: "Goose", Remote: true, root: "extensions", format: yamlFormat,
+		keys:  map[string]string{"url": "uri", "command": "cmd", "env": "envs"},
 		words: map[string]string{HTTP: "streamable_http", SSE: "sse", Stdio: "stdio"},
 		user:  gooseFile,
 	},
 	{
-		ID: "inspector", Name: "MCP Inspector", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		ID: "codex", Name: "Codex", Project: ".codex/config.toml", Remote: true, format: tomlFormat, root: "mcp_servers",
+		keys: map[string]string{"headers": "http_headers"},
+		user: func(p place) string {
+			return filepath.Join(p.env("CODEX_HOME", filepath.Join(p.home, ".codex")), "config.toml")
+		},
+	},
+	{
+		ID: "gemini-cli", Name: "Gemini CLI", Project: ".gemini/settings.json", Remote: true, format: jsonFormat, root: "mcpServers",
+		keys: map[string]string{"url": "httpUrl"}, // its url is for HTTP+SSE
+		user: below(".gemini", "settings.json"),
+	},
+	{
+		ID: "antigravity", Name: "Antigravity", Remote: true, format: jsonFormat, root: "mcpServers",
+		keys: map[string]string{"url": "serverUrl"},
+		user: below(".gemini", "antigravity", "mcp_config.json"),
+	},
+	{
+		ID: "opencode", Name: "OpenCode", Project: "opencode.json", Remote: true, format: jsonFormat, root: "mcp",
+		keys: map[string]string{"env": "environment"}, joined: true, extra: []field{{"enabled", true}},
+		words: map[string]string{HTTP: "remote", SSE: "remote", Stdio: "local"},
+		user:  xdg("opencode", "opencode.json"),
+	},
+	{
+		ID: "zed", Name: "Zed", Project: ".zed/settings.json", Remote: true, format: jsonFormat, root: "context_servers",
+		user: zedFile,
+	},
+	{
+		ID: "kiro", Name: "Kiro", Project: ".kiro/settings/mcp.json", Remote: true, format: jsonFormat, root: "mcpServers",
+		user: below(".kiro", "settings", "mcp.json"),
+	},
+	{
+		ID: "continue", Name: "Continue", Project: ".continue/mcpServers/mcp.json", Remote: true, format: jsonFormat, root: "mcpServers",
+		words: plainWords,
+		user:  below(".continue", "mcpServers", "mcp.json"),
+	},
+	{
+		ID: "junie", Name: "JetBrains Junie", Project: ".junie/mcp/mcp.json", Remote: true, format: jsonFormat, root: "mcpServers",
+		user: below(".junie", "mcp", "mcp.json"),
+	},
+	{
+		ID: "inspector", Name: "MCP Inspector", Remote: true, format: jsonFormat, root: "mcpServers", words: plainWords,
 		user: below(".mcp-inspector", "mcp.json"),
 	},
 }
 
-// gooseFile is in ~/.config on every system but Windows.
+// xdg returns a file in ~/.config, on every system.
+func xdg(path ...string) func(place) string {
+	return func(p place) string {
+		return filepath.Join(append([]string{p.env("XDG_CONFIG_HOME", filepath.Join(p.home, ".config"))}, path...)...)
+	}
+}
+
 func gooseFile(p place) string {
 	if p.goos == "windows" {
 		return filepath.Join(p.config(), "Block", "goose", "config", "config.yaml")
 	}
-	return filepath.Join(p.env("XDG_CONFIG_HOME", filepath.Join(p.home, ".config")), "goose", "config.yaml")
+	return xdg("goose", "config.yaml")(p)
+}
+
+func zedFile(p place) string {
+	if p.goos == "windows" {
+		return filepath.Join(p.config(), "Zed", "settings.json")
+	}
+	return xdg("zed", "settings.json")(p)
 }
 
 // Lookup returns a client by its ID.
@@ -153,19 +221,13 @@ func (c *Client) Add(data []byte, s Server) ([]byte, error) {
 	if err := c.check(&s); err != nil {
 		return nil, err
 	}
-	if c.yaml {
-		return addYAML(data, c.root, s.Name, c.entry(&s), &s)
-	}
-	return addJSON(data, c.root, s.Name, c.entry(&s), &s)
+	return c.format.add(data, c.root, s.Name, c.entry(&s), &s)
 }
 
 // Remove removes a server from a client's file and preserves the rest. If there is no such server,
 // it returns the data unchanged.
 func (c *Client) Remove(data []byte, name string) ([]byte, error) {
-	if c.yaml {
-		return removeYAML(data, c.root, name)
-	}
-	return removeJSON(data, c.root, name)
+	return c.format.remove(data, c.root, name)
 }
 
 // check rejects servers that the client does not support, and fills in the transport.
@@ -189,25 +251,28 @@ func (c *Client) check(s *Server) error {
 func (c *Client) entry(s *Server) (fields []field) {
 	add := func(key string, value any, when bool) {
 		if when {
-			fields = append(fields, field{key, value})
+			fields = append(fields, field{cmp.Or(c.keys[key], key), value})
 		}
 	}
-	command, env := "command", "env"
-	if c.yaml {
-		command, env = "cmd", "envs"
-		fields = []field{{"enabled", true}, {"name", s.Name}, {"description", s.Name}}
-	}
+	goose := c.ID == "goose"
+	add("enabled", true, goose)
+	add("name", s.Name, goose)
+	add("description", s.Name, goose)
 	switch {
 	case c.words != nil:
 		add("type", c.words[s.Transport], true)
 	case s.Transport == SSE:
 		add("type", SSE, true)
 	}
-	add(c.urlKey, s.URL, s.URL != "")
+	add("url", s.URL, s.URL != "")
 	add("headers", s.Headers, len(s.Headers) > 0)
-	add(command, s.Command, s.Command != "")
-	add("args", s.Args, s.Command != "" && (len(s.Args) > 0 || c.yaml))
-	add(env, s.Env, len(s.Env) > 0)
+	if c.joined {
+		add("command", slices.Concat([]string{s.Command}, s.Args), s.Command != "")
+	} else {
+		add("command", s.Command, s.Command != "")
+		add("args", s.Args, s.Command != "" && (len(s.Args) > 0 || goose))
+	}
+	add("env", s.Env, len(s.Env) > 0)
 	add("cwd", s.Dir, s.Dir != "")
 	return append(fields, c.extra...)
 }

@@ -1,5 +1,5 @@
 // Package clientconfig reads and edits the configuration files in which clients list MCP servers.
-// Each client has its own dialect: root key, field names, and JSON with comments or YAML. A file may
+// Each client has its own dialect: root key, field names, and JSON with comments, YAML or TOML. A file may
 // come from an untrusted project, so reading is bounded. Edits preserve all unrelated bytes.
 package clientconfig
 
@@ -59,6 +59,13 @@ func (s *Server) texts() []string {
 	return slices.Concat([]string{s.Command, s.Dir, s.URL}, s.Args, slices.Collect(maps.Values(s.Env)), slices.Collect(maps.Values(s.Headers)))
 }
 
+func (s *Server) setHeader(name, value string) {
+	if s.Headers == nil {
+		s.Headers = make(map[string]string)
+	}
+	s.Headers[name] = value
+}
+
 // same reports whether two servers are reached in the same way.
 func (s *Server) same(o *Server) bool {
 	return s.Command == o.Command && slices.Equal(s.Args, o.Args) && s.Dir == o.Dir && s.URL == o.URL &&
@@ -90,7 +97,10 @@ func parse(name string, data []byte) (*node, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the file is not UTF-8; save it as UTF-8")
 	}
-	if isYAML(name, data) {
+	switch {
+	case strings.EqualFold(path.Ext(name), ".toml"):
+		return parseTOML(data)
+	case isYAML(name, data):
 		return parseYAML(data)
 	}
 	return parseJSON(data)
@@ -128,15 +138,30 @@ func (r *reader) warn(line int, format string, args ...any) {
 
 // readRoots reads servers from the root keys of all clients.
 func (r *reader) readRoots(top *node) {
-	for _, root := range []string{"mcpServers", "servers", "amp.mcpServers", "extensions"} {
+	for _, root := range []string{"mcpServers", "servers", "amp.mcpServers", "extensions", "context_servers", "mcp_servers"} {
 		r.readRoot(root, top.get(root), "")
 	}
 	r.readRoot("mcp.servers", top.get("mcp").get("servers"), "")
+	r.readRoot("mcp", typedServers(top.get("mcp")), "")
 	if projects := top.get("projects"); projects != nil {
 		for _, p := range projects.members {
 			r.readRoot("mcpServers", p.value.get("mcpServers"), p.name)
 		}
 	}
+}
+
+// typedServers returns the servers that OpenCode lists directly under mcp, beside its settings.
+func typedServers(mcp *node) *node {
+	if mcp == nil || mcp.kind != object {
+		return nil
+	}
+	servers := &node{kind: object, line: mcp.line}
+	for _, m := range mcp.members {
+		if kind := m.value.get("type"); kind != nil && (kind.text == "local" || kind.text == "remote") {
+			servers.members = append(servers.members, m)
+		}
+	}
+	return servers
 }
 
 func (r *reader) readRoot(root string, n *node, project string) {
@@ -170,7 +195,7 @@ func (r *reader) readRoot(root string, n *node, project string) {
 // transports maps the transport names of all clients.
 var transports = map[string]string{
 	"http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "streamable": HTTP,
-	"sse": SSE, "stdio": Stdio, "local": Stdio,
+	"remote": HTTP, "sse": SSE, "stdio": Stdio, "local": Stdio,
 }
 
 // harmless are keys that do not affect how a server is reached.
@@ -178,7 +203,8 @@ var harmless = map[string]bool{
 	"name": true, "display_name": true, "description": true, "timeout": true, "autoApprove": true, "alwaysAllow": true,
 	"disabledTools": true, "enabledTools": true, "tools": true, "available_tools": true, "gallery": true, "version": true,
 	"bundled": true, "trust": true, "includeTools": true, "excludeTools": true, "protocolEra": true, "watchPaths": true,
-	"disabledReason": true, "note": true, "icon": true, "networkTimeout": true, "initTimeout": true,
+	"disabledReason": true, "source": true, "settings": true, "startup_timeout_sec": true, "tool_timeout_sec": true, "enabled_tools": true,
+	"disabled_tools": true, "note": true, "icon": true, "networkTimeout": true, "initTimeout": true,
 }
 
 // readServer returns nil for entries that are not servers or are not supported.
@@ -206,17 +232,25 @@ func (r *reader) readField(s *Server, word *string, f member) {
 	case "type", "transport", "transportType":
 		*word = r.text(s, f)
 	case "command", "cmd":
-		s.Command = r.text(s, f)
+		r.readCommand(s, f)
 	case "args":
 		s.Args = r.list(s, f)
-	case "env", "envs":
+	case "env", "envs", "environment":
 		s.Env = r.texts(s, f)
 	case "cwd", "dir":
 		s.Dir = r.text(s, f)
 	case "url", "serverUrl", "uri", "httpUrl":
 		s.URL = r.text(s, f)
-	case "headers":
-		s.Headers = r.texts(s, f)
+	case "headers", "http_headers":
+		for name, value := range r.texts(s, f) {
+			s.setHeader(name, value)
+		}
+	case "env_http_headers": // their values are names of variables
+		for name, variable := range r.texts(s, f) {
+			s.setHeader(name, "${"+variable+"}")
+		}
+	case "bearer_token_env_var":
+		s.setHeader("Authorization", "Bearer ${"+r.text(s, f)+"}")
 	case "disabled":
 		s.Disabled = f.value.text == "true"
 	case "enabled":
@@ -225,6 +259,28 @@ func (r *reader) readField(s *Server, word *string, f member) {
 		if !harmless[f.name] && !f.value.isEmpty() {
 			r.warn(f.line, "%s: %s is not imported", s.Name, f.name)
 		}
+	}
+}
+
+// readCommand reads a command: a string, OpenCode's list with the arguments, or the object of older
+// versions of Zed.
+func (r *reader) readCommand(s *Server, f member) {
+	switch {
+	case f.value.kind == array && len(f.value.items) > 0:
+		if list := r.list(s, f); len(list) > 0 {
+			s.Command, s.Args = list[0], list[1:]
+		}
+	case f.value.get("path") != nil:
+		word := ""
+		for _, m := range f.value.members {
+			if m.name == "path" {
+				s.Command = r.text(s, m)
+			} else {
+				r.readField(s, &word, m)
+			}
+		}
+	default:
+		s.Command = r.text(s, f)
 	}
 }
 

@@ -157,10 +157,7 @@ func checkHas(t testing.TB, c *clientconfig.Client, name string, data []byte, wa
 
 func TestAddToNothing(t *testing.T) {
 	for _, c := range clientconfig.Clients {
-		name := "x.json"
-		if c.ID == "goose" {
-			name = "x.yaml"
-		}
+		name, _ := fixture(t, c)
 		for _, empty := range []string{"", "\n", "  \n"} {
 			data, err := c.Add([]byte(empty), local)
 			if err != nil {
@@ -420,18 +417,24 @@ func FuzzRead(f *testing.F) {
 func FuzzAdd(f *testing.F) {
 	for _, c := range clientconfig.Clients {
 		name, data := fixture(f, c)
-		f.Add(filepath.Ext(name) == ".yaml", data, "toolyard", "/bin/toolyard")
+		f.Add(filepath.Ext(name), data, "toolyard", "/bin/toolyard")
 	}
 	for _, text := range []string{
 		"a: &x {b: 1}\nextensions: *x\n", "extensions:\n  a: |+\n    x\n\n\nb: 1\n", "extensions: &x\n  toolyard: {}\nb: *x\n",
 		"---\nextensions:\n  toolyard:\n    cmd: x\n...\n", "? extensions\n: a: 1\n", "\"extensions\" : # x\n", " extensions:\n  a: 1", "y:\rx: # y\n",
 	} {
-		f.Add(true, []byte(text), "toolyard", "x: y")
+		f.Add(".yaml", []byte(text), "toolyard", "x: y")
 	}
-	f.Fuzz(func(t *testing.T, isYAML bool, data []byte, name, command string) {
+	for _, text := range []string{"[mcp_servers]\n", "mcp_servers = {}\n", "a = [\n[1]\n]", "x = '''\n[mcp_servers.y]\n'''", "[[a]]\n[a.b]\n# c\n\n", "a.b = 1\r\n"} {
+		f.Add(".toml", []byte(text), "a b", "x: y")
+	}
+	f.Fuzz(func(t *testing.T, format string, data []byte, name, command string) {
 		id, file := "cursor", "x.json"
-		if isYAML {
+		switch format {
+		case ".yaml":
 			id, file = "goose", "x.yaml"
+		case ".toml":
+			id, file = "codex", "x.toml"
 		}
 		if !utf8.ValidString(name) || !utf8.ValidString(command) {
 			return
