@@ -1,4 +1,4 @@
-.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders zoo lint fuzz bench ci snapshot packages
+.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders zoo lint fuzz bench ci snapshot packages chart workflows
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -59,5 +59,11 @@ snapshot: ## Build all release artifacts in dist, without signing and publishing
 packages: ## Make npm packages and the container image from the binaries in dist
 	go run ./deploy/artifacts npm "$$(jq -r .version dist/metadata.json)" dist/npm dist/toolyard_*/toolyard*
 	go run ./deploy/artifacts image "$$(jq -r .version dist/metadata.json)" dist/toolyard_image.tar dist/toolyard_linux_*/toolyard
+chart: ## Render the Helm chart with the examples, and validate the result against the schemas of Kubernetes
+	go build -modfile=tools/chart/go.mod -o bin/ helm.sh/helm/v4/cmd/helm github.com/yannh/kubeconform/cmd/kubeconform
+	go test -count=1 ./deploy -run Chart -args -helm "$(CURDIR)/bin/helm" -kubeconform "$(CURDIR)/bin/kubeconform" \
+		-swagger "$$(cd / && go mod download -json k8s.io/kubernetes@v1.34.2 | jq -r .Dir)/api/openapi-spec/swagger.json"
+workflows: ## Check the GitHub workflows
+	go run -modfile=tools/workflows/go.mod github.com/rhysd/actionlint/cmd/actionlint
 ci: ## Run everything that must pass
 	bash .ci/run

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func newHealthCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// anyNetwork allows all addresses: the name of an instance in a cluster has a private one.
+var anyNetwork = outbound.Network{Private: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
+
 func (c *healthCommand) run(ctx context.Context) error {
 	base, err := url.Parse(c.url)
 	if err != nil {
@@ -45,7 +49,7 @@ func (c *healthCommand) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--url %s: %w", c.url, err)
 	}
-	res, err := outbound.NewHTTPClient([]string{base.Hostname()}, outbound.Network{}, outbound.Limits{Body: 64 << 10}).Do(r)
+	res, err := outbound.NewHTTPClient([]string{base.Hostname()}, anyNetwork, outbound.Limits{Body: 64 << 10}).Do(r)
 	if err != nil {
 		return err
 	}
