@@ -2,6 +2,7 @@ package toolyard_test
 
 import (
 	"encoding/json"
+	"errors"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -72,6 +73,7 @@ var imports = map[string][]string{
 	"/internal/trust/oauthclient":       {"/internal/trust/outbound", "/internal/trust/strictjson"},
 	"/internal/trust/oauthtest":         {},
 	"/internal/trust/serverauth":        {"", "/internal/trust/oauthclient"},
+	"/internal/base/leaktest":           {},
 	"/internal/admission/admissiontest": {"", "/internal/admission", "/internal/admission/ledger"},
 	"/internal/demo":                    {"", "/agent/model", "/acceptance/fakehome", "/acceptance/fakemarkets", "/internal/admission/ledger", "/internal/base/ident"},
 	"/internal/store":                   {"", "/internal/trust/identity", "/internal/admission/ledger", "/internal/base/backoff", "/internal/base/ident"},
@@ -249,6 +251,9 @@ func TestNoSecretIsCommitted(t *testing.T) {
 func walk(t *testing.T, visit func(path string, data []byte)) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a temporary file that was removed in the meantime
+		}
 		if err != nil {
 			return err
 		}
@@ -262,6 +267,9 @@ func walk(t *testing.T, visit func(path string, data []byte)) {
 			return nil
 		}
 		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err == nil {
 			visit(path, data)
 		}
