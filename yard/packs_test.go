@@ -351,7 +351,9 @@ func TestReloadDuringCalls(t *testing.T) {
 					return
 				default:
 				}
-				if got := callPack(y, "chat"); !strings.HasPrefix(got, "main has ") {
+				begin := time.Now()
+				// A call that is delayed for longer than the grace period may find its pack closed.
+				if got := callPack(y, "chat"); !strings.HasPrefix(got, "main has ") && time.Since(begin) < time.Second {
 					t.Error(got)
 					return
 				}
@@ -363,12 +365,14 @@ func TestReloadDuringCalls(t *testing.T) {
 		if err := rewrite(t, y, opts.ConfigFile, strings.Replace(ledgerFile, "main: 7", fmt.Sprintf("main: %d", 100+i), 1)); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(150 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
+		before := calls.Load()
+		eventually(t, "calls continue", func() bool { return calls.Load() > before+8 || t.Failed() })
 	}
 	close(stop)
 	wg.Wait()
-	if n := len(o.all()); n != 13 || calls.Load() < 100 {
-		t.Errorf("%d instances, %d calls", n, calls.Load())
+	if n := len(o.all()); n != 13 {
+		t.Errorf("%d instances", n)
 	}
 	eventually(t, "all but the last are closed", func() bool {
 		n := 0

@@ -86,7 +86,7 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 	defer func() { _ = w.Close() }()
 	file := y.opts.ConfigFile
 	read := func() ([]byte, error) { return os.ReadFile(file) } //nolint:gosec // the operator's own file
-	applied, _ := read()
+	applied := y.current.Load().Overlay.File.Text()             // the file may have changed since
 	watchFile(w, file)
 	var last []byte // content when the quiet period began
 	var quiet <-chan time.Time
@@ -98,6 +98,7 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 	}
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
+	check()
 	for {
 		select {
 		case <-w.Events:

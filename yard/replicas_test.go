@@ -29,10 +29,12 @@ func (d *syncLog) Write(b []byte) (int, error) {
 	return d.text.Write(b)
 }
 
-func (d *syncLog) has(text string) bool {
+func (d *syncLog) has(text string) bool { return strings.Contains(d.String(), text) }
+
+func (d *syncLog) String() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return strings.Contains(d.text.String(), text)
+	return d.text.String()
 }
 
 func openStore(t *testing.T, address string) *store.Store {
@@ -160,7 +162,7 @@ func TestTheLockFileIsImportedOnce(t *testing.T) {
 	start(t, opts)
 	document(approved, 1)
 	if !log.has("imported the lock file") {
-		t.Error(log.text.String())
+		t.Error(log)
 	}
 	write("toolyard.lock", strings.Replace(approved, "up", "other", 1))
 	start(t, opts)

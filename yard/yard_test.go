@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -130,21 +131,27 @@ func (s lateSource) Run(ctx context.Context, publish func(toolyard.Offer)) error
 
 // Toolsets are checked once all sources are loaded, so a start without problems logs none.
 func TestStartLogsNoFalseProblems(t *testing.T) {
-	var b strings.Builder
+	log := &syncLog{}
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, []byte("toolsets: {a: {tools: [late]}, b: {tools: [never]}}\ngates: {one: {mode: write, toolset: a}, two: {mode: write, toolset: b}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	late := toolyard.Define(toolyard.Spec{Name: "late"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
-	y, err := yard.New(yard.Options{ConfigFile: file, Sources: map[string]toolyard.Source{"late": lateSource{late}}, Log: slog.New(slog.NewTextHandler(&b, nil))})
+	y, err := yard.New(yard.Options{ConfigFile: file, Sources: map[string]toolyard.Source{"late": lateSource{late}}, Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(300*time.Millisecond, cancel)
-	y.Run(ctx)
-	if strings.Contains(b.String(), "tool: late") || strings.Contains(b.String(), "problem resolved") || strings.Count(b.String(), "tool: never") != 1 {
-		t.Error(b.String())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.Run(ctx)
+	}()
+	within(t, time.Minute, "the missing tool is logged", func() bool { return log.has("tool: never") })
+	cancel()
+	<-done
+	if text := log.String(); strings.Contains(text, "tool: late") || strings.Contains(text, "problem resolved") || strings.Count(text, "tool: never") != 1 {
+		t.Error(text)
 	}
 }
 
@@ -160,7 +167,7 @@ func TestEmbeddedHandlerTimesOutSlowBodies(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	_, _ = io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n")
-	_ = conn.SetReadDeadline(time.Now().Add(15 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	if _, err := io.ReadAll(conn); err != nil {
 		t.Error(err)
 	}
@@ -304,14 +311,14 @@ func TestMetricsStayProtected(t *testing.T) {
 
 // With metrics.listen, metrics are public at that address and absent at the main one.
 func TestMetricsAtASeparateAddress(t *testing.T) {
-	listen := func() net.Listener {
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listen := func(host string) net.Listener {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host+":0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
-	l, free := listen(), listen()
+	l, free := listen("127.0.0.1"), listen(unusedHost(t))
 	own := free.Addr().String()
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	text := fmt.Sprintf("metrics: {listen: %q}\ngates: {a: {mode: read, callers: keys}}\n", own)
@@ -319,7 +326,7 @@ func TestMetricsAtASeparateAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	y := start(t, yard.Options{ConfigFile: file, Tools: basics.Tools()})
-	if err := y.Serve(t.Context(), listen()); err == nil || !strings.HasPrefix(err.Error(), "metrics: listen tcp "+own) {
+	if err := y.Serve(t.Context(), listen("127.0.0.1")); err == nil || !strings.HasPrefix(err.Error(), "metrics: listen tcp "+own) {
 		t.Errorf("with an address in use: %v", err)
 	}
 	_ = free.Close()
@@ -341,6 +348,17 @@ func TestMetricsAtASeparateAddress(t *testing.T) {
 	if got := status(t, "http://"+own+"/metrics"); got != 0 {
 		t.Errorf("metrics after the end: %d", got)
 	}
+}
+
+// unusedHost returns an address of the loopback network at which no other test listens, so that a
+// port stays free after it was closed.
+func unusedHost(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1" // the only address of the loopback network
+	}
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 1+pid>>16%250, pid>>8%256, 1+pid%250)
 }
 
 // status returns the status of a GET request, 0 if the connection fails.
@@ -442,8 +460,7 @@ func TestTheConfigurationFileIsWatched(t *testing.T) {
 				cancel()
 				<-done
 			}()
-			time.Sleep(100 * time.Millisecond)
-			write(target, "gates: {b: {mode: read}}\n")
+			write(target, "gates: {b: {mode: read}}\n") // possibly before the watch begins
 			for deadline := time.Now().Add(time.Minute); fmt.Sprint(y.Gates()) != "[b]"; time.Sleep(5 * time.Millisecond) {
 				write(filepath.Join(dir, "busy.log"), time.Now().String())
 				if time.Now().After(deadline) {
@@ -452,6 +469,22 @@ func TestTheConfigurationFileIsWatched(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A change between the start of the yard and that of the watch is not lost.
+func TestAChangeBeforeTheWatchIsApplied(t *testing.T) {
+	file := writeConfig(t, "gates: {a: {mode: read}}\n")
+	y := start(t, yard.Options{Tools: basics.Tools(), ConfigFile: file})
+	write(t, file, "gates: {b: {mode: read}}\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = y.WatchConfig(ctx, nil)
+	}()
+	eventually(t, "the new gate is served", func() bool { return fmt.Sprint(y.Gates()) == "[b]" })
+	cancel()
+	<-done
 }
 
 // The catalog marks servers that are down, and /readyz fails only if a required one is.

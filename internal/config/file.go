@@ -36,9 +36,13 @@ type Source struct {
 	Warnings        []toolyard.Problem // renamed keys
 
 	name      string
+	text      []byte
 	positions map[string]position
 	variables map[string]bool // without a default
 }
+
+// Text returns the text that the configuration was parsed from, nil for none.
+func (s *Source) Text() []byte { return s.text }
 
 // Variables returns the environment variables that the configuration requires: those without a
 // default, and those of its secrets.
@@ -90,7 +94,7 @@ func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Sourc
 	if len(data) > maxFile {
 		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}}
 	}
-	s := &Source{name: name, positions: make(map[string]position), variables: make(map[string]bool)}
+	s := &Source{name: name, text: data, positions: make(map[string]position), variables: make(map[string]bool)}
 	tree, err := yamltree.Parse(data)
 	if problems, ok := errors.AsType[yamltree.Error](err); ok {
 		return nil, s.unreadable(problems, data)
