@@ -98,7 +98,7 @@ func rawPost(t *testing.T, address, target, headers, body string) (int, http.Hea
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	go func() {
 		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n%s%sContent-Length: %d\r\n\r\n%s", target, whoHeader, headers, len(body), body)
 	}()

@@ -38,7 +38,7 @@ func serveOffer(t testing.TB, offer catalog.Offer) *mcpserver.Server {
 func newOpenServer(offer catalog.Offer) *mcpserver.Server {
 	s := mcpserver.New(mcpserver.Options{
 		Name: "test", Version: "1",
-		Call: callpath.Chain(callpath.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Cap(256<<10, 1<<20), callpath.Validate(time.Second), callpath.Deadline(time.Second)),
+		Call: callpath.Chain(callpath.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Cap(256<<10, 1<<20), callpath.Validate(time.Minute), callpath.Deadline(time.Minute)),
 	})
 	s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}}, offer, true)
 	return s
@@ -158,6 +158,20 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// measure returns the result of a request and the CPU time that it takes. It repeats a request that
+// takes too long: a garbage collection may have interfered.
+func measure(limit time.Duration, request func() *httptest.ResponseRecorder) (w *httptest.ResponseRecorder, cost time.Duration) {
+	cost = limit + 1
+	for range 6 {
+		if cost > limit {
+			before := cpu()
+			w = request()
+			cost = min(cost, cpu()-before)
+		}
+	}
+	return w, cost
+}
+
 // Ten thousand invalid bodies: none crashes the server, reaches a tool or costs more than 50 ms of CPU.
 func TestHostileBodies(t *testing.T) {
 	const bodies, limit = 10_000 / slower, 50 * slower * time.Millisecond
@@ -176,17 +190,7 @@ func TestHostileBodies(t *testing.T) {
 		if i%4 == 0 {
 			header = nil // the legacy era
 		}
-		before := cpu()
-		w := post(h, body, header)
-		cost := cpu() - before
-		for range 5 { // a garbage collection may have interfered
-			if cost <= limit {
-				break
-			}
-			before = cpu()
-			post(h, body, header)
-			cost = min(cost, cpu()-before)
-		}
+		w, cost := measure(limit, func() *httptest.ResponseRecorder { return post(h, body, header) })
 		worst = max(worst, cost)
 		if cost > limit || reached.Load() > 0 || w.Code == http.StatusInternalServerError {
 			t.Fatalf("seed %d, body %d: %v of CPU, reached %d, status %d: %.300s", seed, i, cost, reached.Load(), w.Code, body)

@@ -173,7 +173,7 @@ func TestAnswersAreLimited(t *testing.T) {
 	}
 }
 
-// The wait for answers does not count towards the deadline of one second; it has a limit of its own.
+// The wait for answers does not count towards the deadline of one minute; it has a limit of its own.
 func TestWaitForAnswersSuspendsTheDeadline(t *testing.T) {
 	for after, want := range map[time.Duration]string{9 * time.Minute: "inner", 11 * time.Minute: "did not answer elicitation/create within 10m0s"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ func searchGates() []*gates.Gate {
 func searchYard(t testing.TB, more ...*toolyard.Tool) (*mcpserver.Server, *callLog) {
 	t.Helper()
 	log := &callLog{}
-	path := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(256<<10, 1<<20), callpath.Validate(time.Second), callpath.Deadline(time.Minute))
+	path := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(256<<10, 1<<20), callpath.Validate(time.Minute), callpath.Deadline(time.Minute))
 	s := mcpserver.New(mcpserver.Options{
 		Name: "test", Version: "1", Down: func() []string { return []string{"crm"} },
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
