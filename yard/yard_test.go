@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -350,15 +349,18 @@ func TestMetricsAtASeparateAddress(t *testing.T) {
 	}
 }
 
-// unusedHost returns an address of the loopback network at which no other test listens, so that a
-// port stays free after it was closed.
+// unusedHost returns an address of the loopback network at which no other process listens, so that a
+// port stays free after it was closed. On systems whose loopback network has one address, it is that.
 func unusedHost(t *testing.T) string {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		return "127.0.0.1" // the only address of the loopback network
-	}
 	pid := os.Getpid()
-	return fmt.Sprintf("127.%d.%d.%d", 1+pid>>16%250, pid>>8%256, 1+pid%250)
+	host := fmt.Sprintf("127.%d.%d.%d", 1+pid>>16%250, pid>>8%256, 1+pid%250)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host+":0")
+	if err != nil {
+		return "127.0.0.1"
+	}
+	_ = l.Close()
+	return host
 }
 
 // status returns the status of a GET request, 0 if the connection fails.
