@@ -271,10 +271,10 @@ func TestScheduledCancellation(t *testing.T) {
 	if err := b.CancelAllAt(ctx, time.Now().Add(time.Second), stamp()); codeOf(err) != toolyard.Failed {
 		t.Errorf("too early: %v", err)
 	}
-	if err := b.CancelAllAt(ctx, time.Now().Add(10*time.Second), stamp()); err != nil {
+	if err := b.CancelAllAt(ctx, time.Now().Add(time.Minute), stamp()); err != nil {
 		t.Fatal(err)
 	}
-	f.SetNow(func() time.Time { return time.Now().Add(11 * time.Second) })
+	f.SetNow(func() time.Time { return time.Now().Add(time.Minute + time.Second) })
 	s, err := b.At(ctx, time.Now())
 	if err != nil || len(s.Orders) != 0 {
 		t.Errorf("%+v, %v", s.Orders, err)

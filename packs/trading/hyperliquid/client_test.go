@@ -121,7 +121,7 @@ func TestMarketDataHasTheShapeOfTheVenue(t *testing.T) {
 	if err != nil || len(book.Bids) != 20 || len(book.Asks) != 20 || !book.Bids[0].Price.LessThan(book.Asks[0].Price) {
 		t.Errorf("book %+v, %v", book, err)
 	}
-	to := time.Now().Truncate(time.Hour).Add(time.Minute)
+	to := time.Now().Truncate(time.Hour).Add(-59 * time.Minute) // in an hour that is over
 	rates, err := c.Rates(t.Context(), "BTC", to.Add(-24*time.Hour), to)
 	if err != nil || len(rates) != 24 || rates[23].At.After(to) {
 		t.Errorf("%d rates, %v", len(rates), err)
