@@ -319,7 +319,7 @@ func TestSchemasThatReferToThemselves(t *testing.T) {
 		}
 		start := time.Now()
 		_, _ = tool.Validate(t.Context(), json.RawMessage(`{}`))
-		if took := time.Since(start); took > 20*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s took %v", schema, took)
 		}
 	}
@@ -421,7 +421,7 @@ func TestSuggestionsAreBounded(t *testing.T) {
 	}
 	begun := time.Now()
 	issues, err := s.Check(t.Context(), json.RawMessage(`{`+strings.Join(args, ",")+`}`))
-	if took := time.Since(begun); err != nil || len(issues) == 0 || took > 20*time.Second {
+	if took := time.Since(begun); err != nil || len(issues) == 0 || took > time.Minute {
 		t.Errorf("%d issues in %v: %v", len(issues), took, err)
 	}
 }

@@ -93,7 +93,7 @@ func (g *gate) Call(ctx context.Context, c *toolyard.Call, name string, args jso
 	tools, _ := g.Tools(c)
 	i := slices.IndexFunc(tools, func(t agent.Tool) bool { return t.Name == name })
 	inner := &toolyard.Call{ID: fmt.Sprintf("%s.%d", c.ID, g.calls.Add(1)), Tool: tools[i].Tool, Args: args, Caller: c.Caller, AsOf: c.AsOf, Environment: toolyard.Environment{Parent: c.ID, Depth: c.Depth + 1}}
-	res, err := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Validate(time.Second))(ctx, inner)
+	res, err := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Validate(time.Minute))(ctx, inner)
 	return inner.ID, res, err
 }
 
@@ -584,7 +584,7 @@ func TestShapes(t *testing.T) {
 		var runs atomic.Int64
 		a := newAgent(t, scripted(call("vat_rate", `{"country":"FR"}`), say("20 % [e1].")), &gate{tools: []*toolyard.Tool{vat(&runs)}})
 		c := &toolyard.Call{ID: "q", Tool: a.Tool(), Args: json.RawMessage(fmt.Sprintf(`{"query":"?","shape":%q}`, shape))}
-		res, err := callpath.Chain(callpath.Run, callpath.Validate(time.Second))(t.Context(), c)
+		res, err := callpath.Chain(callpath.Run, callpath.Validate(time.Minute))(t.Context(), c)
 		if err != nil || res.IsError {
 			t.Fatal(res, err)
 		}
