@@ -47,6 +47,24 @@ func put(t testing.TB, s *Store, name, body string) int64 {
 	return next
 }
 
+// putSoon overwrites a document at a server that has just come back. On a busy machine, the first
+// connections may take too long.
+func putSoon(t *testing.T, s *Store, name, body string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, version, err := s.Document(t.Context(), name)
+		if err == nil {
+			_, err = s.SetDocument(t.Context(), name, []byte(body), version)
+		}
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrUnavailable) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDocuments(t *testing.T) {
 	onDocumentEngines(t, func(t *testing.T, address string) {
 		s, ctx := openAt(t, address), t.Context()
@@ -210,9 +228,9 @@ func TestWatchersAreNotifiedSoon(t *testing.T) {
 			}
 		}
 		slices.Sort(took)
-		t.Logf("from before the write until the last of %d watchers is notified: p50 %v, max %v", n, took[rounds/2], took[rounds-1])
-		if took[rounds/2] > time.Second { // a busy machine delays some; without notifications, all take longer
-			t.Errorf("it took %v", took[rounds/2])
+		t.Logf("from before the write until the last of %d watchers is notified: min %v, p50 %v, max %v", n, took[0], took[rounds/2], took[rounds-1])
+		if took[0] > time.Second { // a busy machine delays most of them
+			t.Errorf("it took at least %v", took[0])
 		}
 		for _, w := range watchers {
 			w.stop()
@@ -237,7 +255,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		put(t, s, "a", fmt.Sprint("after ", round))
+		putSoon(t, s, "a", fmt.Sprint("after ", round))
 		if name := w.next(time.Minute); name != "a" {
 			t.Fatalf("round %d: %q", round, name)
 		}
@@ -266,7 +284,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		put(t, s, "a", "after")
+		putSoon(t, s, "a", "after")
 		if name := w.next(time.Minute); name != "a" {
 			t.Fatalf("%q", name)
 		}

@@ -28,6 +28,7 @@ type Cluster struct {
 	bin      string   // folder of the programs; empty for an external server
 	dir      string
 	owned    bool // the folder is removed with the server
+	host     string
 	port     string
 	settings []string
 	disk     io.Closer // mounted disk of the folder, or nil
@@ -57,12 +58,12 @@ func newCluster(dir string, settings []string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	host, port, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{bin: bin, dir: dir, port: port, settings: settings}
-	if c.base, err = url.Parse("postgres://postgres@" + net.JoinHostPort("127.0.0.1", port) + "/postgres?sslmode=disable"); err != nil {
+	c := &Cluster{bin: bin, dir: dir, host: host, port: port, settings: settings}
+	if c.base, err = url.Parse("postgres://postgres@" + net.JoinHostPort(host, port) + "/postgres?sslmode=disable"); err != nil {
 		return nil, err
 	}
 	if dir == "" {
@@ -133,7 +134,7 @@ func (c *Cluster) launch() error {
 		folder = c.dir
 	}
 	args := []string{"-c", keep, "sh", folder, filepath.Join(c.bin, "postgres"), "-D", c.data()}
-	for _, s := range slices.Concat([]string{"port=" + c.port, "listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "wal_level=replica"}, c.settings) {
+	for _, s := range slices.Concat([]string{"port=" + c.port, "listen_addresses=" + c.host, "unix_socket_directories=", "max_connections=200", "wal_level=replica"}, c.settings) {
 		args = append(args, "-c", s)
 	}
 	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -267,13 +268,19 @@ func (c *Cluster) tool(name string, args ...string) error {
 	return nil
 }
 
-// freePort returns an unused port.
-func freePort() (string, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+// freeAddress returns an unused address. If possible, its host is one at which no other process
+// listens and from which none connects, so that it stays unused until the server listens, and while
+// the server is stopped.
+func freeAddress() (host, port string, err error) {
+	pid := os.Getpid()
+	own := fmt.Sprintf("127.%d.%d.%d", 1+pid>>16%250, pid>>8%256, 1+pid%250) // not everywhere an address of this machine
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", own+":0")
 	if err != nil {
-		return "", err
+		l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return "", "", err
 	}
 	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
+	return net.SplitHostPort(l.Addr().String())
 }

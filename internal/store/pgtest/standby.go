@@ -24,7 +24,7 @@ func (c *Cluster) Standby(dir string) (*Cluster, error) {
 }
 
 func (c *Cluster) follow(primary *Cluster) error {
-	err := c.tool("pg_basebackup", "-D", c.data(), "-R", "-X", "stream", "--checkpoint=fast", "--no-sync", "-h", "127.0.0.1", "-p", primary.port, "-U", "postgres")
+	err := c.tool("pg_basebackup", "-D", c.data(), "-R", "-X", "stream", "--checkpoint=fast", "--no-sync", "-h", primary.host, "-p", primary.port, "-U", "postgres")
 	if err != nil {
 		return err
 	}
