@@ -2,6 +2,7 @@ package yard
 
 import (
 	"cmp"
+	"context"
 	"crypto/subtle"
 	"net/http"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type access struct {
 	verifier     *identity.Verifier                           // nil without a store
 	tokens       atomic.Pointer[tokenAccess]                  // nil without issuers of access tokens
 	requiresKeys atomic.Bool                                  // a gate requires authentication, or has done so since the start
+	blocked      *identity.Blocklist                          // nil without a store
+	sightings    *sightings
 }
 
 // identify returns the caller that sent a request to the HTTP API.
@@ -50,12 +53,24 @@ func (a *access) identifyAt(r *http.Request, g *gates.Gate) (toolyard.Caller, er
 		return anonymous, nil
 	}
 	if tokens != nil && accesstoken.LooksLike(token) {
-		return tokens.verifier.Verify(r.Context(), token, tokens.resources(g))
+		return a.verifyToken(r.Context(), tokens, token, g)
 	}
 	if a.verifier == nil {
 		return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "The credentials are not valid for this server.")
 	}
 	return a.verifier.Verify(r.Context(), token)
+}
+
+// verifyToken returns the caller that an access token identifies.
+func (a *access) verifyToken(ctx context.Context, tokens *tokenAccess, token string, g *gates.Gate) (toolyard.Caller, error) {
+	caller, err := tokens.verifier.Verify(ctx, token, tokens.resources(g))
+	if err == nil {
+		err = a.checkBlocked(ctx, caller)
+	}
+	if err != nil {
+		return toolyard.Caller{}, err
+	}
+	return caller, nil
 }
 
 // isOperator reports whether a request carries the operator token.

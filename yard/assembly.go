@@ -157,6 +157,12 @@ type redactor struct {
 
 func (r *redactor) redact(text string) string { return r.vault.Load().Redact(text) }
 
+// resolve reads a secret.
+func (r *redactor) resolve(ref string) (string, error) {
+	text, err := r.vault.Load().Resolve(ref)
+	return text.Reveal(), err
+}
+
 // maxLiveResult bounds the results that are sent to observers of live calls, in bytes.
 const maxLiveResult = 16 << 10
 

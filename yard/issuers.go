@@ -13,6 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/signin"
 )
 
 // metadataPath is where RFC 9728 places the metadata of a protected resource, followed by the path
@@ -26,25 +27,34 @@ const apiPath = "/api/v1"
 // replaced when the configuration changes.
 type tokenAccess struct {
 	verifier *accesstoken.Verifier
+	signIn   *signin.Client
 	url      string // of this server; resources are named after it, never after a Host header
 	gates    map[string]*gates.Gate
 	main     string // the gate at /mcp
 	issuers  []accesstoken.Issuer
 }
 
+// tokenOptions are the parts of a yard that access tokens and sign-ins need.
+type tokenOptions struct {
+	seen   func(callerID string, p *accesstoken.Person)
+	secret func(ref string) (string, error)
+	now    func() time.Time
+	log    *slog.Logger
+}
+
 // newTokenAccess returns nil if there are no issuers.
-func newTokenAccess(s *settings.Settings, previous *tokenAccess, now func() time.Time, log *slog.Logger) *tokenAccess {
+func newTokenAccess(s *settings.Settings, previous *tokenAccess, o tokenOptions) *tokenAccess {
 	if len(s.Issuers) == 0 {
 		return nil
 	}
 	t := &tokenAccess{url: s.URL, gates: make(map[string]*gates.Gate), main: config.DefaultGate, issuers: s.AccessIssuers()}
-	var old *accesstoken.Verifier
-	if previous != nil {
-		old = previous.verifier
+	if previous == nil {
+		previous = &tokenAccess{}
 	}
 	t.verifier = accesstoken.New(accesstoken.Options{
-		Issuers: t.issuers, Private: config.Prefixes(s.PrivateNetworks), Previous: old, Now: now, Log: log,
+		Issuers: t.issuers, Private: config.Prefixes(s.PrivateNetworks), Previous: previous.verifier, Seen: o.seen, Now: o.now, Log: o.log,
 	})
+	t.signIn = signin.New(t.verifier, registrations(s, o.secret), previous.signIn, o.log)
 	for _, g := range s.Gates {
 		t.gates[g.Name] = g
 	}

@@ -65,7 +65,9 @@ func (y *Yard) apply(a *assembly) {
 			y.access.requiresKeys.Store(true)
 		}
 	}
-	y.access.tokens.Store(newTokenAccess(a.Settings, y.access.tokens.Load(), y.opts.Process.Now, y.log))
+	y.access.tokens.Store(newTokenAccess(a.Settings, y.access.tokens.Load(), tokenOptions{
+		seen: y.access.sightings.add, secret: y.assembler.secrets.resolve, now: y.opts.Process.Now, log: y.log,
+	}))
 	y.publish()
 }
 

@@ -110,8 +110,12 @@ func (y *Yard) followStore(ctx context.Context) {
 		y.forgetEndedSessions(ctx)
 	}
 	_ = y.enforcement.store.Follow(ctx, y.replica, func(name string) { // returns only when ctx ends
-		if name == store.KeysDocument {
+		switch name {
+		case store.KeysDocument:
 			y.enforcement.verifier.Refresh()
+			return
+		case store.PeopleDocument:
+			y.access.blocked.Refresh()
 			return
 		}
 		if !y.pinsInStore {

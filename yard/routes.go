@@ -77,8 +77,11 @@ func (y *Yard) api(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, Links: httpapi.LinkOptions{Check: y.opts.CheckLink},
 		MaxBody: int64(c.Limits.Body), Now: y.opts.Process.Now, Log: y.log,
 	}
+	if y.opts.Identify == nil { // otherwise the program identifies callers
+		o.People.Issuers = people{y.access}
+	}
 	if s := y.enforcement.store; s != nil {
-		o.Seal = func() httpapi.SealKey { return sealKey }
+		o.Seal, o.People.Store = func() httpapi.SealKey { return sealKey }, s
 		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, s
 		o.Queries = httpapi.QueryOptions{Store: s, Time: y.queryTime}
 		if y.opts.Identify == nil { // otherwise keys are not used for authentication

@@ -128,7 +128,10 @@ func (y *Yard) assemble(source *config.Source) error {
 	y.secrets = secrets
 	args := record.Arguments{Keep: record.Keep(source.Record.Arguments), Redact: secrets.redact}
 	y.enforcement = newEnforcement(&y.opts, y.replica, source, s, args, y.metrics, y.log)
-	y.access = &access{program: y.opts.Identify, operator: y.opts.Command.OperatorToken, verifier: y.enforcement.verifier}
+	y.access = &access{
+		program: y.opts.Identify, operator: y.opts.Command.OperatorToken, verifier: y.enforcement.verifier,
+		blocked: newBlocklist(s, y.opts.Process.Now), sightings: newSightings(s, y.opts.Process.Now, y.log),
+	}
 	y.pinsInStore = pinsInStore(y.loader, source)
 	if y.pins, err = openPins(y.opts.ConfigFile, y.pinsInStore, s, y.log); err != nil {
 		return err
@@ -264,6 +267,7 @@ func (y *Yard) Run(ctx context.Context) {
 	wg.Go(func() { y.followSecrets(ctx) })
 	wg.Go(func() { y.live.Run(ctx) })
 	wg.Go(func() { y.enforcement.run(ctx, y.log) })
+	wg.Go(func() { y.access.sightings.run(ctx) })
 	wg.Wait()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -130,6 +130,22 @@ async function keys() {
   expect('the key is revoked', after.keys.some((k) => k.prefix === key.prefix && k.state === 'revoked'), after);
 }
 
+async function people() {
+  const { issuers } = await call('getSignIn', {}, undefined, anonymous);
+  expect('no issuer is configured', issuers.length === 0, issuers);
+  await call('beginSignIn', { path: { issuer: 'corp' } }, 404, anonymous);
+  await call('completeSignIn', { body: { issuer: 'corp', secret: 'x', state: 'x', code: 'x' } }, 401, anonymous);
+  await call('listIssuers', {}, undefined, viewer);
+  const path = { caller: 'corp:ann' };
+  await call('blockPerson', { path, body: {} }, 403, viewer);
+  const blocked = await call('blockPerson', { path, body: { reason: 'test' } });
+  expect('the person is blocked', blocked.blocked?.by === 'olivia', blocked);
+  const { people } = await call('listPeople', { query: { state: 'blocked' } }, undefined, viewer);
+  expect('the person is listed', people.length === 1 && people[0].role === 'none', people);
+  expect('the person is not blocked', (await call('unblockPerson', { path })).blocked === undefined);
+  await call('unblockPerson', { path: { caller: 'corp:nobody' } }, 404);
+}
+
 async function catalog() {
   const { total, tools } = await call('searchTools', { query: { q: 'hell', source: '-', mode: 'read', limit: 5 } });
   expect('the tool is found by a prefix', total === 1 && tools[0].name === 'hello', tools);
@@ -395,14 +411,14 @@ async function asks() {
 async function changes() {
   const { changes } = await call('listChanges', { query: { limit: 1000 } });
   const actions = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.action));
-  for (const action of ['key.create', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore', 'approval.approve', 'approval.decline', 'grant.delete']) {
+  for (const action of ['key.create', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore', 'approval.approve', 'approval.decline', 'grant.delete', 'person.block', 'person.unblock']) {
     expect(`${action} is in the audit log`, actions.has(action), [...actions]);
   }
   expect('refused changes are in the audit log', changes.some((c) => c.action === 'server.approve' && c.status === 409), changes);
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
 }
 
-for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, asks, changes]) {
+for (const part of [identity, keys, people, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, asks, changes]) {
   try {
     await part();
   } catch (error) {

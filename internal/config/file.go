@@ -64,6 +64,11 @@ func (s *Source) Variables() []string {
 			refs = append(refs, SecretRef(store.Auth.SecretRef))
 		}
 	}
+	for _, issuer := range s.Issuers {
+		if issuer.Console != nil {
+			refs = append(refs, SecretRef(issuer.Console.SecretRef))
+		}
+	}
 	for _, ref := range refs {
 		if name, ok := strings.CutPrefix(string(ref), "env:"); ok {
 			names[name] = true

@@ -21,6 +21,14 @@ type Issuer struct {
 	Groups     string              `json:"groups" default:"groups" minLength:"1" doc:"The claim with the groups of the caller, such as roles, or a path such as realm_access.roles."`
 	Scopes     map[string][]string `json:"scopes,omitempty" doc:"Rights that require a scope in the token, by scope: write, viewer, operator or gate:NAME. A scope never grants a right."`
 	Access     []AccessRule        `json:"access" minItems:"1" doc:"Rules that grant rights. All rules that match a caller apply; a caller that matches none is refused."`
+	Console    *ConsoleClient      `json:"console,omitempty" doc:"Lets people sign in to the console with this issuer."`
+}
+
+// ConsoleClient is the registration of the console as a client of an issuer.
+type ConsoleClient struct {
+	Client    string   `json:"client" minLength:"1" doc:"The client ID. Register the redirect URI URL/console/signin/NAME with the issuer, where URL is the url of this file and NAME the name of the issuer in it."`
+	SecretRef string   `json:"secretRef,omitempty" doc:"The client secret: the name of a secret, or a reference: env:NAME, file:path, age:path#key. Public clients have none."`
+	Scopes    []string `json:"scopes,omitempty" doc:"Scopes to request in addition to openid, profile and email, such as groups."`
 }
 
 // AccessRule grants rights to the callers of an issuer.
@@ -103,6 +111,9 @@ func (c *Config) checkIssuer(name string, report reportFunc) {
 			report("unknown right; use write, viewer, operator or gate:NAME", "issuers", name, "scopes", scope, strconv.Itoa(n))
 		}
 	}
+	if i.Console != nil {
+		c.checkConsole(name, i.Console, report)
+	}
 	for n, rule := range i.Access {
 		at := []string{"issuers", name, "access", strconv.Itoa(n)}
 		if rule.Anyone == (len(rule.Groups) > 0) {
@@ -115,6 +126,20 @@ func (c *Config) checkIssuer(name string, report reportFunc) {
 			if _, ok := c.Gates[gate]; !ok && gate != "*" {
 				report("unknown gate"+spelling.DidYouMean(gate, slices.Collect(maps.Keys(c.Gates))), append(at, "gates", strconv.Itoa(m))...)
 			}
+		}
+	}
+}
+
+func (c *Config) checkConsole(name string, client *ConsoleClient, report reportFunc) {
+	if client.SecretRef != "" {
+		c.checkSecret(client.SecretRef, func(message string) { report(message, "issuers", name, "console", "secretRef") })
+	}
+	if slices.Contains(c.Issuers[name].Audiences, client.Client) {
+		report("is also an accepted audience: register separate clients for the console and for the gates, so that a token of one is not valid for the other", "issuers", name, "console", "client")
+	}
+	for n, scope := range client.Scopes {
+		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+			report("is not a scope", "issuers", name, "console", "scopes", strconv.Itoa(n))
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (g *Gate) AcceptsTokens() bool { return g.Callers != Keys }
 
 // NeedsStore reports whether the configuration requires a store.
 func (c *Config) NeedsStore() bool {
-	if c.Store != "" || len(c.Editable) > 0 || len(c.Packs) > 0 || len(c.Agents) > 0 { // packs have journals, and their actions are audited; queries are stored
+	if c.Store != "" || len(c.Editable) > 0 || len(c.Packs) > 0 || len(c.Agents) > 0 || len(c.Issuers) > 0 { // packs have journals, and their actions are audited; queries are stored; people can be blocked
 		return true
 	}
 	for _, r := range c.Rules {

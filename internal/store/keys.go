@@ -170,22 +170,22 @@ func (s *keyStore) RevokeKey(ctx context.Context, prefix string, at time.Time) e
 	case n == 0:
 		return noKey(prefix)
 	}
-	s.announceKeys(ctx)
+	s.announce(ctx, KeysDocument)
 	return nil
 }
 
 // KeysDocument is the document whose version changes when a key is revoked.
 const KeysDocument = "keys"
 
-// announceKeys notifies replicas of a revoked key. If it fails, they notice when they read the key
-// again.
-func (s *keyStore) announceKeys(ctx context.Context) {
+// announce notifies replicas of a change by a new version of an empty document. If it fails, they
+// notice the change when what they have cached expires.
+func (s *database) announce(ctx context.Context, document string) {
 	for range 5 { // others may announce at the same time
-		_, version, err := s.engine.document(ctx, KeysDocument)
+		_, version, err := s.engine.document(ctx, document)
 		if err != nil {
 			return
 		}
-		if done, err := s.engine.setDocument(ctx, KeysDocument, []byte{}, version, nil); done || err != nil {
+		if done, err := s.engine.setDocument(ctx, document, []byte{}, version, nil); done || err != nil {
 			return
 		}
 	}

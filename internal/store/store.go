@@ -20,6 +20,7 @@ type Store struct {
 	changeStore   // the audit log
 	queryStore    // queries of agents
 	approvalStore // approvals of calls by operators
+	peopleStore   // people of issuers
 
 	*database
 	kind  string
@@ -42,6 +43,7 @@ type (
 	changeStore   struct{ *database }
 	queryStore    struct{ *database }
 	approvalStore struct{ *database }
+	peopleStore   struct{ *database }
 )
 
 // database is the connection to the database of a Store.
@@ -54,7 +56,7 @@ type database struct {
 func newStore(d *database, kind string, shut func() error) *Store {
 	return &Store{
 		ledgerStore: ledgerStore{database: d}, accountStore: accountStore{d}, callStore: callStore{d}, keyStore: keyStore{d},
-		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d}, resultStore: resultStore{d}, approvalStore: approvalStore{d},
+		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d}, resultStore: resultStore{d}, approvalStore: approvalStore{d}, peopleStore: peopleStore{d},
 		database: d, kind: kind, close: shut,
 	}
 }

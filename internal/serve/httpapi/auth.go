@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
@@ -47,7 +50,11 @@ func missingScope(c toolyard.Caller, scope string) error {
 	if !c.Authenticated() {
 		return errUnauthenticated
 	}
-	return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "This requires an API key with the scope " + scope + ".", Missing: []string{scope}}
+	message := "This requires an API key with the scope " + scope + "."
+	if issuer := identity.IssuerOf(c); issuer != "" {
+		message = "This requires the right " + scope + ", which no access rule of the issuer " + issuer + " grants you."
+	}
+	return &toolyard.Error{Code: toolyard.PermissionDenied, Message: message, Missing: []string{scope}}
 }
 
 var (
@@ -55,11 +62,11 @@ var (
 	errNoStore         = toolyard.Errorf(toolyard.Unauthenticated, "This yard has no API keys because no store is configured. Add store: sqlite:toolyard.db to the configuration, restart the yard and create a key, or open the console with the link printed at startup.")
 )
 
-// A signed-in browser sends two credentials: a cookie with the sealed API key, and the page secret,
-// which the seal is bound to. Browsers send a cookie to every port of its host, so another program
+// A signed-in browser sends two credentials: a cookie with the sealed API key or person, and the page
+// secret, which the seal is bound to. Browsers send a cookie to every port of its host, so another program
 // there can read and replay it. The page secret is kept in the storage of the console's origin, which
 // includes the port, and is sent in a header. Neither suffices alone. The key is verified with every
-// request, so revoking it ends its sign-ins.
+// request, so revoking it ends its sign-ins; so does blocking a person.
 const (
 	cookie     = "toolyard"
 	pageHeader = "Toolyard-Page-Secret"
@@ -73,13 +80,14 @@ const signInTime = 12 * time.Hour
 // authenticator identifies callers by API key or by the sign-in of a browser.
 type authenticator struct {
 	identifyKey func(*http.Request) (toolyard.Caller, error)
-	seal        func() seal.Sealer
+	issuers     Issuers // nil for none
+	seal        func() sealers
 	yard        Yard
 	now         func() time.Time
 }
 
 func newAuthenticator(opts Options) *authenticator {
-	a := &authenticator{identifyKey: opts.Identify, yard: opts.Yard, now: opts.Now}
+	a := &authenticator{identifyKey: opts.Identify, issuers: opts.People.Issuers, yard: opts.Yard, now: opts.Now}
 	if a.identifyKey == nil {
 		a.identifyKey = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: ident.Anonymous}, nil }
 	}
@@ -87,7 +95,7 @@ func newAuthenticator(opts Options) *authenticator {
 	if newKey == nil {
 		newKey = NewSealKey
 	}
-	a.seal = sync.OnceValue(func() seal.Sealer { return newSealer(newKey()) })
+	a.seal = sync.OnceValue(func() sealers { return newSealers(newKey()) })
 	return a
 }
 
@@ -125,15 +133,50 @@ func (a *authenticator) identify(r *http.Request) (toolyard.Caller, error) {
 
 // identifyPage identifies the caller by cookie and page secret.
 func (a *authenticator) identifyPage(r *http.Request, secret string) (toolyard.Caller, error) {
-	cookies := r.CookiesNamed(cookie)
-	if sameOrigin(r) {
-		for _, c := range cookies[:min(len(cookies), maxCookies)] {
-			if key, _, ok := a.seal().Open(c.Value, []byte(secret), a.now()); ok {
-				return a.owner(r, key)
-			}
-		}
+	if key, _, ok := a.openCookie(r, a.seal().key, cookie, secret); ok {
+		return a.owner(r, key)
+	}
+	if p := a.person(r); p != nil {
+		return a.callerOf(r.Context(), p)
 	}
 	return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "Your sign-in has expired. Sign in again.")
+}
+
+// openCookie opens the value of a cookie that was sealed with a secret of the page.
+func (a *authenticator) openCookie(r *http.Request, sealer seal.Sealer, name, secret string) (value string, id seal.Nonce, ok bool) {
+	if secret == "" || !sameOrigin(r) {
+		return "", id, false
+	}
+	cookies := r.CookiesNamed(name)
+	for _, c := range cookies[:min(len(cookies), maxCookies)] {
+		if value, id, ok = sealer.Open(c.Value, []byte(secret), a.now()); ok {
+			return value, id, true
+		}
+	}
+	return "", id, false
+}
+
+// person returns the person who is signed in to the page that sent a request, or nil.
+func (a *authenticator) person(r *http.Request) *accesstoken.Person {
+	if a.issuers == nil {
+		return nil
+	}
+	value, _, ok := a.openCookie(r, a.seal().person, cookie, r.Header.Get(pageHeader))
+	p := &accesstoken.Person{}
+	if !ok || json.Unmarshal([]byte(value), p) != nil {
+		return nil
+	}
+	return p
+}
+
+// callerOf returns the caller that a signed-in person is now. A person who has lost access is signed
+// out.
+func (a *authenticator) callerOf(ctx context.Context, p *accesstoken.Person) (toolyard.Caller, error) {
+	c, err := a.issuers.CallerOf(ctx, p)
+	if e, ok := errors.AsType[*toolyard.Error](err); ok && e.Code == toolyard.PermissionDenied {
+		return c, &toolyard.Error{Code: toolyard.Unauthenticated, Message: e.Message, Err: err}
+	}
+	return c, err
 }
 
 // owner identifies the caller that owns an API key.

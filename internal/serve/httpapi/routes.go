@@ -46,13 +46,15 @@ func newRoutes(opts Options, auth *authenticator) []route {
 	if opts.Calls != nil {
 		records = &recordReader{opts.Calls, make(chan struct{}, maxQueries)}
 	}
+	signIn := &signInHandler{auth, opts.Yard, opts.Now}
 	edits, catalog := &editor{opts.Yard}, &catalog{yard: opts.Yard}
 	calls := &callHandler{opts.Execute, opts.Gates, nil, opts.MaxBody, opts.Log}
 	sessions := &sessionHandler{ledger: opts.Ledger, balances: opts.Balances, owners: &sessionOwners{}}
 	calls.sessions = sessions
 	return slices.Concat(
 		documentRoutes(),
-		(&signInHandler{auth, opts.Yard, opts.Now}).routes(),
+		signIn.routes(),
+		newPersonSignIn(signIn, opts).routes(),
 		calls.routes(),
 		newQueryHandler(calls, opts).routes(),
 		(&recordHandler{records, opts.Live, opts.Now}).routes(),
@@ -61,6 +63,8 @@ func newRoutes(opts Options, auth *authenticator) []route {
 		(&accountHandler{opts.Ledger, opts.Balances}).routes(),
 		(&linkHandler{opts.Links.Store, opts.Links.Check}).routes(),
 		(&keyHandler{opts.Keys, opts.Now}).routes(),
+		(&personHandler{opts.People, opts.Now}).routes(),
+		(&issuerHandler{opts.People.Issuers}).routes(),
 		(&changeHandler{opts.Changes}).routes(),
 		requireYard(opts.Yard,
 			(&overviewHandler{opts.Yard, records, opts.Now}).routes(),

@@ -8,5 +8,13 @@ type SealKey = *seal.Keyring
 // NewSealKey creates a random key.
 func NewSealKey() SealKey { return seal.Random() }
 
-// newSealer derives the sealer of cookies, which opens nothing else sealed with the key.
-func newSealer(key SealKey) seal.Sealer { return key.Sealer("toolyard console") }
+// sealers seal the values of cookies. None opens what another has sealed.
+type sealers struct {
+	key    seal.Sealer // API keys
+	person seal.Sealer // people who are signed in
+	flow   seal.Sealer // sign-ins that have begun
+}
+
+func newSealers(key SealKey) sealers {
+	return sealers{key.Sealer("toolyard console"), key.Sealer("toolyard console person"), key.Sealer("toolyard console sign-in")}
+}

@@ -35,6 +35,7 @@ type Options struct {
 	Calls    Calls
 	Links    LinkOptions
 	Keys     Keys
+	People   PeopleOptions
 	Changes  Changes // nil for the last changes in memory
 	Queries  QueryOptions
 	Live     Live

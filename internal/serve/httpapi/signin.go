@@ -17,6 +17,12 @@ type signInHandler struct {
 	now  func() time.Time
 }
 
+// SignInOptions are the ways to sign in to the console.
+type SignInOptions struct {
+	Issuers []string `json:"issuers" doc:"Names of the issuers that people can sign in with."`
+	URL     string   `json:"url,omitempty" doc:"Address of this server. People sign in with an issuer only there."`
+}
+
 // signInBody is the body of a sign-in.
 type signInBody struct {
 	Key string `json:"key" minLength:"1" maxLength:"512" doc:"An API key."`
@@ -25,6 +31,7 @@ type signInBody struct {
 // Me describes the caller and the yard.
 type Me struct {
 	Caller    string   `json:"caller"`
+	Name      string   `json:"name,omitempty" doc:"Name of a person who signed in with an issuer."`
 	Account   string   `json:"account,omitempty"`
 	Role      string   `json:"role" enum:"operator,viewer,caller,anonymous"`
 	Scopes    []string `json:"scopes,omitempty"`
@@ -55,23 +62,38 @@ func (h *signInHandler) signIn(r *request) (*reply, error) {
 		return nil, errNoStore
 	}
 	secret := rand.Text()
-	h.setCookie(r, h.auth.seal().Seal(body.Key, []byte(secret), h.now().Add(signInTime)), signInTime)
+	setCookie(r, cookie, h.auth.seal().key.Seal(body.Key, []byte(secret), h.now().Add(signInTime)), signInTime)
 	return &reply{body: signInResult{h.me(c), secret}}, nil
 }
 
 func (h *signInHandler) signOut(r *request) (*reply, error) {
-	h.setCookie(r, "", -1)
+	setCookie(r, cookie, "", -time.Second)
 	return &reply{}, nil
 }
 
-func (h *signInHandler) setCookie(r *request, value string, age time.Duration) {
+// setCookie sets a cookie, or deletes it if the age is negative.
+func setCookie(r *request, name, value string, age time.Duration) {
 	http.SetCookie(r.w, &http.Cookie{ //nolint:gosec // on loopback there is no TLS
-		Name: cookie, Value: value, Path: prefix, MaxAge: max(-1, int(age.Seconds())), HttpOnly: true,
+		Name: name, Value: value, Path: prefix, MaxAge: max(-1, int(age.Seconds())), HttpOnly: true,
 		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https", SameSite: http.SameSiteStrictMode,
 	})
 }
 
-func (h *signInHandler) getMe(r *request) (*reply, error) { return &reply{body: h.me(r.caller)}, nil }
+func (h *signInHandler) options(*request) (*reply, error) {
+	o := SignInOptions{Issuers: []string{}}
+	if issuers := h.auth.issuers; issuers != nil {
+		o = SignInOptions{orEmpty(issuers.SignInNames()), issuers.URL()}
+	}
+	return &reply{body: o}, nil
+}
+
+func (h *signInHandler) getMe(r *request) (*reply, error) {
+	me := h.me(r.caller)
+	if p := h.auth.person(r.Request); p != nil {
+		me.Name = p.Name
+	}
+	return &reply{body: me}, nil
+}
 
 func (h *signInHandler) me(c toolyard.Caller) Me {
 	m := Me{Caller: c.ID, Account: c.Account, Role: "caller", Scopes: slices.Clone(c.Roles), Edits: []string{}, Store: "none", Arguments: "off"}
@@ -95,6 +117,7 @@ func (h *signInHandler) me(c toolyard.Caller) Me {
 
 func (h *signInHandler) routes() []route {
 	return []route{
+		{method: "GET", path: "/signin", id: "getSignIn", summary: "Get the ways to sign in to the console.", access: open, gives: answer[SignInOptions]("SignInOptions"), serve: h.options},
 		{
 			method: "POST", path: "/signin", id: "signIn", summary: "Sign a browser in with an API key. Subsequent requests send the cookie and the page secret of the response.",
 			access: open, takes: body[signInBody]("SignIn"), gives: answer[signInResult]("SignedIn"), refusals: []int{400, 401, 413, 503}, serve: h.signIn,

@@ -27,6 +27,26 @@ type claims struct {
 	scopes    []string
 	groups    []string
 	expires   time.Time // including the skew
+	profile
+}
+
+// profile describes a person for other people. It decides about nothing.
+type profile struct{ name, email string }
+
+// maxProfile bounds a name or an e-mail address, in bytes.
+const maxProfile = 128
+
+func profileOf(members map[string]json.RawMessage) profile {
+	return profile{cmp.Or(profileText(members["name"]), profileText(members["preferred_username"])), profileText(members["email"])}
+}
+
+// profileText returns a short printable string, or "".
+func profileText(value json.RawMessage) string {
+	text, ok := strictjson.String(value)
+	if !ok || !validSubject(text) || len(text) > maxProfile {
+		return ""
+	}
+	return text
 }
 
 // readClaims reads the claims of a verified token and checks those that do not depend on the
@@ -36,7 +56,7 @@ func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
 	if r := i.checkType(u.typ, members); r != nil {
 		return nil, r
 	}
-	c := &claims{}
+	c := &claims{profile: profileOf(members)}
 	if r := c.readTimes(members, now); r != nil {
 		return nil, r
 	}
@@ -50,13 +70,21 @@ func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
 	if c.scopes, ok = scopesOf(members); !ok {
 		return nil, refuse(malformed, "the scopes are invalid")
 	}
-	if _, overage := members["_claim_names"]; overage || isTrue(members["hasgroups"]) {
-		return nil, refuse(noRule, "the token refers to the caller's groups instead of listing them; use app roles instead of groups")
+	var r *refusal
+	c.groups, r = i.readGroups(u.payload)
+	return c, r
+}
+
+// readGroups returns the groups in the claims of a token.
+func (i *Issuer) readGroups(payload json.RawMessage) ([]string, *refusal) {
+	if strictjson.Member(payload, "_claim_names") != nil || isTrue(strictjson.Member(payload, "hasgroups")) {
+		return nil, refuse(NoRule, "the token refers to the caller's groups instead of listing them; use app roles instead of groups")
 	}
-	if c.groups, ok = stringList(claimAt(u.payload, cmp.Or(i.Groups, "groups"))); !ok {
-		return nil, refuse(noRule, "the claim %s is not a list of strings", cmp.Or(i.Groups, "groups"))
+	groups, ok := stringList(claimAt(payload, cmp.Or(i.Groups, "groups")))
+	if !ok {
+		return nil, refuse(NoRule, "the claim %s is not a list of strings", cmp.Or(i.Groups, "groups"))
 	}
-	return c, nil
+	return groups, nil
 }
 
 // checkType refuses tokens that are not access tokens. Issuers that do not mark access tokens are

@@ -3,6 +3,7 @@ package accesstoken
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,7 +27,7 @@ const (
 	audience    Reason = "AUD"
 	lifetime    Reason = "EXP"
 	subject     Reason = "SUB"
-	noRule      Reason = "RULE"
+	NoRule      Reason = "RULE" // no access rule matches the caller
 )
 
 // refusal tells why a token is refused. It never contains the token.
@@ -37,6 +38,15 @@ type refusal struct {
 
 func refuse(reason Reason, format string, args ...any) *refusal {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// ReasonOf returns why a token was refused. It is empty for other errors, such as an issuer that does
+// not respond.
+func ReasonOf(err error) Reason {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.reason
+	}
+	return ""
 }
 
 func (r *refusal) Error() string { return string(r.reason) + ": " + r.detail }

@@ -44,11 +44,11 @@ type keySet struct {
 
 	mu         sync.Mutex
 	keys       []jose.JSONWebKey
-	fetched    time.Time // last successful fetch
-	attempted  time.Time // last start of a fetch
-	failure    error     // of the last fetch; nil if it succeeded
-	jwksURI    string
-	discovered time.Time
+	fetched    time.Time     // last successful fetch
+	attempted  time.Time     // last start of a fetch
+	failure    error         // of the last fetch; nil if it succeeded
+	metadata   *Metadata     // nil before the first fetch
+	discovered time.Time     // when the metadata was read; zero to read it again
 	fetching   chan struct{} // closed when the fetch in flight ends; nil if there is none
 }
 
@@ -66,23 +66,59 @@ func (k *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebK
 	if key != nil && current {
 		return key, nil
 	}
-	if wait := k.startFetch(); wait != nil {
-		timer := time.NewTimer(fetchWait)
+	if err := k.refresh(ctx, fetchWait); err != nil {
+		return nil, err
+	}
+	key, _ = k.lookup(id, algorithm)
+	return key, nil
+}
+
+// refresh fetches the keys unless the last fetch is recent, and waits for the result for some time.
+// The error is errNoKeys if there are no keys that are recent enough.
+func (k *keySet) refresh(ctx context.Context, wait time.Duration) error {
+	if done := k.startFetch(); done != nil {
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
-		case <-wait:
+		case <-done:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 	}
 	k.mu.Lock()
-	stale, failure := k.now().Sub(k.fetched) >= staleTTL, k.failure
-	k.mu.Unlock()
-	if stale {
-		return nil, errors.Join(errNoKeys, failure)
+	defer k.mu.Unlock()
+	if k.now().Sub(k.fetched) >= staleTTL {
+		return errors.Join(errNoKeys, k.failure)
 	}
-	key, _ = k.lookup(id, algorithm)
-	return key, nil
+	return nil
+}
+
+// describe returns the metadata of the issuer. A person waits for it, who is more patient than a
+// program.
+func (k *keySet) describe(ctx context.Context) (*Metadata, error) {
+	k.mu.Lock()
+	m, current := k.metadata, k.now().Sub(k.fetched) < discoveryTTL
+	k.mu.Unlock()
+	if m != nil && current {
+		return m, nil
+	}
+	if err := k.refresh(ctx, fetchTimeout); err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.metadata, nil
+}
+
+// state returns the state of the keys.
+func (k *keySet) state() KeyState {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := KeyState{Fetched: k.fetched, Attempted: k.attempted, Failure: k.failure}
+	for i := range k.keys {
+		s.IDs = append(s.IDs, k.keys[i].KeyID)
+	}
+	return s
 }
 
 // lookup returns a key from the cache, and whether the cache is current.
@@ -117,7 +153,7 @@ func (k *keySet) startFetch() <-chan struct{} {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 		defer cancel()
-		keys, uri, err := k.fetch(ctx)
+		keys, metadata, err := k.fetch(ctx)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		defer close(done)
@@ -127,31 +163,29 @@ func (k *keySet) startFetch() <-chan struct{} {
 			return
 		}
 		k.keys, k.fetched = keys, now
-		if uri != k.jwksURI {
-			k.jwksURI, k.discovered = uri, now
+		if metadata != k.metadata {
+			k.metadata, k.discovered = metadata, now
 		}
 	}()
 	return done
 }
 
 // fetch reads the metadata of the issuer, unless it is known, and its keys.
-func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, string, error) {
+func (k *keySet) fetch(ctx context.Context) (keys []jose.JSONWebKey, metadata *Metadata, err error) {
 	k.mu.Lock()
-	uri, discovered := k.jwksURI, k.discovered
+	metadata, discovered := k.metadata, k.discovered
 	k.mu.Unlock()
-	if uri == "" || k.now().Sub(discovered) >= discoveryTTL {
-		metadata, err := discover(ctx, k.client, k.issuer)
-		if err != nil {
-			return nil, "", err
+	if metadata == nil || k.now().Sub(discovered) >= discoveryTTL {
+		if metadata, err = discover(ctx, k.client, k.issuer); err != nil {
+			return nil, nil, err
 		}
-		uri = metadata.JWKSURI
 	}
-	raw, err := getJSON(ctx, k.client, uri)
+	raw, err := getJSON(ctx, k.client, metadata.JWKSURI)
 	if err != nil {
-		return nil, "", fmt.Errorf("keys: %w", err)
+		return nil, nil, fmt.Errorf("keys: %w", err)
 	}
-	keys, err := readKeys(raw)
-	return keys, uri, err
+	keys, err = readKeys(raw)
+	return keys, metadata, err
 }
 
 // readKeys reads a JSON Web Key Set. Keys that cannot verify signatures are skipped.
@@ -189,14 +223,28 @@ func verifies(key *jose.JSONWebKey) bool {
 	return true
 }
 
-// metadata is the part of an authorization server's metadata that is used.
-type metadata struct {
-	Issuer  string `json:"issuer"`
-	JWKSURI string `json:"jwks_uri"`
+// Metadata is the part of an authorization server's metadata that is used.
+type Metadata struct {
+	Issuer           string   `json:"issuer"`
+	JWKSURI          string   `json:"jwks_uri"`
+	AuthorizationURL string   `json:"authorization_endpoint"`
+	TokenURL         string   `json:"token_endpoint"`
+	UserInfoURL      string   `json:"userinfo_endpoint"`
+	ChallengeMethods []string `json:"code_challenge_methods_supported"`
+	ClientAuth       []string `json:"token_endpoint_auth_methods_supported"`
+	SendsIssuer      bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
+}
+
+// KeyState is the state of an issuer's keys.
+type KeyState struct {
+	IDs       []string
+	Fetched   time.Time // last successful fetch; zero for none
+	Attempted time.Time // last fetch; zero for none
+	Failure   error     // of the last fetch; nil if it succeeded
 }
 
 // discover reads the metadata of an issuer, from OpenID Connect Discovery or RFC 8414.
-func discover(ctx context.Context, client *outbound.Client, issuer string) (*metadata, error) {
+func discover(ctx context.Context, client *outbound.Client, issuer string) (*Metadata, error) {
 	var first error
 	for _, address := range metadataAddresses(issuer) {
 		raw, err := getJSON(ctx, client, address)
@@ -206,7 +254,7 @@ func discover(ctx context.Context, client *outbound.Client, issuer string) (*met
 			}
 			continue
 		}
-		var m metadata
+		var m Metadata
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return nil, fmt.Errorf("metadata: %w", err)
 		}

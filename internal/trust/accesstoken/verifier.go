@@ -25,6 +25,7 @@ const (
 type Verifier struct {
 	issuers map[string]*source // by issuer identifier
 	byName  map[string]*Issuer
+	seen    func(callerID string, p *Person)
 	now     func() time.Time
 	log     *slog.Logger
 
@@ -50,15 +51,16 @@ type verified struct {
 // Options configure a Verifier.
 type Options struct {
 	Issuers  []Issuer
-	Private  []netip.Prefix // private networks that the host names of issuers may resolve to
-	Previous *Verifier      // shares the keys of issuers that have not changed; may be nil
+	Private  []netip.Prefix                   // private networks that the host names of issuers may resolve to
+	Previous *Verifier                        // shares the keys of issuers that have not changed; may be nil
+	Seen     func(callerID string, p *Person) // is called with persons whose tokens are accepted, but not for each request; may be nil
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
 // New creates a verifier.
 func New(o Options) *Verifier {
-	v := &Verifier{issuers: map[string]*source{}, byName: map[string]*Issuer{}, now: o.Now, log: o.Log, cached: map[[sha256.Size]byte]verified{}}
+	v := &Verifier{issuers: map[string]*source{}, byName: map[string]*Issuer{}, seen: o.Seen, now: o.Now, log: o.Log, cached: map[[sha256.Size]byte]verified{}}
 	for _, issuer := range o.Issuers {
 		s := &source{Issuer: &issuer, keys: o.Previous.keysOf(issuer.URL)}
 		if s.keys == nil {
@@ -95,13 +97,16 @@ func (v *Verifier) Issuer(name string) *Issuer {
 // resources. The error is Unauthenticated, PermissionDenied if no rule matches the caller, or
 // Unavailable. Callers do not learn why a token is refused; the log does.
 func (v *Verifier) Verify(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
-	t, err := v.find(ctx, token)
+	t, fresh, err := v.find(ctx, token)
 	if err == nil {
 		if r := t.issuer.checkAudience(t.claims, resources); r != nil {
 			err = r
 		}
 	}
 	if err == nil {
+		if fresh && v.seen != nil {
+			v.seen(t.caller.ID, t.claims.person(t.issuer.Name))
+		}
 		return t.caller, nil
 	}
 	v.log.Debug("access token refused", "reason", err.Error())
@@ -125,7 +130,7 @@ func (v *Verifier) Explain(ctx context.Context, token string, resources []string
 func publicError(err error) error {
 	var r *refusal
 	switch {
-	case errors.As(err, &r) && r.reason == noRule:
+	case errors.As(err, &r) && r.reason == NoRule:
 		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Your account has no access to this server.", Err: err}
 	case errors.As(err, &r):
 		return &toolyard.Error{Code: toolyard.Unauthenticated, Message: "The access token is not valid for this server.", Err: err}
@@ -133,22 +138,22 @@ func publicError(err error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Access tokens cannot be verified right now. Try again later.", RetryAfter: fetchPause, Err: err}
 }
 
-// find returns a verified token from the cache, or verifies it.
-func (v *Verifier) find(ctx context.Context, token string) (verified, error) {
+// find returns a verified token from the cache, or verifies it; then it is fresh.
+func (v *Verifier) find(ctx context.Context, token string) (t verified, fresh bool, err error) {
 	hash := sha256.Sum256([]byte(token))
 	now := v.now()
 	v.mu.Lock()
 	t, ok := v.cached[hash]
 	v.mu.Unlock()
 	if ok && now.Before(t.until) {
-		return t, nil
+		return t, false, nil
 	}
-	t, err := v.verify(ctx, token)
+	t, err = v.verify(ctx, token)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err != nil {
 		delete(v.cached, hash)
-		return t, err
+		return t, false, err
 	}
 	for other := range v.cached { // an arbitrary one; it is verified again when it is used
 		if len(v.cached) < maxCached {
@@ -157,7 +162,7 @@ func (v *Verifier) find(ctx context.Context, token string) (verified, error) {
 		delete(v.cached, other)
 	}
 	v.cached[hash] = t
-	return t, nil
+	return t, true, nil
 }
 
 // verify verifies a token, except for its audience.

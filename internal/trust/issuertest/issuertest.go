@@ -1,5 +1,5 @@
 // Package issuertest runs an issuer of access tokens for tests. It publishes its metadata and keys
-// like an authorization server, and signs tokens.
+// like an authorization server, signs tokens, and signs people in.
 package issuertest
 
 import (
@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,8 +21,9 @@ import (
 
 // Issuer is a running issuer.
 type Issuer struct {
-	URL     string       // the issuer identifier
-	Fetches atomic.Int64 // of the keys
+	URL      string       // the issuer identifier
+	Fetches  atomic.Int64 // of the keys
+	Provider Provider
 
 	t    testing.TB
 	mu   sync.Mutex
@@ -33,12 +35,14 @@ type Issuer struct {
 // New starts an issuer, which is stopped when the test ends.
 func New(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t}
+	i := &Issuer{t: t, Provider: Provider{codes: make(map[string]url.Values)}}
 	i.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys"})
+		_ = json.NewEncoder(w).Encode(i.describe())
 	})
+	mux.HandleFunc("POST /token", i.serveToken)
+	mux.HandleFunc("GET /userinfo", i.serveUserInfo)
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.Fetches.Add(1)
 		i.mu.Lock()

@@ -1,0 +1,182 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// PeopleOptions configures people and how they sign in.
+type PeopleOptions struct {
+	Store   People  // nil for none
+	Issuers Issuers // nil for none
+}
+
+// People stores the people who have called tools or signed in.
+type People interface {
+	People(context.Context, store.PersonQuery) ([]*store.Person, error)
+	// BlockPerson blocks a person, who need not be known.
+	BlockPerson(ctx context.Context, caller string, b store.Block) (*store.Person, error)
+	UnblockPerson(ctx context.Context, caller string) (*store.Person, error)
+}
+
+// personHandler serves people.
+type personHandler struct {
+	PeopleOptions
+	now func() time.Time
+}
+
+// personItem is a person.
+type personItem struct {
+	Caller  string    `json:"caller" doc:"ID of the caller: the name of the issuer and the subject."`
+	Issuer  string    `json:"issuer"`
+	Name    string    `json:"name,omitempty"`
+	Email   string    `json:"email,omitempty"`
+	Groups  []string  `json:"groups" doc:"Groups in the last token."`
+	FirstAt time.Time `json:"firstAt,omitzero" doc:"When the person was first seen."`
+	SeenAt  time.Time `json:"seenAt,omitzero" doc:"When the person was last seen, to about 10 minutes."`
+	personRights
+	Blocked *personBlock `json:"blocked,omitempty"`
+}
+
+// personRights is what the rules grant now.
+type personRights struct {
+	Role    string   `json:"role" enum:"operator,viewer,caller,none" doc:"none: no access rule matches the groups."`
+	Gates   []string `json:"gates" doc:"Gates that access rules grant; * for all. A token with fewer scopes grants less."`
+	Write   bool     `json:"write"`
+	Account string   `json:"account,omitempty" doc:"Account that pays for calls."`
+}
+
+type personBlock struct {
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+type peoplePage struct {
+	People []personItem `json:"people" doc:"Last seen first."`
+	Next   string       `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+}
+
+// blockBody is the body of a block.
+type blockBody struct {
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Reason, for other operators."`
+}
+
+var personStates = []string{"active", "blocked"}
+
+// personParams are the filters of people.
+var personParams = map[string]object{
+	"q":      text("Text contained in the ID, name or e-mail address of a person. ASCII case is ignored."),
+	"issuer": text("Name of the issuer."),
+	"state":  {"type": "string", "enum": personStates, "description": "Whether the people are blocked."},
+}
+
+var errNoPeople = notFound("This yard does not record people because no store is configured. Add store: sqlite:toolyard.db or store: postgres://user@host/database to the configuration and restart the yard.")
+
+func (h *personHandler) item(p *store.Person) personItem {
+	item := personItem{
+		Caller: p.Caller, Issuer: p.Issuer, Name: p.Name, Email: p.Email, Groups: orEmpty(p.Groups), FirstAt: p.First, SeenAt: p.Seen,
+		personRights: personRights{Role: "none", Gates: []string{}},
+	}
+	if !p.Block.At.IsZero() {
+		item.Blocked = &personBlock{p.Block.At, p.Block.By, p.Block.Reason}
+	}
+	if h.Issuers == nil {
+		return item
+	}
+	rights := h.Issuers.RightsOf(p.Issuer, p.Groups)
+	if len(rights.Rules) == 0 {
+		return item
+	}
+	item.Role, item.Gates, item.Write, item.Account = "caller", orEmpty(rights.Gates), rights.Write, rights.Account
+	if rights.Role != "" {
+		item.Role = rights.Role
+	}
+	return item
+}
+
+func (h *personHandler) list(r *request) (*reply, error) {
+	p := &r.params
+	q := store.PersonQuery{
+		Part: p.values["q"], Issuer: p.values["issuer"], State: p.word("state", personStates...),
+		Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case h.Store == nil:
+		return nil, errNoPeople
+	}
+	people, err := h.Store.People(r.Context(), q)
+	page := peoplePage{People: []personItem{}, Next: nextPage(people, q.Limit, func(p *store.Person) (time.Time, string) { return p.Position() })}
+	for _, p := range people {
+		page.People = append(page.People, h.item(p))
+	}
+	return respond(page, err)
+}
+
+// caller returns the caller in the path. It must be a person of an issuer: API keys are revoked.
+func (h *personHandler) caller(r *request) (string, error) {
+	id := r.PathValue("caller")
+	if h.Store == nil {
+		return "", errNoPeople
+	}
+	if issuer, subject, ok := strings.Cut(id, ":"); identity.CheckID(id) != nil || !ok || issuer == "" || subject == "" {
+		return "", notFound("Unknown person %q. The ID of a person is the name of the issuer, a colon and the subject.", shown(id))
+	}
+	return id, nil
+}
+
+func (h *personHandler) block(r *request) (*reply, error) {
+	id, err := h.caller(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := read[blockBody](r, smallBody)
+	switch {
+	case err != nil:
+		return nil, err
+	case id == r.caller.ID:
+		return nil, toolyard.Errorf(toolyard.Invalid, "You cannot block yourself.")
+	}
+	p, err := h.Store.BlockPerson(r.Context(), id, store.Block{At: h.now(), By: r.caller.ID, Reason: body.Reason})
+	if err != nil {
+		return nil, err
+	}
+	return &reply{body: h.item(p)}, nil
+}
+
+func (h *personHandler) unblock(r *request) (*reply, error) {
+	id, err := h.caller(r)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.Store.UnblockPerson(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{body: h.item(p)}, nil
+}
+
+func (h *personHandler) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/people", id: "listPeople", summary: "List the people who called tools with an access token or signed in to the console, last seen first.",
+			access: viewer, query: slices.Concat([]string{"q", "issuer", "state"}, pages), params: personParams, gives: answer[peoplePage]("People"), refusals: []int{400, 404}, serve: h.list,
+		},
+		{
+			method: "POST", path: "/people/{caller}/block", id: "blockPerson", summary: "Block a person. Access tokens and sign-ins of the person are refused within 30 seconds on every replica; API keys are not affected.",
+			access: operator, action: "person.block", takes: body[blockBody]("BlockPerson"), gives: answer[personItem]("Person"), refusals: []int{400, 404, 413}, serve: h.block,
+		},
+		{
+			method: "POST", path: "/people/{caller}/unblock", id: "unblockPerson", summary: "Unblock a person.",
+			access: operator, action: "person.unblock", gives: answer[personItem]("Person"), refusals: []int{404}, serve: h.unblock,
+		},
+	}
+}

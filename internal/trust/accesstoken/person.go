@@ -1,0 +1,87 @@
+package accesstoken
+
+import (
+	"slices"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// Person is a person, or a program, that an issuer has identified.
+type Person struct {
+	Issuer  string   `json:"issuer"` // its name in the configuration
+	Subject string   `json:"subject"`
+	Name    string   `json:"name,omitempty"` // for people to read; like the e-mail address, it identifies nobody
+	Email   string   `json:"email,omitempty"`
+	Groups  []string `json:"groups,omitempty"`
+	Scopes  []string `json:"scopes,omitempty"`
+}
+
+// claims returns the claims that decide about the rights of a person.
+func (p *Person) claims() *claims {
+	return &claims{subject: p.Subject, groups: p.Groups, scopes: p.Scopes}
+}
+
+// person returns the person that a token identifies.
+func (c *claims) person(issuer string) *Person {
+	return &Person{Issuer: issuer, Subject: c.subject, Name: c.name, Email: c.email, Groups: c.groups, Scopes: c.scopes}
+}
+
+// CallerOf returns the caller that a person is, with the rights that the rules grant now. The error
+// is Unauthenticated if the issuer is no longer configured, and PermissionDenied if no rule matches.
+func (v *Verifier) CallerOf(p *Person) (toolyard.Caller, error) {
+	issuer := v.Issuer(p.Issuer)
+	if issuer == nil {
+		return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "The issuer %s is not configured any more. Sign in again.", p.Issuer)
+	}
+	caller, r := issuer.caller(p.claims())
+	if r != nil {
+		return toolyard.Caller{}, publicError(r)
+	}
+	return caller, nil
+}
+
+// Essential returns a copy of a person with only those groups and scopes that decide about rights.
+func (v *Verifier) Essential(p *Person) *Person {
+	essential := *p
+	issuer := v.Issuer(p.Issuer)
+	if issuer == nil {
+		return &essential
+	}
+	essential.Groups = slices.DeleteFunc(slices.Clone(p.Groups), func(group string) bool {
+		return !slices.ContainsFunc(issuer.Rules, func(r Rule) bool { return slices.Contains(r.Groups, group) })
+	})
+	essential.Scopes = slices.DeleteFunc(slices.Clone(p.Scopes), func(scope string) bool { return issuer.Scopes[scope] == nil })
+	return &essential
+}
+
+// Rights are what the rules of an issuer grant.
+type Rights struct {
+	Gates   []string // * for all
+	Write   bool
+	Role    string // viewer, operator or empty
+	Account string // the account that pays; empty for an account of the caller
+	Rules   []int  // the rules that match, by position; none grants nothing
+}
+
+// RightsOf returns what the rules grant to the members of groups. The scopes of a token may reduce
+// it.
+func (i *Issuer) RightsOf(groups []string) (rights Rights) {
+	for n, rule := range i.Rules {
+		if !rule.matches(groups) {
+			continue
+		}
+		rights.Rules = append(rights.Rules, n)
+		rights.Gates = append(rights.Gates, rule.Gates...)
+		rights.Write = rights.Write || rule.Write
+		if rights.Role != identity.Operator && rule.Role != "" {
+			rights.Role = rule.Role
+		}
+		if rights.Account == "" {
+			rights.Account = rule.Account
+		}
+	}
+	slices.Sort(rights.Gates)
+	rights.Gates = slices.Compact(rights.Gates)
+	return rights
+}

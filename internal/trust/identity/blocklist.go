@@ -1,0 +1,112 @@
+package identity
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// blocklistTTL is how long the list of blocked callers is used without a notification.
+const blocklistTTL = 15 * time.Second
+
+// BlockedCallers lists the IDs of blocked callers.
+type BlockedCallers interface {
+	BlockedCallers(ctx context.Context) ([]string, error)
+}
+
+// Blocklist tells which callers are blocked. It reads the whole list from a store and caches it. While
+// the store is unavailable, a cached list is used for some minutes, as API keys are; after that,
+// nobody passes.
+type Blocklist struct {
+	store BlockedCallers
+	now   func() time.Time
+
+	mu       sync.Mutex
+	blocked  map[string]bool
+	read     time.Time     // start of the last successful read; zero for none
+	failed   time.Time     // the last failure; zero after a successful read
+	changes  int           // calls of Refresh
+	seen     int           // those of them before the last successful read
+	inFlight chan struct{} // closed when the read in flight ends; nil if there is none
+}
+
+// NewBlocklist returns a list that is read from a store.
+func NewBlocklist(store BlockedCallers, now func() time.Time) *Blocklist {
+	return &Blocklist{store: store, now: now}
+}
+
+// Refresh makes the next check read the list again, because it has changed.
+func (b *Blocklist) Refresh() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changes++
+}
+
+var (
+	errBlocked      = toolyard.Errorf(toolyard.PermissionDenied, "Your account is blocked. Ask an operator.")
+	errNoBlocklist  = &toolyard.Error{Code: toolyard.Unavailable, Message: "Your account cannot be checked right now. Try again later.", RetryAfter: retryPause}
+	errReadCanceled = &toolyard.Error{Code: toolyard.Canceled, Message: "The request was canceled."}
+)
+
+// Check refuses a caller that is blocked. The error is PermissionDenied, or Unavailable if the list
+// cannot be read.
+func (b *Blocklist) Check(ctx context.Context, caller string) error {
+	for {
+		b.mu.Lock()
+		now := b.now()
+		current := fresh(b.read, now, blocklistTTL) && b.seen == b.changes
+		if current || fresh(b.failed, now, retryPause) {
+			err := b.decide(caller, now)
+			b.mu.Unlock()
+			return err
+		}
+		if b.inFlight == nil {
+			b.inFlight = b.start(ctx, now)
+		}
+		done := b.inFlight
+		b.mu.Unlock()
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return errReadCanceled
+		}
+	}
+}
+
+// decide returns the decision from the cached list.
+func (b *Blocklist) decide(caller string, now time.Time) error {
+	switch {
+	case b.blocked[caller]:
+		return errBlocked
+	case !fresh(b.read, now, staleTTL):
+		return errNoBlocklist
+	}
+	return nil
+}
+
+// start reads the list. The read does not end with the request that started it, because others may
+// wait for it.
+func (b *Blocklist) start(ctx context.Context, now time.Time) chan struct{} {
+	done, changes := make(chan struct{}), b.changes
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+		defer cancel()
+		callers, err := b.store.BlockedCallers(ctx)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		defer close(done)
+		b.inFlight = nil
+		if err != nil {
+			b.failed = b.now()
+			return
+		}
+		blocked := make(map[string]bool, len(callers))
+		for _, caller := range callers {
+			blocked[caller] = true
+		}
+		b.blocked, b.read, b.failed, b.seen = blocked, now, time.Time{}, changes
+	}()
+	return done
+}

@@ -1,0 +1,122 @@
+package issuertest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Provider is the part of an issuer where people sign in.
+type Provider struct {
+	TokenRequests atomic.Int64 // requests to the token endpoint
+	Secret        string       // of every client
+
+	mu       sync.Mutex
+	codes    map[string]url.Values // authorization requests, by code
+	metadata map[string]any        // replaces members of the metadata
+	claims   map[string]any        // replaces claims of ID tokens
+	userInfo map[string]any        // the response of the UserInfo endpoint
+}
+
+// SetMetadata replaces members of the metadata; nil removes one.
+func (p *Provider) SetMetadata(members map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.metadata = members
+}
+
+// SetClaims replaces claims of the next ID tokens; nil removes one.
+func (p *Provider) SetClaims(claims map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.claims = claims
+}
+
+// SetUserInfo sets the response of the UserInfo endpoint.
+func (p *Provider) SetUserInfo(claims map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.userInfo = claims
+}
+
+// Authorize signs a person in, without a page, and returns the parameters with which the issuer sends
+// the browser back.
+func (i *Issuer) Authorize(address string) url.Values {
+	i.t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	code := rand.Text()
+	i.Provider.mu.Lock()
+	defer i.Provider.mu.Unlock()
+	i.Provider.codes[code] = u.Query()
+	return url.Values{"code": {code}, "state": {u.Query().Get("state")}, "iss": {i.URL}}
+}
+
+// describe returns the metadata of the issuer.
+func (i *Issuer) describe() map[string]any {
+	m := map[string]any{
+		"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
+		"userinfo_endpoint": i.URL + "/userinfo", "code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
+	}
+	i.Provider.mu.Lock()
+	defer i.Provider.mu.Unlock()
+	return override(m, i.Provider.metadata)
+}
+
+func override(m, by map[string]any) map[string]any {
+	maps.Copy(m, by)
+	maps.DeleteFunc(m, func(_ string, value any) bool { return value == nil })
+	return m
+}
+
+// serveToken exchanges a code for tokens, once.
+func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
+	i.Provider.TokenRequests.Add(1)
+	id, secret, basic := r.BasicAuth()
+	if !basic {
+		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	}
+	i.Provider.mu.Lock()
+	request, ok := i.Provider.codes[r.PostFormValue("code")]
+	delete(i.Provider.codes, r.PostFormValue("code"))
+	claims := i.Provider.claims
+	i.Provider.mu.Unlock()
+	challenge := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+	if !ok || secret != i.Provider.Secret || id != request.Get("client_id") || r.PostFormValue("redirect_uri") != request.Get("redirect_uri") ||
+		request.Get("code_challenge_method") != "S256" || request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:]) {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "invalid_grant"})
+		return
+	}
+	const access = "access-token-of-the-test"
+	hash := sha256.Sum256([]byte(access))
+	now := time.Now()
+	payload, err := json.Marshal(override(map[string]any{
+		"iss": i.URL, "sub": "ann", "aud": id, "nonce": request.Get("nonce"), "name": "Ann Example", "email": "ann@example.com", "groups": []string{"staff"},
+		"at_hash": base64.RawURLEncoding.EncodeToString(hash[:len(hash)/2]), "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
+	}, claims))
+	if err != nil {
+		i.t.Error(err)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"access_token": access, "token_type": "Bearer", "expires_in": 300, "scope": request.Get("scope"), "id_token": i.Sign(payload, map[string]any{"typ": "JWT"}),
+	})
+}
+
+func (i *Issuer) serveUserInfo(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer access-token-of-the-test" {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	i.Provider.mu.Lock()
+	defer i.Provider.mu.Unlock()
+	_ = json.NewEncoder(w).Encode(i.Provider.userInfo)
+}

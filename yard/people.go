@@ -1,0 +1,239 @@
+package yard
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/console"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/accesstoken"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/signin"
+)
+
+// registrations returns how the console is registered with the issuers.
+func registrations(s *settings.Settings, secret func(ref string) (string, error)) (list []*signin.Registration) {
+	for name, issuer := range s.Issuers {
+		if issuer.Console == nil {
+			continue
+		}
+		r := &signin.Registration{Issuer: name, ClientID: issuer.Console.Client, Scopes: issuer.Console.Scopes, Redirect: redirectURI(s.Config, name)}
+		if ref := issuer.Console.SecretRef; ref != "" {
+			r.Secret = func() (string, error) { return secret(ref) }
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// redirectURI returns where an issuer sends a person after the sign-in: a page of the console. Each
+// issuer has its own, so that the response of one is not taken for that of another.
+func redirectURI(c *config.Config, issuer string) string {
+	return c.URL + console.Prefix + "/signin/" + issuer
+}
+
+// people identifies people for the HTTP API. It implements [httpapi.Issuers].
+type people struct{ access *access }
+
+var _ httpapi.Issuers = people{}
+
+// errNoIssuer is the error after the last issuer was removed from the configuration.
+var errNoIssuer = toolyard.Errorf(toolyard.Unauthenticated, "No issuer is configured any more. Sign in with an API key.")
+
+// SignInNames implements [httpapi.Issuers].
+func (p people) SignInNames() []string {
+	if t := p.access.tokens.Load(); t != nil {
+		return t.signIn.Issuers()
+	}
+	return nil
+}
+
+// URL implements [httpapi.Issuers].
+func (p people) URL() string {
+	if t := p.access.tokens.Load(); t != nil {
+		return t.url
+	}
+	return ""
+}
+
+// BeginSignIn implements [httpapi.Issuers].
+func (p people) BeginSignIn(ctx context.Context, issuer string) (*signin.Flow, error) {
+	if t := p.access.tokens.Load(); t != nil {
+		return t.signIn.Begin(ctx, issuer)
+	}
+	return nil, toolyard.Errorf(toolyard.NotFound, "No issuer is configured. Sign in with an API key.")
+}
+
+// CompleteSignIn implements [httpapi.Issuers].
+func (p people) CompleteSignIn(ctx context.Context, f *signin.Flow, response signin.Response) (*accesstoken.Person, error) {
+	t := p.access.tokens.Load()
+	if t == nil {
+		return nil, errNoIssuer
+	}
+	person, err := t.signIn.Complete(ctx, f, response)
+	if err != nil {
+		return nil, err
+	}
+	caller, err := p.CallerOf(ctx, person)
+	if err != nil {
+		return nil, err
+	}
+	p.access.sightings.add(caller.ID, person)
+	return t.verifier.Essential(person), nil
+}
+
+// CallerOf implements [httpapi.Issuers].
+func (p people) CallerOf(ctx context.Context, person *accesstoken.Person) (toolyard.Caller, error) {
+	t := p.access.tokens.Load()
+	if t == nil {
+		return toolyard.Caller{}, errNoIssuer
+	}
+	caller, err := t.verifier.CallerOf(person)
+	if err == nil {
+		err = p.access.checkBlocked(ctx, caller)
+	}
+	if err != nil {
+		return toolyard.Caller{}, err
+	}
+	return caller, nil
+}
+
+// RightsOf implements [httpapi.Issuers].
+func (p people) RightsOf(issuer string, groups []string) (rights accesstoken.Rights) {
+	if t := p.access.tokens.Load(); t != nil && t.verifier.Issuer(issuer) != nil {
+		rights = t.verifier.Issuer(issuer).RightsOf(groups)
+	}
+	return rights
+}
+
+// States implements [httpapi.Issuers].
+func (p people) States() (items []httpapi.IssuerItem) {
+	t := p.access.tokens.Load()
+	if t == nil {
+		return nil
+	}
+	for _, issuer := range t.issuers {
+		state := t.verifier.Keys(issuer.Name)
+		item := httpapi.IssuerItem{
+			Name: issuer.Name, URL: issuer.URL, Rules: len(issuer.Rules), Keys: append([]string{}, state.IDs...),
+			FetchedAt: state.Fetched.UTC(), AttemptedAt: state.Attempted.UTC(),
+		}
+		if state.Failure != nil {
+			item.Error = state.Failure.Error()
+		}
+		if r := t.signIn.Registration(issuer.Name); r != nil {
+			item.SignIn, item.RedirectURI = true, r.Redirect
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// checkBlocked refuses people who are blocked.
+func (a *access) checkBlocked(ctx context.Context, c toolyard.Caller) error {
+	if a.blocked == nil {
+		return nil
+	}
+	return a.blocked.Check(ctx, c.ID)
+}
+
+const (
+	sightingPause = 10 * time.Minute // between two records of a person on one replica
+	flushPause    = 500 * time.Millisecond
+	flushTimeout  = 2 * time.Second // at the end
+	maxSightings  = 10_000          // people that are remembered
+	maxUnsaved    = 1_000           // people that wait to be written
+)
+
+// sightings records which people use this replica: each at most once per sightingPause, in the
+// background. A person who cannot be recorded now is recorded at a later request.
+type sightings struct {
+	store *store.Store // nil for none
+	now   func() time.Time
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	last    map[string]time.Time // by caller; at most maxSightings
+	unsaved map[string]*store.Person
+}
+
+func newSightings(s *store.Store, now func() time.Time, log *slog.Logger) *sightings {
+	return &sightings{store: s, now: now, log: log, last: make(map[string]time.Time), unsaved: make(map[string]*store.Person)}
+}
+
+// add records that a person was seen.
+func (s *sightings) add(caller string, p *accesstoken.Person) {
+	if s.store == nil {
+		return
+	}
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.last[caller]; ok && now.Sub(last) < sightingPause || len(s.unsaved) >= maxUnsaved {
+		return
+	}
+	for other := range s.last { // an arbitrary one; it is only written again earlier
+		if len(s.last) < maxSightings {
+			break
+		}
+		delete(s.last, other)
+	}
+	s.last[caller] = now
+	s.unsaved[caller] = &store.Person{Caller: caller, Issuer: p.Issuer, Subject: p.Subject, Name: p.Name, Email: p.Email, Groups: p.Groups, Seen: now}
+}
+
+// run writes sightings until ctx ends.
+func (s *sightings) run(ctx context.Context) {
+	if s.store == nil {
+		return
+	}
+	ticker := time.NewTicker(flushPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.flush(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+			s.flush(last)
+			cancel()
+			return
+		}
+	}
+}
+
+func (s *sightings) flush(ctx context.Context) {
+	s.mu.Lock()
+	unsaved := s.unsaved
+	s.unsaved = make(map[string]*store.Person)
+	s.mu.Unlock()
+	list := make([]*store.Person, 0, len(unsaved))
+	for _, p := range unsaved {
+		list = append(list, p)
+	}
+	if len(list) == 0 {
+		return
+	}
+	if err := s.store.SawPeople(ctx, list); err != nil {
+		s.log.Warn("cannot record which people use this server", "people", len(list), "error", err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for caller := range unsaved { // to be recorded at the next request
+			delete(s.last, caller)
+		}
+	}
+}
+
+// newBlocklist returns the list of blocked people, or nil without a store.
+func newBlocklist(s *store.Store, now func() time.Time) *identity.Blocklist {
+	if s == nil {
+		return nil
+	}
+	return identity.NewBlocklist(s, now)
+}
