@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// startIssuer starts an OpenID provider that issues tokens for resources, and returns its address.
-func startIssuer(t *testing.T, resources ...string) string {
+// startIssuer starts an OpenID provider and returns its address; see issuer.mjs for the arguments.
+func startIssuer(t *testing.T, args ...string) string {
 	t.Helper()
 	program, err := filepath.Abs("clients/node_modules/.bin/node")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, append([]string{script(t, "issuer.mjs")}, resources...)...)
+	cmd := exec.CommandContext(t.Context(), program, append([]string{script(t, "issuer.mjs")}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func startIssuer(t *testing.T, resources ...string) string {
 		_ = cmd.Wait()
 	})
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if address := lines.Text(); strings.HasPrefix(address, "http://127.0.0.1:") {
+		if address := lines.Text(); strings.HasPrefix(address, "http://127.0.0.1:") || strings.HasPrefix(address, "http://localhost:") {
 			return address
 		}
 	}
@@ -81,4 +81,30 @@ export default (_, ctx) => ctx.authorized.user_id;
 			t.Errorf("%s: %v %s", era, err, out)
 		}
 	}
+}
+
+// People sign in to the console with an OpenID provider of another site, get the rights of their groups, and
+// are signed out when an operator blocks them.
+func TestPeopleSignInToTheConsole(t *testing.T) {
+	t.Parallel()
+	needBrowser(t)
+	address := freeAddress(t)
+	issuer := startIssuer(t, "--console=http://"+address+"/console/signin/corp")
+	p := &process{t: t, dir: t.TempDir(), url: "http://" + address + "/mcp"}
+	p.configure(fmt.Sprintf(`
+url: http://%s
+store: memory
+issuers:
+  corp:
+    issuer: %s
+    console: {client: console, secretRef: env:CONSOLE_SECRET, scopes: [groups]}
+    access:
+      - {groups: [staff], gates: [chat], account: staff}
+      - {groups: [platform], gates: ["*"], write: true, role: operator}
+gates:
+  chat: {mode: read, callers: tokens}
+`, address, issuer))
+	p.launch("toolyard", []string{"CONSOLE_SECRET=console-secret-of-the-test"}, "serve", "--listen", address)
+	p.await(p.url)
+	browse(t, "people.mjs", map[string]any{"url": "http://" + address, "issuer": issuer, "artifacts": t.ArtifactDir()})
 }

@@ -86,10 +86,10 @@ export async function step(page, name, act) {
 }
 
 /**
- * Opens a page in its own context. Console errors, failed requests, requests to other hosts and
- * violations of the Content Security Policy are faults.
+ * Opens a page in its own context. Console errors, failed requests, requests to other hosts than that of
+ * an issuer, and violations of the Content Security Policy are faults.
  */
-export async function open({ size = sizes.wide, theme = 'light' } = {}) {
+export async function open({ size = sizes.wide, theme = 'light', issuer } = {}) {
   const context = await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce', baseURL: settings.url, hasTouch: size.width < 700 });
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
@@ -105,7 +105,7 @@ export async function open({ size = sizes.wide, theme = 'light' } = {}) {
   page.on('pageerror', (error) => check(`exception on ${page.url()}`, false, String(error.stack)));
   page.on('request', (request) => {
     const url = new URL(request.url());
-    if (!['data:', 'blob:'].includes(url.protocol)) check('a request to another host', url.origin === new URL(settings.url).origin, request.url());
+    if (!['data:', 'blob:'].includes(url.protocol)) check('a request to another host', [new URL(settings.url).origin, issuer].includes(url.origin), request.url());
   });
   page.on('requestfailed', (request) => {
     const why = request.failure()?.errorText; // outdated requests are aborted

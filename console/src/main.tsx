@@ -5,6 +5,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { signIn } from "./api/actions";
 import { ApiError } from "./api/client";
+import { takeIssuerResponse } from "./api/issuer";
 import { queries } from "./api/queries";
 import { router } from "./router";
 import { takeSignInLink } from "./session";
@@ -43,6 +44,8 @@ async function start() {
   showTheme();
   const { token, refused } = takeSignInLink();
   const failed = (error: unknown) => client.setQueryData(["signin", "failed"], error);
+  const person = await takeIssuerResponse().catch((error: unknown) => void failed(new Error(error instanceof Error ? error.message : String(error))));
+  if (person) client.setQueryData(queries.me().queryKey, person);
   if (refused) failed(new Error("Sign-in links with an API key are not accepted. If this is your key, paste it below."));
   if (token) await signIn(token).then((me) => client.setQueryData(queries.me().queryKey, me), failed);
   createRoot(document.getElementById("root")!).render(

@@ -96,6 +96,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute: () => root,
+    path: "/people",
+    validateSearch: texts("q", "state", "issuer"),
+    component: lazyRouteComponent(() => import("./screens/People")),
+  }),
+  createRoute({
+    getParentRoute: () => root,
     path: "/problems",
     validateSearch: texts("q"),
     component: lazyRouteComponent(() => import("./screens/Problems")),

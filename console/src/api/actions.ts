@@ -10,6 +10,9 @@ export async function signIn(key: string): Promise<api.Me> {
   return me;
 }
 
+export const startSignIn = (issuer: string) => post<api.BegunSignIn>(path`/signin/issuers/${issuer}`);
+export const completeSignIn = (response: api.SignInResponse) => post<api.SignedIn>("/signin/response", response);
+
 /** Ends the sign-in in this browser. It also works offline: without the page secret the cookie is useless. */
 export function signOut(): Promise<void> {
   forgetSecret();
@@ -47,6 +50,10 @@ export const closeSession = (id: string) => post<api.Balance>(path`/sessions/${i
 
 export const createKey = (request: api.KeyRequest) => post<api.NewKey>("/keys", request);
 export const revokeKey = (prefix: string) => remove(path`/keys/${prefix}`);
+
+export const blockPerson = (caller: string, reason: string) =>
+  post<api.Person>(path`/people/${caller}/block`, { ...(reason !== "" && { reason }) } satisfies api.BlockPerson);
+export const unblockPerson = (caller: string) => post<api.Person>(path`/people/${caller}/unblock`);
 
 export const setLink = ({ kind, address }: api.Link) => put<api.Link>(path`/links/${kind}`, { address } satisfies api.SetLink);
 export const removeLink = (kind: string) => remove(path`/links/${kind}`);

@@ -47,7 +47,7 @@ async function request(to: string, headers: Record<string, string>, init: Reques
     credentials: "same-origin",
   });
   if (answer.ok) return answer;
-  if (answer.status === 401 && secret && to !== "/signin") forgetSecret(secret);
+  if (answer.status === 401 && secret && !to.startsWith("/signin")) forgetSecret(secret);
   throw await toApiError(answer);
 }
 

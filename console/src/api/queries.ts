@@ -10,6 +10,8 @@ const second = 1000;
 export const queries = {
   me: () => queryOptions({ queryKey: ["me"], queryFn: ({ signal }) => get<api.Me>("/me", {}, signal), staleTime: 300 * second }),
 
+  signIn: () => queryOptions({ queryKey: ["signin", "options"], queryFn: ({ signal }) => get<api.SignInOptions>("/signin", {}, signal), staleTime: 60 * second }),
+
   overview: () =>
     queryOptions({
       queryKey: ["overview"],
@@ -232,6 +234,22 @@ export const queries = {
       queryFn: ({ pageParam, signal }) => get<api.KeyPage>("/keys", before(filter, pageParam), signal),
       staleTime: 10 * second,
       ...pages,
+    }),
+
+  people: (filter: api.PersonFilter) =>
+    infiniteQueryOptions({
+      queryKey: ["people", filter],
+      queryFn: ({ pageParam, signal }) => get<api.PeoplePage>("/people", before(filter, pageParam), signal),
+      staleTime: 5 * second,
+      ...pages,
+    }),
+
+  issuers: () =>
+    queryOptions({
+      queryKey: ["issuers"],
+      queryFn: ({ signal }) => get<api.Issuers>("/issuers", {}, signal),
+      staleTime: 5 * second,
+      refetchInterval: 15 * second,
     }),
 
   changes: (filter: api.ChangeFilter) =>

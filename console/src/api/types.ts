@@ -14,6 +14,9 @@ export type Issue = NonNullable<ProblemDetails["issues"]>[number];
 
 export type SignIn = schema.SignIn;
 export type SignedIn = schema.SignedIn;
+export type SignInOptions = schema.SignInOptions;
+export type BegunSignIn = schema.BegunSignIn;
+export type SignInResponse = schema.SignInResponse;
 export type Me = schema.Me;
 
 export type Overview = schema.Overview;
@@ -127,6 +130,13 @@ export type KeyPage = schema.Keys;
 export type Key = KeyPage["keys"][number];
 export type KeyRequest = schema.CreateKey;
 export type NewKey = schema.CreatedKey;
+
+export type PersonFilter = Query<schema.ListPeopleData>;
+export type PeoplePage = schema.People;
+export type Person = PeoplePage["people"][number];
+export type BlockPerson = schema.BlockPerson;
+export type Issuers = schema.Issuers;
+export type Issuer = Issuers["issuers"][number];
 
 export type ChangeFilter = Query<schema.ListChangesData>;
 export type ChangePage = FromJson<schema.Changes>;

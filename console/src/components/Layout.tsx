@@ -6,6 +6,7 @@ import { signOut } from "../api/actions";
 import { queries } from "../api/queries";
 import type { Me, Overview } from "../api/types";
 import { clockSeconds } from "../format";
+import { visible } from "../format/visible";
 import { health } from "../health";
 import { canView } from "../session";
 import { setTheme, type Theme, useTheme } from "../theme";
@@ -97,7 +98,7 @@ function Topbar({ me, overview, unreachable }: { me: Me; overview: Overview | un
       <div className="Layout-who">
         <ThemeButton />
         <span className="Layout-me only-wide" title={`${me.caller}${me.account ? `, account ${me.account}` : ""}`}>
-          <span className="cut">{me.caller}</span>
+          <span className="cut">{visible(me.name ?? me.caller)}</span>
           <span className="faint small cut">{canView(me) ? me.role : me.account}</span>
         </span>
         <SignOutButton />

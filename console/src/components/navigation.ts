@@ -1,11 +1,11 @@
-import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, MessageCircleQuestionMark, Package, Server, ShieldCheck } from "lucide-react";
+import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, MessageCircleQuestionMark, Package, Server, ShieldCheck, Users } from "lucide-react";
 import type { Overview } from "../api/types";
 import { otherProblems } from "../health";
 
 type Badge = { count: number; tone: "warn" | "bad"; title: string };
 
 export type NavItem = {
-  to: "/" | "/catalog" | "/servers" | "/packs" | "/toolsets" | "/gates" | "/approvals" | "/calls" | "/queries" | "/spend" | "/limits" | "/links" | "/keys" | "/problems" | "/changes";
+  to: "/" | "/catalog" | "/servers" | "/packs" | "/toolsets" | "/gates" | "/approvals" | "/calls" | "/queries" | "/spend" | "/limits" | "/links" | "/people" | "/keys" | "/problems" | "/changes";
   name: string;
   icon: LucideIcon;
   /** The number of items that need attention. */
@@ -42,6 +42,7 @@ const navigation: NavGroup[] = [
   {
     title: "Admin",
     items: [
+      { to: "/people", name: "People", icon: Users },
       { to: "/keys", name: "Keys", icon: KeyRound },
       { to: "/problems", name: "Problems", icon: CircleAlert, badge: problemBadge },
       { to: "/changes", name: "Changes", icon: History },

@@ -1,8 +1,9 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { Wrench } from "lucide-react";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { LogIn, Wrench } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { signIn } from "../api/actions";
 import { ApiError } from "../api/client";
+import { leaveToSignIn } from "../api/issuer";
 import { queries } from "../api/queries";
 import type { Me } from "../api/types";
 import { Button } from "../components/Button";
@@ -50,12 +51,38 @@ export function SignInForm({ fresh = false }: { fresh?: boolean }) {
     const value = key.trim();
     if (value !== "") enter.mutate(value);
   };
+  const error = enter.error ?? linkError;
   return (
-    <form className="stack" onSubmit={submit}>
-      <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
-      <ErrorNote error={enter.error ? messageOf(enter.error) : linkError ? messageOf(linkError) : undefined} />
-      <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
-    </form>
+    <>
+      {!enter.error && <ErrorNote error={error && messageOf(error)} />}
+      <IssuerButtons />
+      <form className="stack" onSubmit={submit}>
+        <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
+        <ErrorNote error={enter.error && messageOf(enter.error)} />
+        <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
+      </form>
+    </>
+  );
+}
+
+/** A button for each issuer that people can sign in with. Issuers send people back only to the URL of the yard. */
+function IssuerButtons() {
+  const { data } = useQuery(queries.signIn());
+  const leave = useMutation({ mutationFn: leaveToSignIn });
+  if (!data || data.issuers.length === 0) return null;
+  const elsewhere = data.url !== undefined && data.url !== location.origin ? `${data.url}/console/` : undefined;
+  return (
+    <div className="stack-s">
+      {elsewhere ? (
+        <p className="soft">To sign in with {data.issuers.join(" or ")}, open <a href={elsewhere}>{elsewhere}</a>.</p>
+      ) : (
+        data.issuers.map((issuer) => (
+          <Button key={issuer} icon={<LogIn />} busy={leave.isPending && leave.variables === issuer} onClick={() => leave.mutate(issuer)}>Sign in with {issuer}</Button>
+        ))
+      )}
+      <ErrorNote error={leave.error} />
+      <p className="SignIn-or"><span>or with an API key</span></p>
+    </div>
   );
 }
 

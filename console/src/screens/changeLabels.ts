@@ -16,6 +16,8 @@ const labels: Record<string, string> = {
   "account.fund": "Fund an account",
   "key.create": "Create a key",
   "key.revoke": "Revoke a key",
+  "person.block": "Block a person",
+  "person.unblock": "Unblock a person",
   "session.open": "Open a session",
   "session.close": "Close a session",
   "link.set": "Link an address",
