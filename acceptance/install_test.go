@@ -156,6 +156,36 @@ func writeTo(t *testing.T, name string, mode os.FileMode, r io.Reader) {
 	}
 }
 
+// The package contains the program, the service and its configuration.
+func TestDebianPackage(t *testing.T) {
+	t.Parallel()
+	if *dist == "" {
+		t.Skip("goreleaser builds the package; run \"make snapshot\", and the tests with -dist")
+	}
+	found, err := filepath.Glob(filepath.Join(*dist, "*_linux_"+runtime.GOARCH+".deb"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	root := t.TempDir()
+	command(t, root, "dpkg-deb", "--extract", found[0], root)
+	for _, name := range []string{"usr/lib/systemd/system/toolyard.service", "usr/lib/sysusers.d/toolyard.conf", "usr/share/doc/toolyard/copyright", "usr/share/doc/toolyard/licenses.txt"} {
+		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if conffiles := command(t, root, "dpkg-deb", "--info", found[0], "conffiles"); strings.TrimSpace(conffiles) != "/etc/toolyard/toolyard.yaml" {
+		t.Errorf("conffiles: %s", conffiles)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "etc/toolyard/toolyard.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := folder(t, map[string]string{"toolyard.yaml": strings.ReplaceAll(string(text), "/var/lib/toolyard/", "")})
+	if code, stdout, stderr := runIn(t, dir, nil, fromBin(t, filepath.Join(root, "usr/bin/toolyard")), "check"); code != 0 {
+		t.Errorf("toolyard check: %d\n%s%s", code, stdout, stderr)
+	}
+}
+
 // The list of components covers Go modules and npm packages, with a license each.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
