@@ -438,15 +438,33 @@ func (s *session) watchStream(ctx context.Context) {
 const openTimeout = 500 * time.Millisecond
 
 // awaitStream waits for the notification stream of a legacy server to open: without it,
-// questions are lost.
-func (s *session) awaitStream(ctx context.Context) {
+// questions are lost. It returns false if the stream is late.
+func (s *session) awaitStream(ctx context.Context) bool {
 	l, ok := s.link.(*httpLink)
 	if !ok || s.modern() {
-		return
+		return true
 	}
 	select {
 	case <-l.streamReady:
 	case <-time.After(openTimeout):
+		return false
+	case <-l.done():
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// awaitLateStream reports changes when a late notification stream opens, because a notification may
+// have been missed.
+func (s *session) awaitLateStream(ctx context.Context) {
+	l, ok := s.link.(*httpLink)
+	if !ok {
+		return
+	}
+	select {
+	case <-l.streamReady:
+		signal(s.changed)
+		s.relay.missed()
 	case <-l.done():
 	case <-ctx.Done():
 	}

@@ -162,7 +162,9 @@ func (sup *supervisor) runSession(ctx context.Context, heard, publish func()) (s
 	}
 	heard()
 	watching.Go(func() { s.watchStream(ctx) })
-	s.awaitStream(ctx)
+	if !s.awaitStream(ctx) {
+		watching.Go(func() { s.awaitLateStream(ctx) })
+	}
 	watching.Go(func() { sup.definitions.relay.run(ctx, s) })
 	sup.recordIdentity(s)
 	sup.setState(&state{session: s})

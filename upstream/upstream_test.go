@@ -737,6 +737,34 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+// Changes before a late notification stream opens are not missed.
+func TestALateStream(t *testing.T) {
+	f := newFake(t, false, echoTool)
+	opened := make(chan struct{})
+	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			f.ServeHTTP(w, r)
+			return
+		}
+		select {
+		case <-opened:
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	f.instead.Store(&late)
+	s := run(t, upstream.Options{URL: f.URL}).up()
+	f.offer(echoTool, strings.Replace(echoTool, `"echo"`, `"second"`, 1))
+	close(opened)
+	s.until("the new tool is pending", func() bool {
+		pending, err := s.Pending()
+		return err == nil && len(pending) == 1
+	})
+}
+
 // An answer to a call that no longer exists does not restart it.
 func TestAnExpiredState(t *testing.T) {
 	f := newFake(t, false, echoTool)
