@@ -462,9 +462,10 @@ func TestOperatorsRunActionsOfPacks(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Key != "olga" || string(entries[0].Body) != `{"reason":"test"}` {
 		t.Errorf("%+v, %v", entries, err)
 	}
-	if status, text := do("viewer", "GET", "/packs", ""); status != 200 || !strings.Contains(text, `"name":"freeze"`) || !strings.Contains(text, `"state":"up"`) {
-		t.Errorf("%d %s", status, text)
-	}
+	eventually(t, "the pack is listed", func() bool {
+		status, text := do("viewer", "GET", "/packs", "")
+		return status == 200 && strings.Contains(text, `"name":"freeze"`) && strings.Contains(text, `"state":"up"`)
+	})
 	if status, text := do("operator", "GET", "/changes?action=pack.action", ""); status != 200 || !strings.Contains(text, `"subject":"ledger/freeze"`) || !strings.Contains(text, `"subject":"ledger/crash","detail":{},"status":500`) {
 		t.Errorf("%d %s", status, text)
 	}

@@ -36,8 +36,8 @@ type Pack struct {
 	pack yard.Pack
 }
 
-// timeout bounds how long a pack may take to publish its offer, and to stop.
-const timeout = 10 * time.Second
+// timeout bounds how long a pack may take to publish its offer, and to stop, on a busy machine.
+const timeout = 30 * time.Second
 
 // Open opens a pack, runs its source and waits for its first offer. It fails the test if the
 // settings are invalid, or if the pack does not open, publish or stop.
