@@ -210,6 +210,27 @@ func TestManyModulesAtOnce(t *testing.T) {
 	}
 }
 
+// The last line of a log has the number of lines that were dropped because their reader was slow.
+func TestDroppedLogLinesAreCounted(t *testing.T) {
+	const sent = maxMessages + 50
+	reading := make(chan struct{})
+	var lines []string
+	pend := &inFlight{run: &Run{Log: func(_ slog.Level, text string) {
+		<-reading
+		lines = append(lines, text)
+	}}}
+	for i := range sent {
+		pend.enqueue(frame{kind: frameLog, body: fmt.Appendf(nil, "info\x00%d", i)})
+	}
+	pend.closeLogs()
+	close(reading)
+	<-pend.delivered
+	dropped := 0
+	if _, err := fmt.Sscanf(lines[len(lines)-1], "[%d more lines omitted]", &dropped); err != nil || dropped == 0 || dropped+len(lines)-1 != sent {
+		t.Errorf("%d lines, of which the last is %q", len(lines), lines[len(lines)-1])
+	}
+}
+
 // A caller that does not read the log of a run does not block others.
 func TestUnreadLogDoesNotBlock(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
