@@ -138,6 +138,7 @@ var imports = map[string][]string{
 	"/examples/embed":                   {"", "/yard"},
 	"/internal/sources/catalog":         {"", "/internal/base/backoff"},
 	"/internal/base/buildinfo":          {},
+	"/acceptance/defaultseccomp":        {},
 	"/deploy/artifacts":                 {"/internal/base/buildinfo"},
 	"/internal/base/buildinfo/generate": {"/internal/base/buildinfo"},
 }
@@ -154,7 +155,7 @@ var cages = map[string][]string{
 	"github.com/tetratelabs/wazero":            {"/internal/jsvm"},
 	"github.com/evanw/esbuild":                 {"/internal/jsvm", "/internal/jsvm/assets/build"},
 	"github.com/go-sourcemap/sourcemap":        {"/internal/jsvm"},
-	"golang.org/x/sys":                         {"/internal/trust/subprocess", "/internal/jsvm", "/internal/sources/pin", "/internal/sources/watch"},
+	"golang.org/x/sys":                         {"/internal/trust/subprocess", "/internal/jsvm", "/internal/sources/pin", "/internal/sources/watch", "/acceptance/defaultseccomp"},
 	"github.com/go-jose/go-jose":               {"/internal/trust/accesstoken", "/internal/trust/issuertest", "/internal/trust/oauthclient"},
 	"filippo.io/age":                           {"/internal/trust/secret"},
 	"github.com/tailscale/hujson":              {"/internal/config/clientconfig"},
