@@ -146,11 +146,11 @@ func TestWith(t *testing.T) {
 	spec := specOf(t, `{"rateLimit":{"maxRequestsPerMinute":30,"notes":"call alone"},"pricing":{"executeUsd":"0.002","queryUsd":"0.1"}}`)
 	spec.Input = json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)
 	tool := named(spec)
-	if toolterms.Apply(tool, toolterms.Terms{Default: toolyard.Price{Set: true}, Limit: toolyard.Limit{PerMinute: 30}}) != tool {
+	if toolterms.Apply(tool, toolterms.Terms{Default: toolyard.Price{Set: true}, Limits: []toolyard.Limit{{PerMinute: 30}}}) != tool {
 		t.Error("terms without effect create a new tool")
 	}
 	no := false
-	under := toolterms.Apply(tool, toolterms.Terms{Limit: toolyard.Limit{PerMinute: 40, Concurrency: 2}, Price: toolyard.Price{OptOut: true}, Surface: toolyard.Answer, HiddenFromAnswers: &no, Latency: "fast"})
+	under := toolterms.Apply(tool, toolterms.Terms{Limits: []toolyard.Limit{{PerMinute: 40, Concurrency: 2}}, Price: toolyard.Price{OptOut: true}, Surface: toolyard.Answer, HiddenFromAnswers: &no, Latency: "fast"})
 	want := tool.Spec
 	want.Limit.Concurrency, want.Surface, want.Latency = 2, toolyard.Answer, "fast"
 	want.Price = toolyard.Price{OptOut: true, Query: 100_000_000}
@@ -192,11 +192,11 @@ func TestTermsNeverLoosen(t *testing.T) {
 			t.Fatalf("%+v and %+v depend on their order", a, b)
 		}
 		tool := named(toolyard.Spec{Name: "x", Terms: toolyard.Terms{Limit: a}})
-		under := toolterms.Apply(tool, toolterms.Terms{Limit: b})
+		under := toolterms.Apply(tool, toolterms.Terms{Limits: []toolyard.Limit{b}})
 		if diff := cmp.Diff(both, under.Limit); diff != "" {
 			t.Fatal(diff)
 		}
-		if (under == tool) != cmp.Equal(both, a) || toolterms.Apply(under, toolterms.Terms{Limit: b}) != under {
+		if (under == tool) != cmp.Equal(both, a) || toolterms.Apply(under, toolterms.Terms{Limits: []toolyard.Limit{b}}) != under {
 			t.Fatalf("%+v under %+v", a, b)
 		}
 	})

@@ -51,7 +51,10 @@ type Spec struct {
 // Terms are the part of a [Spec] that controls the use of the tool. The operator can override
 // them.
 type Terms struct {
-	Limit     Limit
+	Limit Limit
+	// Quotas are limits of the operator that apply in addition to Limit, because they are counted
+	// for others: see Limit.Per.
+	Quotas    []Limit
 	Price     Price
 	Timeout   time.Duration // zero for the default of the yard
 	MaxArgs   int           // size of the arguments in bytes; zero for the default of the yard

@@ -372,6 +372,53 @@ func TestChaosLimits(t *testing.T) {
 	}
 }
 
+// TestChaosCallerQuota floods three replicas, which are killed all the time, as two callers that have
+// a quota of 60 calls per minute each: no minute of a caller has 61 starts, and almost none of a quota is wasted.
+func TestChaosCallerQuota(t *testing.T) {
+	if os.Getenv("CHAOS_KILLS") == "" {
+		t.Skip("takes minutes; run make chaos")
+	}
+	const windows = 3
+	url := pgtest.ForTest(t).Database(t)
+	f := newFleet(t, 3, url, fmt.Sprintf("store: %q\nlimits: {wait: 5s, timeout: 5s}\nlog: {level: warn}\ngates: {default: {mode: read, callers: keys, rate: [{per: caller, perMinute: 60}, {perMinute: 1000}]}}\n", url))
+	ctx, stop := context.WithTimeout(t.Context(), (windows-1)*62*time.Second+15*time.Second)
+	defer stop()
+	var wg sync.WaitGroup
+	for w := range 20 {
+		b := f.buyer([]string{"ann", "bob"}[w%2], "team", "")
+		wg.Go(func() { press(ctx, b, w, 0) })
+	}
+	killed, err := f.killer(ctx, kills(t))
+	if err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	starts := make(map[string][]noted)
+	for _, n := range f.readNotes() {
+		if n.Event != "ended" {
+			starts[n.Caller] = append(starts[n.Caller], n)
+		}
+	}
+	for caller, list := range starts {
+		slices.SortFunc(list, func(a, b noted) int { return a.At.Compare(b.At) })
+		busiest := 0
+		for i, n := range list {
+			end, _ := slices.BinarySearchFunc(list, n.At.Add(time.Minute), func(n noted, at time.Time) int { return n.At.Compare(at) })
+			busiest = max(busiest, end-i)
+		}
+		t.Logf("%s: %d starts of %d, at most %d in a minute, %d kills", caller, len(list), windows*60, busiest, killed)
+		if busiest > 60 {
+			t.Errorf("%s: %d starts in a minute", caller, busiest)
+		}
+		if len(list) < windows*60*98/100 {
+			t.Errorf("%s: %d of %d calls started", caller, len(list), windows*60)
+		}
+	}
+	if len(starts) != 2 {
+		t.Errorf("%d callers were served", len(starts))
+	}
+}
+
 // press calls a tool repeatedly.
 func press(ctx context.Context, b *buyer, worker, ms int) {
 	for i := 0; ctx.Err() == nil; i++ {

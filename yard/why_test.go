@@ -11,6 +11,20 @@ import (
 // The explanation of a tool names its limits, who has them, and who sets the as-of time.
 func TestWhyNamesLimitsAndTheClock(t *testing.T) {
 	s := newTestAPI(t, "terms: {greet: {rate: {perMinute: 5, per: account}}}\ngates: {past: {mode: read, clock: caller, callers: keys}, now: {mode: read, callers: keys}}\n", yard.Options{})
+	quotas := newTestAPI(t, "terms: {greet: {rate: [{perMinute: 5, per: account}, {perMinute: 50}]}}\ngates: {chat: {mode: read, rate: [{per: caller, concurrency: 2}]}}\n", yard.Options{})
+	steps, err := quotas.yard.Why("chat", "greet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rates []string
+	for _, step := range steps {
+		if step.Rule == "rate" {
+			rates = append(rates, step.Text)
+		}
+	}
+	if want := []string{"at most 5 calls per minute, for each account", "at most 50 calls per minute", "all calls at the gate chat: at most 2 at once, for each caller"}; !slices.Equal(rates, want) {
+		t.Errorf("%q", rates)
+	}
 	for gate, want := range map[string][]string{
 		"past": {"rate: at most 5 calls per minute, for each account", "clock: callers of the gate may set the as-of time"},
 		"now":  {"rate: at most 5 calls per minute, for each account"},

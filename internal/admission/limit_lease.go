@@ -3,6 +3,7 @@ package admission
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -247,15 +248,33 @@ func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.Limi
 	c.serve(l.queues...)
 	if g.RetryAfter > 0 {
 		l.retryAt, l.freeAt = now.Add(min(g.RetryAfter, pollTime)), now.Add(g.RetryAfter)
-		reason := limitReached(l.Name, g.RetryAfter)
+		reason := limitReached(l.LimitRef, g.RetryAfter)
 		for _, q := range l.queues {
 			q.refuse(now, g.RetryAfter, reason)
 		}
 	}
 }
 
-func limitReached(name string, after time.Duration) *toolyard.Error {
-	return &toolyard.Error{Code: toolyard.RateLimited, Message: "The limit for " + name + " has been reached. Try again later.", RetryAfter: after}
+// limitReached names the limit, the callers that it applies to, and when to try again.
+func limitReached(l LimitRef, after time.Duration) *toolyard.Error {
+	seconds := max(1, (after+time.Second-1)/time.Second)
+	message := fmt.Sprintf("The limit for %s has been reached: %s. Try again in %d s.", l.Name, l.describe(), seconds)
+	return &toolyard.Error{Code: toolyard.RateLimited, Message: message, RetryAfter: after}
+}
+
+// describe returns the numbers of a limit.
+func (l LimitRef) describe() string {
+	var parts []string
+	if l.Limit.PerMinute > 0 {
+		parts = append(parts, fmt.Sprintf("%d calls per minute", l.Limit.PerMinute))
+	}
+	if l.Limit.Concurrency > 0 {
+		parts = append(parts, fmt.Sprintf("%d at a time", l.Limit.Concurrency))
+	}
+	if l.Limit.Cooldown > 0 {
+		parts = append(parts, fmt.Sprintf("%v between calls", l.Limit.Cooldown))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // observe updates the mean run time of calls. The last few calls count most.

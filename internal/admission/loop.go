@@ -392,7 +392,7 @@ func (o *loop) admitted(w *waiter, a ledger.AdmitResult) {
 func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.RetryAfter}
 	if r.Code == toolyard.RateLimited && r.Message == "" {
-		reason = limitReached(w.request.Limits[r.Limit].Name, r.RetryAfter)
+		reason = limitReached(w.request.Limits[r.Limit], r.RetryAfter)
 	}
 	if r.Code == toolyard.BudgetExceeded {
 		reason.RetryAfter = 0

@@ -68,7 +68,10 @@ func (c *Controller) newQueue(name string, r *Request) *queue {
 	for _, ref := range r.Limits {
 		l := c.limitLeaseFor(ref)
 		l.queues = append(l.queues, q)
-		q.limits, q.fairness = append(q.limits, l), &l.fairness // of the last, narrowest limit
+		q.limits = append(q.limits, l)
+		if ref.Limit.Per == "" || len(q.limits) == 1 { // the narrowest limit that callers share
+			q.fairness = &l.fairness
+		}
 	}
 	if r.Balance != "" {
 		q.budget = c.budgetLeaseFor(r)
@@ -149,7 +152,7 @@ func (q *queue) refuseEarly(w *waiter, now time.Time) {
 		if !l.freeAt.After(now) {
 			continue
 		}
-		w.reason = limitReached(l.Name, l.freeAt.Sub(now))
+		w.reason = limitReached(l.LimitRef, l.freeAt.Sub(now))
 		if w.deadline.Before(l.freeAt) {
 			q.remove(w)
 			w.finish(nil, w.reason)

@@ -149,6 +149,7 @@ type Gate struct {
 	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
 	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Settings of packs at this gate, by name."`
+	Rate        Rates                   `json:"rate,omitempty" doc:"Rate limit of all calls at this gate, shared by all replicas, or a list of limits for everyone, each account and each caller."`
 	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that it offers, by name. A gate with agents and without a toolset offers nothing else."`
 	Presentation
 }
@@ -353,6 +354,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	c.checkServers(report)
 	c.checkPacks(report)
 	c.checkRules(report)
+	c.checkRates(report)
 	c.checkAgents(report)
 	c.checkStore(report)
 	return issues

@@ -12,7 +12,7 @@ import (
 // Terms override what a tool declares. Of two limits the stricter one applies; the price
 // replaces that of the tool.
 type Terms struct {
-	Rate          *Rate            `json:"rate,omitempty" doc:"Rate limit."`
+	Rate          Rates            `json:"rate,omitempty" doc:"Rate limit, or a list of limits for everyone, each account and each caller."`
 	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"Price of a call at an execute gate, in US dollars, as a string; none if the tool is not for sale."`
 	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"The use of the tool: answers, paid execution, or both."`
 	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether the tool may be used to compose answers."`
@@ -41,22 +41,6 @@ func (c *Contexts) UnmarshalJSON(data []byte) error {
 	err := spec.SetMeta(map[string]json.RawMessage{"contextRequirements": data})
 	c.Kinds, c.Arguments = spec.Contexts, spec.ContextArgs
 	return err
-}
-
-// Rate is a rate limit that all replicas share.
-type Rate struct {
-	PerMinute   int      `json:"perMinute,omitempty" minimum:"1" maximum:"100000000" doc:"Maximum number of calls started in any 60 seconds."`
-	Cooldown    Duration `json:"cooldown,omitempty" doc:"Minimum time between the starts of two calls."`
-	Concurrency int      `json:"concurrency,omitempty" minimum:"1" maximum:"1000000" doc:"Maximum number of calls that run at the same time."`
-	Per         string   `json:"per,omitempty" enum:"account,caller" doc:"Who has the limit: each account, or each caller. Default: all callers share it."`
-}
-
-// Limit converts r, which may be nil.
-func (r *Rate) Limit() toolyard.Limit {
-	if r == nil {
-		return toolyard.Limit{}
-	}
-	return toolyard.Limit{PerMinute: r.PerMinute, Cooldown: r.Cooldown.Std(), Concurrency: r.Concurrency, Per: r.Per}
 }
 
 // Price is an amount such as "0.001", or "none".

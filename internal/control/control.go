@@ -144,21 +144,35 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 	s := c.yard.State()
 	var keys []string
 	index := make(map[string]int)
+	add := func(limit admission.LimitRef, listed httpapi.Limit) {
+		if _, ok := index[limit.Key]; ok {
+			return
+		}
+		index[limit.Key] = len(limits)
+		limits = append(limits, listed)
+		if !limit.Local && limit.Limit.Per == "" {
+			keys = append(keys, limit.Key)
+		}
+	}
+	for _, g := range s.Gates {
+		for _, limit := range s.GateLimits(g.Name) {
+			listed := limitOf(limit)
+			listed.Kind, listed.Gate = "gate", g.Name
+			add(limit, listed)
+		}
+	}
 	for _, t := range c.yard.Snapshot().Tools {
-		for _, limit := range s.LimitsOf(t) {
-			if _, ok := index[limit.Key]; ok {
-				continue
+		for _, limit := range s.LimitsOf("", t) {
+			listed := limitOf(limit)
+			listed.Kind, listed.Server = "server", t.Server
+			if strings.HasPrefix(limit.Key, settings.ToolLimitKey(t)) {
+				listed.Kind, listed.Tool = "tool", t.Name
 			}
-			index[limit.Key] = len(limits)
-			limits = append(limits, limitOf(limit, t))
-			if !limit.Local && limit.Limit.Per == "" {
-				keys = append(keys, limit.Key)
-			}
+			add(limit, listed)
 		}
 	}
 	for key, lane := range c.opts.Admission.Limits() {
-		base, _, _ := strings.Cut(key, settings.ScopedLimitKey(""))
-		if i, ok := index[base]; ok {
+		if i, ok := index[settings.LimitKey(key)]; ok {
 			limits[i].Waiting, limits[i].Running = limits[i].Waiting+lane.Waiting, limits[i].Running+lane.Running
 		}
 	}
@@ -173,13 +187,9 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 	return limits, err
 }
 
-func limitOf(limit admission.LimitRef, t *toolyard.Tool) httpapi.Limit {
-	l := httpapi.Limit{
-		Kind: "server", Server: t.Server, Name: limit.Name, PerMinute: limit.Limit.PerMinute, Concurrency: limit.Limit.Concurrency,
+func limitOf(limit admission.LimitRef) httpapi.Limit {
+	return httpapi.Limit{
+		Name: limit.Name, PerMinute: limit.Limit.PerMinute, Concurrency: limit.Limit.Concurrency,
 		CooldownMs: limit.Limit.Cooldown.Milliseconds(), Per: limit.Limit.Per, Local: limit.Local,
 	}
-	if limit.Key == settings.ToolLimitKey(t) {
-		l.Kind, l.Tool = "tool", t.Name
-	}
-	return l
 }

@@ -48,6 +48,7 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 			steps = explainServer(s, t.Name)
 		}
 		steps = append(steps, v.Explain(t)...)
+		steps = append(steps, c.explainWiderLimits(v.Gate.Name, t)...)
 		return append(steps, explainRules(c.yard.State().Rules, v.Gate.Name, t)...), nil
 	}
 	if id, name, ok := strings.Cut(tool, "/"); ok && servers[id] != nil {
@@ -66,6 +67,18 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 		names = append(names, t.Name, v.Gate.Naming.Render(v.Gate.Yard, t.Server, t.Name))
 	}
 	return nil, fmt.Errorf("unknown tool %q%s", tool, spelling.DidYouMean(tool, names))
+}
+
+// explainWiderLimits returns a step for each limit of the gate and the server of a tool.
+func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gates.Step) {
+	s := c.yard.State()
+	for _, limit := range s.Config.Gates[gate].Rate.Limits() {
+		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls at the gate " + gate + ": " + gates.Describe(limit)})
+	}
+	for _, limit := range s.Servers[t.Server].Rate.Limits() {
+		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls of the server " + t.Server + ": " + gates.Describe(limit)})
+	}
+	return steps
 }
 
 // explainRules returns a step for each rule that can apply to calls of a tool at a gate.

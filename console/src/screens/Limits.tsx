@@ -21,7 +21,8 @@ import "./Limits.css";
 type Line = Limit & { nextNs: number };
 
 const kinds = [
-  { value: "", label: "Servers and tools" },
+  { value: "", label: "All limits" },
+  { value: "gate", label: "Gates" },
   { value: "server", label: "Servers" },
   { value: "tool", label: "Tools" },
 ];
@@ -45,7 +46,7 @@ export default function Limits() {
       </div>
       {data && <ErrorNote error={error} />}
       <Card flush>
-        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<NoLimits filtered={(data?.limits.length ?? 0) > 0} missing={error} />} />
+        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.per ?? ""} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<NoLimits filtered={(data?.limits.length ?? 0) > 0} missing={error} />} />
       </Card>
     </Page>
   );
@@ -113,6 +114,7 @@ function Cooldown({ line }: { line: Line }) {
 
 function linkOf(line: Line): RowLink | undefined {
   if (line.kind === "tool" && line.tool) return { to: "/tools/$source/$name", params: { source: line.server ?? "-", name: line.tool } };
+  if (line.kind === "gate" && line.gate) return { to: "/gates", search: { gate: line.gate } };
   return line.server ? { to: "/servers/$id", params: { id: line.server } } : undefined;
 }
 
@@ -121,7 +123,7 @@ function NoLimits({ filtered, missing }: { filtered: boolean; missing: unknown }
   if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits are not available">{missing.message}</EmptyState>;
   return (
     <EmptyState icon={<Gauge />} title="No limits">
-      Limits come from the <code>rateLimit</code> of a tool or from <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls.
+      Limits come from the <code>rateLimit</code> of a tool or from <code>rate</code> of a gate, a server or a tool in <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls, for everyone, each account or each caller.
     </EmptyState>
   );
 }

@@ -26,7 +26,7 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	a := &admission.Request{
 		Call: c, CallID: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, ident.Anonymous),
 		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.ToolTimeout(t),
-		Limits: s.LimitsOf(t), Price: admission.Price(c),
+		Limits: s.LimitsOf(c.Gate, t), Price: admission.Price(c),
 	}
 	if t.Timeout > 0 {
 		a.Timeout = min(a.Timeout, t.Timeout)
@@ -70,32 +70,58 @@ func scopeLimits(a *admission.Request) {
 		l := &a.Limits[i]
 		switch l.Limit.Per {
 		case "account":
-			l.Key, l.Name = ScopedLimitKey(l.Key)+a.Account, l.Name+" for your account"
+			l.Key, l.Name = l.Key+a.Account, l.Name+" for your account"
 		case "caller":
-			l.Key, l.Name = ScopedLimitKey(l.Key)+a.Caller, l.Name+" for you"
+			l.Key, l.Name = l.Key+a.Caller, l.Name+" for you"
 		}
 	}
 }
 
-// ScopedLimitKey returns the prefix of the keys of a limit that is counted for each account or caller.
-func ScopedLimitKey(key string) string { return key + "/for/" }
+// scopePrefixes are what follows the name of a limit in the keys of each account or caller.
+var scopePrefixes = map[string]string{"account": "/for account/", "caller": "/for caller/"}
 
-// LimitsOf returns the limits that a tool counts against, the widest first. The name of a
+// LimitKey returns the key under which a limit that is counted for each account or caller is listed,
+// given the key of one of them.
+func LimitKey(key string) string {
+	for _, prefix := range scopePrefixes {
+		if base, _, found := strings.Cut(key, prefix); found {
+			return base + prefix
+		}
+	}
+	return key
+}
+
+// LimitsOf returns the limits that calls of a tool at a gate count against, the widest first. The name of a
 // local limit starts its error message, so it is capitalized; other names follow other words.
-func (s *Settings) LimitsOf(t *toolyard.Tool) (limits []admission.LimitRef) {
+func (s *Settings) LimitsOf(gate string, t *toolyard.Tool) (limits []admission.LimitRef) {
 	if server, ok := s.Servers[t.Server]; ok {
 		n := server.Limits.Concurrency
 		limits = append(limits, admission.LimitRef{
 			Key: "at once/" + t.Server, Name: "The server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n},
 		})
-		if limit := server.Rate.Limit(); limit.Limited() {
-			limits = append(limits, admission.LimitRef{Key: "server/" + t.Server, Name: "the server " + t.Server, Limit: limit})
+	}
+	limits = append(limits, s.GateLimits(gate)...)
+	if server, ok := s.Servers[t.Server]; ok {
+		limits = append(limits, limitRefs("server/"+t.Server, "the server "+t.Server, server.Rate.Limits())...)
+	}
+	return append(limits, limitRefs(ToolLimitKey(t), "the tool "+t.Name, append([]toolyard.Limit{t.Limit}, t.Quotas...))...)
+}
+
+// GateLimits returns the limits of all calls at a gate.
+func (s *Settings) GateLimits(gate string) []admission.LimitRef {
+	return limitRefs("gate/"+gate, "the gate "+gate, s.Config.Gates[gate].Rate.Limits())
+}
+
+// limitRefs returns references to the limits of a gate, a server or a tool, the widest first.
+func limitRefs(key, name string, limits []toolyard.Limit) (refs []admission.LimitRef) {
+	for _, per := range []string{"", "account", "caller"} {
+		for _, l := range limits {
+			if l.Per == per && l.Limited() {
+				refs = append(refs, admission.LimitRef{Key: key + scopePrefixes[per], Name: name, Limit: l})
+			}
 		}
 	}
-	if t.Limit.Limited() {
-		limits = append(limits, admission.LimitRef{Key: ToolLimitKey(t), Name: "the tool " + t.Name, Limit: t.Limit})
-	}
-	return limits
+	return refs
 }
 
 // ToolLimitKey returns the key of the limit of a tool.

@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/sources/toolterms"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -35,7 +39,7 @@ var family = []toolyard.Caller{
 
 // callInTurns lets every caller call a tool for a while, from several goroutines and at replicas chosen
 // at random.
-func callInTurns(t *testing.T, limit toolyard.Limit, during time.Duration) (spans []span) {
+func callInTurns(t *testing.T, tool *toolyard.Tool, gate config.Gate, during time.Duration) (spans []span) {
 	ctx, cancel := context.WithCancel(t.Context())
 	shared, err := store.Open(ctx, "memory")
 	if err != nil {
@@ -48,8 +52,7 @@ func callInTurns(t *testing.T, limit toolyard.Limit, during time.Duration) (span
 		replicas = append(replicas, c)
 		running.Go(func() { c.Run(ctx) })
 	}
-	s := &settings.Settings{Source: &config.Source{Config: &config.Config{Limits: config.Limits{Wait: config.Duration(time.Minute), Timeout: config.Duration(10 * time.Second)}}}}
-	tool := limited(limit)
+	s := &settings.Settings{Source: &config.Source{Config: &config.Config{Gates: map[string]config.Gate{"chat": gate}, Limits: config.Limits{Wait: config.Duration(time.Minute), Timeout: config.Duration(10 * time.Second)}}}}
 	end := time.Now().Add(during)
 	var mu sync.Mutex
 	for i, caller := range family {
@@ -57,7 +60,7 @@ func callInTurns(t *testing.T, limit toolyard.Limit, during time.Duration) (span
 			random := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 			calling.Go(func() {
 				for time.Now().Before(end) {
-					request, err := s.AdmissionRequest(&toolyard.Call{ID: fmt.Sprint("c", random.Int64()), Tool: tool, Caller: caller})
+					request, err := s.AdmissionRequest(&toolyard.Call{ID: fmt.Sprint("c", random.Int64()), Gate: "chat", Tool: tool, Caller: caller})
 					if err != nil {
 						t.Error(err)
 						return
@@ -113,6 +116,99 @@ func exceeds(spans []span, l toolyard.Limit) string {
 	return ""
 }
 
+// scopesOf separates the calls of those who have a limit.
+func scopesOf(spans []span, per string) map[string][]span {
+	scopes := make(map[string][]span)
+	for _, s := range spans {
+		scope := map[string]string{
+			"": "all", "account": s.caller.Account, "caller": s.caller.Account + "/" + s.caller.ID,
+		}[per]
+		if per == "account" && scope == "" {
+			scope = s.caller.ID // a caller without an account uses its own ID
+		}
+		scopes[scope] = append(scopes[scope], s)
+	}
+	return scopes
+}
+
+// A gate and a tool with several limits: none is exceeded, and the narrowest ones are used up.
+func TestSeveralLimitsApplyAtTheSameTime(t *testing.T) {
+	gate := config.Gate{Rate: config.Rates{{PerMinute: 60, Per: "account"}, {PerMinute: 40, Per: "caller", Concurrency: 2}}}
+	for all, usedUp := range map[int][]string{1000: {"account", "caller"}, 60: {""}} {
+		synctest.Test(t, func(t *testing.T) {
+			tool := toolterms.Apply(limited(toolyard.Limit{PerMinute: 50, Per: "account"}), toolterms.Terms{Limits: []toolyard.Limit{
+				{PerMinute: all}, {PerMinute: 45, Per: "account"}, {PerMinute: 30, Per: "caller"}, {Concurrency: 1, Per: "caller"},
+			}})
+			spans := callInTurns(t, tool, gate, 70*time.Second)
+			for per, limit := range map[string]toolyard.Limit{"": {PerMinute: all}, "account": {PerMinute: 45}, "caller": {PerMinute: 30, Concurrency: 1}} {
+				most := 0
+				for scope, own := range scopesOf(spans, per) {
+					if broken := exceeds(own, limit); broken != "" {
+						t.Errorf("%q %s: %s", per, scope, broken)
+					}
+					most = max(most, len(own))
+				}
+				if slices.Contains(usedUp, per) && most < limit.PerMinute {
+					t.Errorf("%q: at most %d of %d calls began", per, most, limit.PerMinute)
+				}
+			}
+		})
+	}
+}
+
+// The limits of a tool with the same scope are merged, and the others stay separate.
+func TestLimitsOfDifferentScopesAreNotMerged(t *testing.T) {
+	own := toolyard.Limit{PerMinute: 10, Per: "caller", Notes: "n"}
+	got := toolterms.Apply(limited(own), toolterms.Terms{Limits: []toolyard.Limit{{PerMinute: 100}, {PerMinute: 5, Concurrency: 2, Per: "caller"}, {PerMinute: 20, Per: "account"}}})
+	want := toolyard.Terms{Limit: toolyard.Limit{PerMinute: 5, Concurrency: 2, Per: "caller", Notes: "n"}, Quotas: []toolyard.Limit{{PerMinute: 100}, {PerMinute: 20, Per: "account"}}}
+	if diff := cmp.Diff(want.Limit, got.Limit) + cmp.Diff(want.Quotas, got.Quotas); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A refusal names the limit, who has it, and when to try again.
+func TestRefusalNamesTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		shared, err := store.Open(ctx, "memory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := admission.New(shared, admission.Options{Replica: "r"})
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		for per, want := range map[string]string{
+			"":        "The limit for the gate chat has been reached: 2 calls per minute. Try again in ",
+			"account": "The limit for the gate chat for your account has been reached: 2 calls per minute. Try again in ",
+			"caller":  "The limit for the gate chat for you has been reached: 2 calls per minute. Try again in ",
+		} {
+			s := &settings.Settings{Source: &config.Source{Config: &config.Config{Gates: map[string]config.Gate{"chat": {Rate: config.Rates{{PerMinute: 2, Per: per}}}}}}}
+			for i := range 3 {
+				request, err := s.AdmissionRequest(&toolyard.Call{ID: fmt.Sprint(per, i), Gate: "chat", Tool: limited(toolyard.Limit{}), Caller: family[0]})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.Admit(ctx, request)
+				if i < 2 {
+					if err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				e := toolyard.AsError(err)
+				if e.Code != toolyard.RateLimited || !strings.HasPrefix(e.Message, want) || e.RetryAfter < 50*time.Second {
+					t.Errorf("%q: %v after %v", per, err, e.RetryAfter)
+				}
+			}
+		}
+		cancel()
+		running.Wait()
+		if err := shared.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A limit is exact for every account or caller across replicas, and none of them uses up the share of
 // another.
 func TestScopedLimitsAreExact(t *testing.T) {
@@ -123,17 +219,8 @@ func TestScopedLimitsAreExact(t *testing.T) {
 			limit.Per = per
 			t.Run(fmt.Sprintf("%+v", *limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					spans := callInTurns(t, *limit, during)
-					scopes := make(map[string][]span)
-					for _, s := range spans {
-						scope := map[string]string{
-							"": "all", "account": s.caller.Account, "caller": s.caller.Account + "/" + s.caller.ID,
-						}[per]
-						if per == "account" && scope == "" {
-							scope = s.caller.ID // a caller without an account uses its own ID
-						}
-						scopes[scope] = append(scopes[scope], s)
-					}
+					spans := callInTurns(t, limited(*limit), config.Gate{}, during)
+					scopes := scopesOf(spans, per)
 					if want := map[string]int{"": 1, "account": 3, "caller": 5}[per]; len(scopes) != want {
 						t.Errorf("%d scopes ran calls, want %d", len(scopes), want)
 					}

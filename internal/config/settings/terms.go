@@ -58,7 +58,7 @@ func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolterms.Terms) {
 	if !ok {
 		return terms
 	}
-	terms.Limit, terms.Surface, terms.Latency = own.Rate.Limit(), own.Surface, own.Latency
+	terms.Limits, terms.Surface, terms.Latency = own.Rate.Limits(), own.Surface, own.Latency
 	if own.Labels != nil {
 		terms.Labels = own.Labels
 	}

@@ -47,8 +47,10 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 	case v.byName[name] != t && g.Visible(t):
 		steps[3] = Step{Rule: "name", Text: "another tool is also named " + name, Stops: true, Fix: "Run toolyard check to see both."}
 	}
-	if limits := describe(t.Limit); limits != "" {
-		steps = append(steps, Step{Rule: "rate", Text: limits})
+	for _, limit := range append([]toolyard.Limit{t.Limit}, t.Quotas...) {
+		if text := Describe(limit); text != "" {
+			steps = append(steps, Step{Rule: "rate", Text: text})
+		}
 	}
 	if g.CallerClock {
 		steps = append(steps, Step{Rule: "clock", Text: "callers of the gate may set the as-of time"})

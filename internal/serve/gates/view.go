@@ -237,7 +237,7 @@ func (v *View) guidance(t *toolyard.Tool) string {
 // of recommended tools.
 func Guidance(l toolyard.Limit, rename func(string) string) string {
 	var parts []string
-	if limits := describe(l); limits != "" {
+	if limits := Describe(l); limits != "" {
 		parts = append(parts, "Limits: "+limits+".")
 	}
 	if l.Bulk {
@@ -258,7 +258,8 @@ func Guidance(l toolyard.Limit, rename func(string) string) string {
 	return strings.Join(parts, " ")
 }
 
-func describe(l toolyard.Limit) string {
+// Describe returns the numbers of a limit and who has it, or "" if it limits nothing.
+func Describe(l toolyard.Limit) string {
 	var parts []string
 	if l.PerMinute > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d calls per minute", l.PerMinute))

@@ -181,7 +181,7 @@ func (h *gateHandler) put(r *request) (*reply, error) {
 	}
 	if err := h.editor.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) {
 		gate := body.gate()
-		gate.Packs, gate.Issuers = now.Packs, now.Issuers // only the file sets them
+		gate.Packs, gate.Issuers, gate.Rate, gate.Agents = now.Packs, now.Issuers, now.Rate, now.Agents // only the file sets them
 		e.Gates[name] = gate
 	}); err != nil {
 		return nil, err

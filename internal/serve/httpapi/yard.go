@@ -145,7 +145,8 @@ type DefinitionChange struct {
 
 // Limit is an enforced limit with its current usage.
 type Limit struct {
-	Kind        string    `json:"kind" enum:"server,tool"`
+	Kind        string    `json:"kind" enum:"gate,server,tool"`
+	Gate        string    `json:"gate,omitempty"`
 	Server      string    `json:"server,omitempty"`
 	Tool        string    `json:"tool,omitempty"`
 	Name        string    `json:"name"`

@@ -16,7 +16,7 @@ import (
 
 // Terms are the operator's conditions for a tool.
 type Terms struct {
-	Limit   toolyard.Limit   // combined with the tool's limit: the stricter value applies
+	Limits  []toolyard.Limit // of limits with the same scope, the stricter value applies
 	Price   toolyard.Price   // replaces the tool's price if it is set or opts out
 	Default toolyard.Price   // applies to a tool that declares no price
 	Surface toolyard.Surface // empty for the tool's own
@@ -35,7 +35,7 @@ type Terms struct {
 // copy whose Spec has the effective values.
 func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
 	return t.With(func(s *toolyard.Terms) {
-		s.Limit = s.Limit.Stricter(terms.Limit)
+		s.Limit, s.Quotas = combine(s.Limit, s.Quotas, terms.Limits)
 		s.Surface = cmp.Or(terms.Surface, s.Surface)
 		s.Latency = cmp.Or(terms.Latency, s.Latency)
 		if terms.HiddenFromAnswers != nil {
@@ -51,6 +51,24 @@ func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
 			s.Contexts, s.ContextArgs = terms.Contexts, terms.ContextArgs
 		}
 	})
+}
+
+// combine adds the limits of the operator to those of a tool. Limits that are counted for different
+// callers stay separate, and all of them apply.
+func combine(own toolyard.Limit, quotas, limits []toolyard.Limit) (toolyard.Limit, []toolyard.Limit) {
+	quotas = slices.Clone(quotas)
+	for _, l := range limits {
+		if !own.Limited() || own.Per == l.Per {
+			own = own.Stricter(l)
+			continue
+		}
+		if i := slices.IndexFunc(quotas, func(q toolyard.Limit) bool { return q.Per == l.Per }); i >= 0 {
+			quotas[i] = quotas[i].Stricter(l)
+		} else {
+			quotas = append(quotas, l)
+		}
+	}
+	return own, quotas
 }
 
 // price returns the price of a call. The default does not apply to a tool that is for answers

@@ -4,7 +4,8 @@ import { byPressure, isFull, nameOf, pressureOf, untilNext } from "./pressure";
 
 const limit = (name: string, more: Partial<Limit> = {}): Limit => ({ kind: "tool", name, waiting: 0, ...more });
 
-test("a limit is named after its server or tool", () => {
+test("a limit is named after its gate, server or tool", () => {
+  expect(nameOf(limit("the gate g", { kind: "gate", gate: "g" }))).toBe("g");
   expect(nameOf(limit("the tool t", { server: "s", tool: "t" }))).toBe("s / t");
   expect(nameOf(limit("The server s", { kind: "server", server: "s" }))).toBe("s");
   expect(nameOf(limit("something else"))).toBe("something else");

@@ -1,7 +1,8 @@
 import type { Limit } from "../../api/types";
 
-/** The limited server or tool. */
-export function nameOf({ kind, server, tool, name }: Limit): string {
+/** The limited gate, server or tool. */
+export function nameOf({ kind, gate, server, tool, name }: Limit): string {
+  if (kind === "gate") return gate ?? name;
   return kind === "tool" && tool ? [server, tool].filter(Boolean).join(" / ") : (server ?? name);
 }
 
