@@ -200,7 +200,9 @@ func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 	select {
 	case <-ready:
 	case <-time.After(2 * time.Second):
-		fmt.Fprintf(a.err, "Waiting up to %v for servers to start …\n", serverTimeout)
+		if len(y.Servers()) > 0 {
+			fmt.Fprintf(a.err, "Waiting up to %v for servers to start …\n", serverTimeout)
+		}
 		<-ready
 	}
 }
