@@ -870,7 +870,10 @@ func approve(t *testing.T, p *process) {
 	}
 	notifiedOfChange(t, streams)
 	for tool, want := range map[string]string{"mcp_up__grown": "new", "mcp_up__plain": "changed"} {
-		soon(t, tool+" is served", func() bool { m := call(t, c, tool, "{}"); return m.Error == nil && strings.Contains(string(m.Result), want) })
+		soon(t, tool+" is served", func() bool {
+			m := call(t, c, tool, "{}")
+			return m.Error == nil && strings.Contains(string(m.Result), want)
+		})
 	}
 }
 

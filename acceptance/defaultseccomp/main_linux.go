@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,7 +37,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: defaultseccomp PROGRAM ARGUMENT...")
+		return errors.New("usage: defaultseccomp PROGRAM [ARGUMENT]")
 	}
 	program, err := exec.LookPath(args[0])
 	if err != nil {
