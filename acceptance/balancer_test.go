@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -259,6 +260,7 @@ func goJourney(t *testing.T, p *plan) journal {
 	t.Helper()
 	g := &goTraveller{t: t}
 	var told atomic.Int64
+	stream := &streamOpening{opened: make(chan struct{})}
 	client := mcp.NewClient(&mcp.Implementation{Name: "journey", Version: "1"}, &mcp.ClientOptions{
 		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			g.Asked = append(g.Asked, req.Params.Message)
@@ -268,11 +270,15 @@ func goJourney(t *testing.T, p *plan) journal {
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { g.changes.Add(1) },
 	})
 	var err error
-	g.session, err = client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: p.URL}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	g.session, err = client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: p.URL, HTTPClient: &http.Client{Transport: stream}}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond) // its stream is being opened
+	select {
+	case <-stream.opened: // notifications before that are lost
+	case <-time.After(time.Minute):
+		t.Error("the client has not opened a stream")
+	}
 	for tool, err := range g.session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -293,7 +299,7 @@ func goJourney(t *testing.T, p *plan) journal {
 		soon(t, "the call has started", func() bool { _, err := os.Stat(p.Marker + ".started"); return err == nil })
 	}()
 	g.Canceled = "slept"
-	if _, err := g.session.CallTool(ctx, &mcp.CallToolParams{Name: "sleep", Arguments: map[string]any{"ms": 20000, "marker": p.Marker}}); err != nil {
+	if _, err := g.session.CallTool(ctx, &mcp.CallToolParams{Name: "sleep", Arguments: map[string]any{"ms": 90000, "marker": p.Marker}}); err != nil {
 		g.Canceled = err.Error()
 	}
 	g.Answers = []string{g.call("test_elicitation", map[string]any{"message": "Who?"}), g.call("mcp_"+p.Server+"__ask", nil)}
@@ -308,6 +314,21 @@ func goJourney(t *testing.T, p *plan) journal {
 		t.Error(err)
 	}
 	return g.journal
+}
+
+// streamOpening is a transport that reports when a client has opened its event stream.
+type streamOpening struct {
+	once   sync.Once
+	opened chan struct{}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s *streamOpening) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet && res.StatusCode == http.StatusOK {
+		s.once.Do(func() { close(s.opened) })
+	}
+	return res, err
 }
 
 func (g *goTraveller) call(tool string, args map[string]any) string {
@@ -398,7 +419,7 @@ func (s *spread) cancelsElsewhere(c *legacyHTTP) {
 	marker, done := filepath.Join(s.t.TempDir(), "canceled"), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = c.at(s.replicas[0].url).status(fmt.Sprintf(`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"sleep","arguments":{"ms":20000,"marker":%q}}}`, marker))
+		_ = c.at(s.replicas[0].url).status(fmt.Sprintf(`{"jsonrpc":"2.0","id":"long","method":"tools/call","params":{"name":"sleep","arguments":{"ms":90000,"marker":%q}}}`, marker))
 	}()
 	soon(s.t, "the call has started", func() bool { _, err := os.Stat(marker + ".started"); return err == nil })
 	if status := c.at(s.replicas[1].url).status(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"long"}}`); status != http.StatusAccepted {

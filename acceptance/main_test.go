@@ -141,7 +141,7 @@ func (p *process) end() {
 // await waits until the server is ready.
 func (p *process) await(url string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		res, err := http.Get(strings.TrimSuffix(url, "/mcp") + "/readyz")
 		if err == nil {
 			_ = res.Body.Close()

@@ -292,8 +292,7 @@ async function servers() {
   expect('the changed tool is served', textOf(await call('callTool', { body: { tool: 'mcp_up__plain', gate: 'all' } })) === 'changed');
   const rejected = await call('rejectDefinitions', { path: up, body: { tools: [{ tool: grown.tool, hash: grown.hash }] } });
   expect('one is rejected, none is pending', rejected.rejected === 1 && rejected.waiting === 0, rejected);
-  const detail = await call('getServer', { path: up });
-  expect('the events are listed', ['changed', 'approved', 'rejected'].every((kind) => detail.events.some((e) => e.kind === kind)), detail.events);
+  await until('the events are listed', () => call('getServer', { path: up }), ({ events }) => ['changed', 'approved', 'rejected'].every((kind) => events.some((e) => e.kind === kind)));
   await call('getServer', { path: { id: 'nothing' } }, 404);
   await call('listPending', { path: { id: 'gone' } }, 503);
   await call('retryServer', { path: { id: 'gone' } });

@@ -19,11 +19,11 @@ const failure = async (promise) => {
 
 const out = {};
 const now = Date.now();
-out.candles = (await info.candleSnapshot({ coin: 'BTC', interval: '5m', startTime: now - 3_600_000 })).length;
+out.candles = (await info.candleSnapshot({ coin: 'BTC', interval: '5m', startTime: now - 3_600_000, endTime: now })).length;
 const [meta, contexts] = await info.metaAndAssetCtxs();
 out.markets = meta.universe.map((m) => m.name);
 out.mark = contexts[0].markPx;
-out.funding = (await info.fundingHistory({ coin: 'BTC', startTime: now - 10 * 3_600_000 })).length;
+out.funding = (await info.fundingHistory({ coin: 'BTC', startTime: now - 10 * 3_600_000, endTime: now })).length;
 out.predicted = (await info.predictedFundings()).length;
 out.book = (await info.l2Book({ coin: 'BTC' })).levels.map((side) => side.length);
 out.role = (await info.userRole({ user })).role;
@@ -39,7 +39,7 @@ out.status = (await info.orderStatus({ user, oid: cloid })).order.status;
 out.unknown = (await info.orderStatus({ user, oid: 1 })).status;
 out.canceled = (await exchange.cancelByCloid({ cancels: [{ asset: 1, cloid }] })).response.data.statuses[0];
 out.again = await failure(exchange.cancelByCloid({ cancels: [{ asset: 1, cloid }] }));
-out.fills = (await info.userFillsByTime({ user, startTime: now - 1000 })).map((f) => f.dir);
+out.fills = (await info.userFillsByTime({ user, startTime: now - 10_000 })).map((f) => f.dir);
 out.position = (await info.clearinghouseState({ user })).assetPositions[0].position.szi;
 out.small = await failure(exchange.order({ orders: [limit('3000', '0.001', 'Gtc')], grouping: 'na' }));
 out.schedule = (await exchange.scheduleCancel({ time: now + 60_000 })).status;

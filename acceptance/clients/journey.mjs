@@ -16,26 +16,39 @@ client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
   return { action: 'accept', content };
 });
 client.setNotificationHandler(ToolListChangedNotificationSchema, () => void changes++);
-const transport = new StreamableHTTPClientTransport(new URL(url));
+
+// Whether the event stream is open: notifications before that are lost.
+let open = false;
+async function watchingFetch(target, init) {
+  const response = await fetch(target, init);
+  open ||= init?.method === 'GET' && response.ok;
+  return response;
+}
+const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: watchingFetch });
 await client.connect(transport);
 const call = async (name, args, options) => (await client.callTool({ name, arguments: args }, undefined, options)).content[0].text;
+
+// Waits until a condition holds, at most a minute.
+async function until(holds) {
+  for (const deadline = Date.now() + 60_000; !holds() && Date.now() < deadline; ) await new Promise((done) => setTimeout(done, 20));
+}
 
 // Makes a change and waits for its notification.
 async function expectNotification(what, change) {
   const before = changes;
   await change();
-  for (const deadline = Date.now() + 60_000; changes === before && Date.now() < deadline; ) await new Promise((done) => setTimeout(done, 20));
+  await until(() => changes > before);
   if (changes > before) seen.changes.push(what);
 }
 
-await new Promise((done) => setTimeout(done, 500)); // until the event stream is open
+await until(() => open);
 seen.tools = (await client.listTools()).tools.map((tool) => tool.name);
 seen.text = await call('echo', { text: 'hi' });
 await call('test_tool_with_progress', {}, { onprogress: () => void seen.progress++ });
 
 const controller = new AbortController();
 const sleeping = call('sleep', { ms: 20_000, marker }, { signal: controller.signal }).then(() => 'slept', (error) => String(error));
-while (!existsSync(`${marker}.started`)) await new Promise((done) => setTimeout(done, 20));
+await until(() => existsSync(`${marker}.started`));
 controller.abort('enough');
 seen.canceled = await sleeping;
 
