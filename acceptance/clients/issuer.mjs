@@ -21,6 +21,7 @@ const provider = new Provider(issuer, {
   findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, email: `${id}@example.com`, ...people[id] }) }),
   extraTokenClaims: () => ({ groups: ["staff"] }),
   pkce: { required: () => true },
+  ttl: { AuthorizationCode: 600 }, // a busy machine may take long to load a page
   features: {
     devInteractions: { enabled: false },
     registration: { enabled: true },

@@ -51,17 +51,16 @@ export function SignInForm({ fresh = false }: { fresh?: boolean }) {
     const value = key.trim();
     if (value !== "") enter.mutate(value);
   };
-  const error = enter.error ?? linkError;
   return (
-    <>
-      {!enter.error && <ErrorNote error={error && messageOf(error)} />}
+    <div className="stack">
+      {!enter.error && <ErrorNote error={linkError && messageOf(linkError)} />}
       <IssuerButtons />
       <form className="stack" onSubmit={submit}>
         <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
         <ErrorNote error={enter.error && messageOf(enter.error)} />
         <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
       </form>
-    </>
+    </div>
   );
 }
 
