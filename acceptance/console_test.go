@@ -74,6 +74,7 @@ type harbor struct {
 // seen is the report of a script in the browser folder.
 type seen struct {
 	Figures map[string]string
+	Steps   map[string]int // milliseconds
 	Values  map[string]json.RawMessage
 	Faults  []string
 }
@@ -151,9 +152,10 @@ type wish struct {
 }
 
 // past makes several hundred calls: paid ones by session and by account, free ones, and various
-// failures.
+// failures. It waits until they are recorded.
 func (h *harbor) past(t *testing.T) {
 	t.Helper()
+	made := 0
 	var open session
 	h.post(t, "/sessions", map[string]any{"limitUsd": "1", "ttl": "2h"}, &open)
 	for i := range 6 {
@@ -166,7 +168,17 @@ func (h *harbor) past(t *testing.T) {
 			)
 		}
 		h.post(t, "/calls/batch", map[string]any{"calls": calls}, nil)
+		made += len(calls)
 	}
+	conn, err := pgx.Connect(t.Context(), h.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	soon(t, "the calls are recorded", func() bool {
+		n := 0
+		return conn.QueryRow(t.Context(), "select count(*) from calls").Scan(&n) == nil && n >= made
+	})
 }
 
 // post sends a request to the API as the operator and decodes the response.
@@ -210,6 +222,11 @@ func (h *harbor) show(t *testing.T, script string, more map[string]any) seen {
 	for _, name := range slices.Sorted(maps.Keys(got.Figures)) {
 		h.note(name, got.Figures[name])
 	}
+	for _, name := range slices.Sorted(maps.Keys(got.Steps)) {
+		if ms := got.Steps[name]; ms > 10_000 {
+			h.note(script+": "+name, fmt.Sprint(ms, " ms"))
+		}
+	}
 	return got
 }
 
@@ -249,24 +266,50 @@ var sought = []string{
 	"merge_customer", "rank_quote_by_owner", "schedule_holiday", "summarize_claim", "update_warehouse_status",
 }
 
-// A user can view and do everything in a browser; each script covers a part.
+// A user can view and do everything in a browser; each script covers a part. Scripts of a group
+// depend on the changes of earlier ones, and groups run at the same time.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	h := newHarbor(t)
 	start := time.Now()
-	t.Run("enter", func(t *testing.T) { h.show(t, "enter.mjs", nil) })
-	t.Run("search", func(t *testing.T) { h.show(t, "search.mjs", map[string]any{"names": sought}) })
-	t.Run("catalog", func(t *testing.T) { h.show(t, "catalog.mjs", nil) })
-	t.Run("form", func(t *testing.T) { h.show(t, "form.mjs", nil) })
-	t.Run("approval", func(t *testing.T) { h.show(t, "approval.mjs", nil) })
-	t.Run("toolsets", func(t *testing.T) { h.show(t, "toolsets.mjs", nil) })
-	t.Run("calls", func(t *testing.T) { h.show(t, "calls.mjs", nil) })
-	t.Run("spend", h.spend)
-	t.Run("keys", func(t *testing.T) { h.show(t, "keys.mjs", nil) })
-	t.Run("own", func(t *testing.T) { h.show(t, "own.mjs", nil) })
-	t.Run("questions", func(t *testing.T) { h.show(t, "questions.mjs", nil) })
-	t.Run("widths", h.widths)
-	t.Run("screens", h.screens)
+	script := func(name string, settings map[string]any) func(*testing.T) {
+		return func(t *testing.T) { h.show(t, name+".mjs", settings) }
+	}
+	group := func(t *testing.T, name string, test func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+	t.Run("use", func(t *testing.T) {
+		group(t, "edits", func(t *testing.T) {
+			t.Run("enter", script("enter", nil))
+			t.Run("catalog", script("catalog", nil))
+			t.Run("spend", h.spend)
+			t.Run("approval", script("approval", nil))
+			t.Run("toolsets", script("toolsets", nil))
+		})
+		group(t, "questions", script("questions", nil))
+		group(t, "calls", func(t *testing.T) {
+			t.Run("form", script("form", nil))
+			t.Run("calls", script("calls", nil))
+			t.Run("own", script("own", nil))
+		})
+		group(t, "search", script("search", map[string]any{"names": sought}))
+	})
+	h.lengthen(t)
+	t.Run("view", func(t *testing.T) {
+		for _, theme := range []string{"light", "dark"} {
+			for _, size := range []string{"wide", "phone"} {
+				group(t, theme+" "+size, script("screens", map[string]any{"theme": theme, "size": size}))
+			}
+		}
+		const parts = 2
+		for part := range parts {
+			group(t, fmt.Sprint("widths ", part+1), script("widths", map[string]any{"long": longName, "part": part, "parts": parts}))
+		}
+		group(t, "keys", script("keys", nil)) // waits until a revoked key is refused
+	})
 	t.Logf("the console with 10,000 tools, in %s:\n  %s", time.Since(start).Round(time.Second), strings.Join(h.table, "\n  "))
 }
 
@@ -325,20 +368,9 @@ export const inputSchema = z.object({ id: z.number().int() });
 export default ({ id }) => "shipped " + id;
 `
 
-// screens visits every screen in both themes, on desktop and phone sizes.
-func (h *harbor) screens(t *testing.T) {
-	for _, theme := range []string{"light", "dark"} {
-		for _, size := range []string{"wide", "phone"} {
-			t.Run(theme+" "+size, func(t *testing.T) {
-				t.Parallel()
-				h.show(t, "screens.mjs", map[string]any{"theme": theme, "size": size})
-			})
-		}
-	}
-}
-
-// widths checks lists and charts with very long names and a year of spend.
-func (h *harbor) widths(t *testing.T) {
+// lengthen adds very long names and a year of spend.
+func (h *harbor) lengthen(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, h.store)
@@ -358,7 +390,6 @@ func (h *harbor) widths(t *testing.T) {
 		h.post(t, "/calls", map[string]any{"gate": "all", "tool": longName, "args": map[string]any{"name": "Ann"}}, nil)
 	}
 	h.post(t, "/accounts/"+long+"/fund", map[string]any{"amountUsd": "123456.123456789", "reference": "long"}, nil)
-	h.show(t, "widths.mjs", map[string]any{"long": longName})
 }
 
 // spend compares the totals on the page with the ledger, to the last digit.

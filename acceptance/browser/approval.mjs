@@ -1,6 +1,6 @@
 // A server changes its definitions while its page is open. One is approved after its diff was
 // reviewed, another is rejected; a viewer can do neither.
-import { api, check, enter, figure, listed, main, mcp, settings, settled, sleep, step, until } from './page.mjs';
+import { api, check, enter, eventually, figure, listed, main, mcp, settings, settled, sleep, step, until } from './page.mjs';
 
 // Makes the server change a definition, and waits until it is pending.
 async function change(action, tool) {
@@ -24,7 +24,7 @@ await main(async () => {
     const began = Date.now();
     await item(page, 'plain').waitFor({ timeout: 60_000 });
     figure('change to approval page', `${Date.now() - began} ms`);
-    check('the changed definition is withheld', !(await listed('chat')).has('mcp_up__plain'));
+    await eventually('the changed definition is withheld', async () => !(await listed('chat')).has('mcp_up__plain'));
   });
 
   await step(page, 'a definition must be opened before it can be approved', async () => {
@@ -43,13 +43,15 @@ await main(async () => {
   await step(page, 'the last approval, the gates and the callers are shown', async () => {
     const impact = item(page, 'plain').locator('.Impact');
     await impact.getByRole('link', { name: 'chat' }).waitFor();
-    check('a new definition was never approved', (await item(page, 'grown').locator('.Impact').innerText()).includes('never'));
+    const grown = () => item(page, 'grown').locator('.Impact').innerText();
+    await eventually('a new definition was never approved', async () => (await grown()).includes('never'), grown);
   });
 
   await step(page, 'the diff shows both versions', async () => {
     const fold = item(page, 'plain').getByRole('button', { name: /plain/ });
     if ((await fold.getAttribute('aria-expanded')) !== 'true') await fold.click();
     const diff = page.getByRole('table', { name: 'Description' });
+    await diff.locator('ins').first().waitFor();
     check('old words are marked as removed', (await diff.locator('del').allInnerTexts()).join(' ').includes('what plain does'), await diff.innerText());
     check('new words are marked as added', (await diff.locator('ins').allInnerTexts()).join(' ').includes('something else now'), await diff.innerText());
   });
@@ -83,7 +85,8 @@ await main(async () => {
     await page.getByRole('row', { name: /gone/ }).getByText('Down').waitFor();
     await page.getByRole('button', { name: /^Down/ }).click();
     await page.waitForURL(/state=down/);
-    check('only servers that are down are listed', (await page.getByRole('table', { name: 'Servers' }).getByRole('row').count()) === 2);
+    const rows = () => page.getByRole('table', { name: 'Servers' }).getByRole('row').count();
+    await eventually('only servers that are down are listed', async () => (await rows()) === 2, rows);
     await page.getByRole('row', { name: /gone/ }).getByRole('button').click(); // reconnecting fails
   });
   await context.close();

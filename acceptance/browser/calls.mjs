@@ -1,5 +1,7 @@
 // Calls appear live, can be filtered and paused, and a single call shows its timeline, arguments and
-// result.
+// result. Other scripts make calls at the same time, and only the rows in view exist.
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { api, check, enter, figure, main, mcp, quantile, settings, sleep, step, until } from './page.mjs';
 
 const fresh = ['archive', 'compare', 'count', 'describe', 'export', 'fetch', 'find', 'forecast', 'list', 'rank'].map((action) => `${action}_driver_template`);
@@ -10,7 +12,8 @@ await main(async () => {
   const rows = (text) => table.getByRole('row').filter({ hasText: text });
 
   await step(page, 'recorded calls are listed', async () => {
-    await rows('note_read').first().waitFor();
+    const { calls } = await api(settings.viewer, 'GET', '/calls?limit=5');
+    await table.locator(`a[href$="/calls/${calls.at(-1).id}"]`).waitFor();
     await page.getByRole('group', { name: 'Live' }).getByText('Live', { exact: true }).waitFor();
   });
 
@@ -22,7 +25,7 @@ await main(async () => {
       await call(name, { id: name });
       await sleep(150);
     }
-    await rows(fresh.at(-1)).first().waitFor();
+    await page.waitForFunction((names) => names.every((name) => window.rowTimes[name] !== undefined), fresh);
     const seen = await page.evaluate(() => window.rowTimes);
     const delays = fresh.map((name) => (seen[name] ?? Infinity) - sent[name]);
     figure('live: call to row', `p50 ${quantile(delays, 0.5)} ms, max ${Math.max(...delays)} ms of ${delays.length}`);
@@ -30,19 +33,29 @@ await main(async () => {
   });
 
   await step(page, 'a running call is shown', async () => {
-    const running = call('sleep', { ms: 4000 });
-    await rows('sleep').filter({ hasText: 'Running' }).waitFor({ timeout: 3900 });
+    const enough = join(settings.artifacts, 'enough');
+    const running = call('sleep', { ms: 25_000, until: enough });
+    await rows('sleep').filter({ hasText: 'Running' }).waitFor();
+    await writeFile(enough, '');
     await running;
     await rows('sleep').filter({ hasText: 'OK' }).first().waitFor();
   });
 
   await step(page, 'a paused list does not change', async () => {
+    await page.getByLabel('Tool', { exact: true }).fill('merge_driver_template');
+    await page.getByLabel('Tool', { exact: true }).press('Enter');
+    await page.waitForURL(/tool=merge_driver_template/);
+    await page.getByRole('group', { name: 'Live' }).getByText('Live', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Pause' }).click();
     await call('merge_driver_template', { id: 'later' });
     await page.getByRole('button', { name: /Show 1 new call/ }).waitFor();
     check('nothing is added while paused', (await rows('merge_driver_template').count()) === 0);
     await page.getByRole('button', { name: /Show 1 new call/ }).click();
     await rows('merge_driver_template').first().waitFor();
+    await page.getByRole('button', { name: /^Clear/ }).click();
+    await page.waitForURL((url) => !url.search.includes('tool='));
+    await call('cancel_driver_template', { id: 'not filtered' });
+    await rows('cancel_driver_template').first().waitFor();
   });
 
   await step(page, 'filters', async () => {
@@ -58,15 +71,17 @@ await main(async () => {
     await call('echo', { text: 5 });
     check('other calls are filtered out', (await rows('hello').count()) === 0);
     await page.getByRole('button', { name: /^Clear/ }).click();
-    await rows('merge_driver_template').first().waitFor();
+    await page.waitForURL((url) => !/tool=|failed=/.test(url.search));
+    await call('assign_driver_template', { id: 'not filtered' });
+    await rows('assign_driver_template').first().waitFor();
   });
 
   await step(page, 'one call', async () => {
     await call('hello', { name: 'Grace' });
     let id;
     await until('the call is recorded', async () => {
-      const { calls } = await api(settings.viewer, 'GET', '/calls?tool=hello&limit=1');
-      id = calls[0]?.args?.name === 'Grace' && calls[0].id;
+      const { calls } = await api(settings.viewer, 'GET', '/calls?tool=hello&limit=20');
+      id = calls.find((each) => each.args?.name === 'Grace')?.id;
       return id;
     });
     await page.getByLabel('Tool', { exact: true }).fill('hello');

@@ -1,5 +1,5 @@
 // Finds and runs a tool by keyboard, filters the catalog, and uses the global search and Back.
-import { api, check, enter, main, settings, settled, step } from './page.mjs';
+import { api, check, enter, eventually, main, settings, settled, step } from './page.mjs';
 
 await main(async () => {
   const { page, context } = await enter(settings.operator);
@@ -17,16 +17,18 @@ async function keyboard(page) {
   const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent);
   for (let i = 0; i < 40 && (await focused()) !== 'Search'; i++) await page.keyboard.press('Tab');
   check('Tab reaches the search', (await focused()) === 'Search', await focused());
-  await page.keyboard.type('list_ledger_notes');
+  await page.keyboard.type('list_ledger_not'); // the whole name would open the tool
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Catalog', level: 1 }).waitFor();
   await page.getByRole('link', { name: 'list_ledger_notes' }).waitFor();
+  await settled(page);
   await page.keyboard.press('/');
-  check('the slash focuses the catalog search', (await focused()) === 'Search the catalog', await focused());
+  await eventually('the slash focuses the catalog search', async () => (await focused()) === 'Search the catalog', focused);
   await page.keyboard.press('ArrowDown');
-  check('the arrow key moves into the list', (await focused())?.includes('list_ledger_notes'), await focused());
+  await eventually('the arrow key moves into the list', async () => (await focused())?.includes('list_ledger_notes'), focused);
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'list_ledger_notes', level: 1 }).waitFor();
+  await settled(page);
   await run(page);
 }
 
@@ -45,8 +47,10 @@ async function run(page) {
     for (let i = 0; i < 8 && (await label(/^Try/).getAttribute('aria-selected')) !== 'true'; i++) {
       await page.keyboard.press('ArrowRight');
       await page.keyboard.press('Enter');
+      await page.waitForFunction(() => document.activeElement?.getAttribute('aria-selected') === 'true');
     }
   }
+  await page.getByLabel(/^id/).first().waitFor();
   await tab(() => [...(document.activeElement?.labels ?? [])].some((each) => each.textContent.startsWith('id')));
   await page.keyboard.type('by keys alone');
   await tab(() => /^(Run|Call)/.test(document.activeElement?.textContent ?? '') && document.activeElement.tagName === 'BUTTON');
@@ -68,7 +72,7 @@ async function filters(page) {
   await page.waitForFunction((n) => [...document.querySelectorAll('main [role=status]')].some((each) => each.textContent.startsWith(`${n} tool`)), total);
   await page.reload();
   await settled(page);
-  check('the URL keeps the filters', (await count()) === total, { shown: await count(), total });
+  await eventually('the URL keeps the filters', async () => (await count()) === total, async () => ({ shown: await count(), total }));
   await page.getByRole('button', { name: 'Clear all' }).click();
   await page.waitForFunction(() => /10,\d\d\d tools/.test(document.querySelector('main [role=status]')?.textContent ?? ''));
 }

@@ -1,7 +1,7 @@
 // Fills in the form of a tool with a comprehensive schema: first with errors, then correctly, then
 // as JSON. The tool returns its arguments.
 import { isDeepStrictEqual } from 'node:util';
-import { api, check, enter, figure, main, settings, settled, step, until } from './page.mjs';
+import { api, check, enter, eventually, figure, main, settings, settled, step, until } from './page.mjs';
 
 await main(async () => {
   const { page, context, expect } = await enter(settings.operator, '/tools/-/plan_trip?tab=try&gate=all');
@@ -27,7 +27,7 @@ await main(async () => {
     await page.getByRole('alert').getByText(/invalid value/).waitFor();
     await marked('destination *');
     await marked('nights');
-    check('the first invalid field has the focus', await field('destination *').evaluate((it) => it === document.activeElement));
+    await eventually('the first invalid field has the focus', () => field('destination *').evaluate((it) => it === document.activeElement));
     check('no call was made', (await result.getByText('Run the tool to see its result').count()) === 1);
   });
 
@@ -99,12 +99,13 @@ await main(async () => {
     check('Run is visible', await page.getByRole('button', { name: 'Run', exact: true }).evaluate((it) => it.getBoundingClientRect().bottom <= innerHeight));
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByRole('button', { name: 'Copy as curl' }).click();
-    check('the command has the call', /curl .*\/api\/v1\/calls/.test(await page.evaluate(() => navigator.clipboard.readText())));
+    const copied = () => page.evaluate(() => navigator.clipboard.readText());
+    await eventually('the command has the call', async () => /curl .*\/api\/v1\/calls/.test(await copied()), copied);
   });
 
   await step(page, 'recent runs are listed', async () => {
-    await page.getByRole('region', { name: 'Recent runs' }).getByRole('button').last().waitFor();
-    check('four runs are listed', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 4);
+    const runs = () => page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count();
+    await eventually('four runs are listed', async () => (await runs()) === 4, runs);
   });
 
   await step(page, 'the other tabs of the tool', async () => {

@@ -16,6 +16,7 @@ export const sizes = { wide: { width: 1440, height: 900 }, phone: { width: 390, 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const faults = [];
+const steps = {};
 const figures = {};
 const values = {};
 
@@ -23,6 +24,13 @@ const values = {};
 export function check(what, holds, found) {
   if (holds) return;
   faults.push(found === undefined ? what : `${what}: ${JSON.stringify(found)?.slice(0, 1000)}`);
+}
+
+/** Waits until a condition holds, and records a fault if it does not. */
+export async function eventually(what, holds, found) {
+  for (const deadline = Date.now() + 60_000; !(await holds()); await sleep(20)) {
+    if (Date.now() > deadline) return check(what, false, await found?.());
+  }
 }
 
 /** Records a figure for the table printed by the test. */
@@ -68,7 +76,7 @@ export async function main(script) {
     faults.push(String(error.stack ?? error));
   } finally {
     await browser?.close();
-    console.log(JSON.stringify({ figures, values, faults }));
+    console.log(JSON.stringify({ figures, values, faults, steps }));
   }
 }
 
@@ -82,7 +90,8 @@ export async function step(page, name, act) {
     await page.screenshot({ path: file }).catch(() => undefined);
     faults.push(`${name}: ${String(error.message).slice(0, 1500)} (at ${page.url()}, see ${file})`);
   }
-  process.stderr.write(`${name}: ${Date.now() - began} ms\n`);
+  steps[name] = Date.now() - began;
+  process.stderr.write(`${name}: ${steps[name]} ms\n`);
 }
 
 /**

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { isDeepStrictEqual } from 'node:util';
-import { api, check, enter, figure, main, settings, settled, sizes, step } from './page.mjs';
+import { api, check, enter, eventually, figure, main, settings, settled, sizes, step } from './page.mjs';
 
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
 const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -51,8 +51,8 @@ async function forms({ page }) {
     await question.getByText('Who?', { exact: true }).waitFor();
     figure('question: run to question', `${Date.now() - began} ms`);
     check('the heading names the tool', (await question.getByRole('heading').innerText()) === 'test_elicitation needs input', await question.getByRole('heading').innerText());
-    check('the question is announced', (await result.getByRole('status').filter({ hasText: 'test_elicitation asks a question' }).count()) === 1);
-    check('the question has the focus', await question.evaluate((form) => form === document.activeElement));
+    await eventually('the question is announced', async () => (await result.getByRole('status').filter({ hasText: 'test_elicitation asks a question' }).count()) === 1);
+    await eventually('the question has the focus', () => question.evaluate((form) => form === document.activeElement));
     check('the arguments are locked', await page.getByLabel('message *', { exact: true }).isDisabled());
     check('the gate is locked', await page.getByRole('combobox', { name: 'Via gate' }).isDisabled());
     check('the tool cannot be run meanwhile', await page.getByRole('button', { name: 'Run', exact: true }).isDisabled());
@@ -64,10 +64,11 @@ async function forms({ page }) {
     const sent = await sentBy(page, () => field('email *').press('Enter'));
     check('the answer repeats the call', sent.tool === 'test_elicitation' && sent.args.message === 'Who?' && sent.state.length > 20, sent);
     await says(/"username":"ann"/);
-    check('the arguments are unlocked', await page.getByLabel('message *', { exact: true }).isEnabled());
+    await eventually('the arguments are unlocked', () => page.getByLabel('message *', { exact: true }).isEnabled());
     const kept = await page.evaluate(() => JSON.stringify({ ...sessionStorage, ...localStorage }));
     check('the state is not stored', !kept.includes(sent.state) && kept.includes('Who?'));
-    check('the run is listed once', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 1);
+    const runs = () => page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count();
+    await eventually('the run is listed once', async () => (await runs()) === 1, runs);
   });
 
   await step(page, 'all kinds of enums', async () => {
@@ -106,7 +107,7 @@ async function ways({ page, context }) {
     await press('Answer');
     await question.getByText('Step 2: What is your favorite color?').waitFor();
     check('the heading mentions the earlier question', /needs more input/.test(await question.getByRole('heading').innerText()));
-    check('the second question has the focus', await question.evaluate((form) => form === document.activeElement));
+    await eventually('the second question has the focus', () => question.evaluate((form) => form === document.activeElement));
     await field('color *').fill('teal');
     await press('Answer');
     await says('both answered');
@@ -204,7 +205,7 @@ async function ends({ page, expect }) {
     const shown = await question.locator('blockquote').innerText();
     check('the message is plain text with escapes', shown.endsWith('⟨U+202E⟩<b>Your key?</b>'), shown.slice(-60));
     for (const part of [question.getByRole('heading'), question.getByRole('button', { name: 'Answer' })]) {
-      check('the origin and the buttons are visible', await part.evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
+      await eventually('the origin and the buttons are visible', () => part.evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
     }
   });
 
@@ -223,9 +224,9 @@ async function looks(theme) {
       const { question, run } = await at(page, 'test_elicitation_sep1330_enums');
       await run();
       await question.getByLabel('legacyEnum').waitFor();
-      const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
-      check('a question fits the window', wide <= room, { wide, room });
-      check('the heading is visible', await question.getByRole('heading').evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
+      const boxes = () => page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
+      await eventually('a question fits the window', async () => { const { wide, room } = await boxes(); return wide <= room; }, boxes);
+      await eventually('the heading is visible', () => question.getByRole('heading').evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
       const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');

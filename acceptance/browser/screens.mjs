@@ -2,7 +2,7 @@
 // violations, horizontal overflow and accessibility violations.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { api, check, enter, figure, go, main, open, settings, settled, sizes, step } from './page.mjs';
+import { api, check, enter, eventually, figure, go, main, open, settings, settled, sizes, step } from './page.mjs';
 
 const { theme, size } = settings;
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
@@ -54,8 +54,8 @@ async function ownAddresses() {
 
 // Checks one screen.
 async function look(page, path) {
-  const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
-  check(`${path} (${theme}, ${size}) fits the window`, wide <= room, { wide, room });
+  const boxes = () => page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
+  await eventually(`${path} (${theme}, ${size}) fits the window`, async () => { const { wide, room } = await boxes(); return wide <= room; }, boxes);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   for (const { id, impact, help, nodes } of violations) {
     const grave = impact === 'serious' || impact === 'critical';

@@ -34,7 +34,7 @@ await main(async () => {
       return tools.has('list_patient') && tools.has('merge_vehicle_draft') && !tools.has('rank_quote');
     });
     figure('toolset: save to tools/list', `${took} ms`);
-    check('the change is visible soon', took < 10_000, took);
+    check('the change is visible soon', took < 30_000, took);
     check('the gate matches the preview', (await listed('chat')).size === before.size + 1);
     await page.getByText('Saved desk.').waitFor();
     const result = await mcp('chat', 'tools/call', { name: 'list_patient', arguments: { id: 'p1' } });

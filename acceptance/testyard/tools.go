@@ -51,6 +51,7 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 	type sleepArgs struct {
 		MS     int    `json:"ms" minimum:"0"`
 		Marker string `json:"marker,omitempty" doc:"A file to write when canceled; another one with the suffix .started is written at the start"`
+		Until  string `json:"until,omitempty" doc:"A file that ends the sleep once it exists"`
 	}
 	type echoArgs struct {
 		Text string `json:"text"`
@@ -94,6 +95,8 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 				select {
 				case <-time.After(time.Duration(in.MS) * time.Millisecond):
 					return "slept", nil
+				case <-exists(ctx, in.Until):
+					return "slept", nil
 				case <-ctx.Done():
 					if in.Marker != "" {
 						return "", os.WriteFile(in.Marker, []byte("cleaned"), 0o600)
@@ -120,6 +123,24 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 			return "flipped", nil
 		}),
 	}
+}
+
+// exists returns a channel that is closed once a file exists. Without a name, it is nil.
+func exists(ctx context.Context, name string) <-chan struct{} {
+	if name == "" {
+		return nil
+	}
+	found := make(chan struct{})
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(name); err == nil {
+				close(found)
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	return found
 }
 
 // meeting connects pairs of calls of the tool meet.
