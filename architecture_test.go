@@ -56,7 +56,7 @@ var imports = map[string][]string{
 	"/toolyardtest":                     {"", "/internal/callpath"},
 	"/toolyardtest/packtest":            {"", "/yard"},
 	"/agent/model":                      {"/internal/trust/framing", "/internal/trust/outbound", "/internal/trust/strictjson", "/internal/trust/untrusted"},
-	"/agent":                            {"", "/agent/model", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/trust/untrusted"},
+	"/agent":                            {"", "/agent/model", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/trust/taint", "/internal/trust/untrusted"},
 	"/acceptance/fakemarkets":           {},
 	"/acceptance/fakehome":              {},
 	"/acceptance/fakemodel":             {"/internal/config/yamltree"},

@@ -379,9 +379,9 @@ func (b books) spent(purse string) (sum toolyard.Money, calls int) {
 
 // noted is a line that a tool of the test yard wrote when it ran.
 type noted struct {
-	Event, Call, Key, Tool, Caller string
-	At                             time.Time
-	PID                            int
+	Event, Call, Key, Tool, Caller, Label string
+	At                                    time.Time
+	PID                                   int
 }
 
 // readNotes reads the lines that the tools of a fleet wrote.

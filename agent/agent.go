@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/agent/model"
+	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
 // Options configure an Agent.
@@ -200,6 +201,9 @@ func (a *Agent) Ask(ctx context.Context, c *toolyard.Call, q *Query) (*Answer, e
 		return nil, err
 	}
 	start := a.opts.Now()
+	if taint.From(ctx) == nil { // otherwise the query is part of a run of code or of another query
+		ctx = taint.With(ctx, &taint.Tracker{})
+	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(a.opts.Limits.Time))
 	defer cancel()
 	r := &run{

@@ -40,7 +40,7 @@ func (y *Yard) newGovernor(s *store.Store, sealKey httpapi.SealKey) *governor {
 
 // governance returns how calls are subject to the rules of an assembly.
 func (b *assembler) governance(a *assembly) callpath.Governance {
-	g := callpath.Governance{Rules: a.Rules, Tracked: offersCode(a.Gates), Digest: a.approvalDigest, Redact: b.secrets.redact, Sealer: b.governor.sealer, Recheck: b.governor.recheck}
+	g := callpath.Governance{Rules: a.Rules, Tracked: offersCode(a.Gates) || len(a.Agents) > 0, Digest: a.approvalDigest, Redact: b.secrets.redact, Sealer: b.governor.sealer, Recheck: b.governor.recheck}
 	if b.governor.operators != nil {
 		g.Operators = b.governor.operators
 	}

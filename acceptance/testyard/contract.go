@@ -14,11 +14,12 @@ import (
 // killed. The configuration sets their limits and prices.
 func contractTools(notes string) []*toolyard.Tool {
 	type args struct {
-		MS   int  `json:"ms,omitempty" doc:"How long to take" minimum:"0"`
-		Fail bool `json:"fail,omitempty" doc:"Whether to fail"`
+		MS    int    `json:"ms,omitempty" doc:"How long to take" minimum:"0"`
+		Fail  bool   `json:"fail,omitempty" doc:"Whether to fail"`
+		Label string `json:"label,omitempty" doc:"Distinguishes calls" maxLength:"40"`
 	}
 	run := func(ctx context.Context, c *toolyard.Call, in args) (any, error) {
-		n := note{Call: c.ID, Key: c.IdempotencyKey, Tool: c.Tool.Name, Caller: c.Caller.ID, PID: os.Getpid()}
+		n := note{Call: c.ID, Key: c.IdempotencyKey, Tool: c.Tool.Name, Caller: c.Caller.ID, Label: in.Label, PID: os.Getpid()}
 		if err := n.write(notes, "began"); err != nil {
 			return nil, err
 		}
@@ -50,6 +51,7 @@ type note struct {
 	Key    string    `json:"key,omitempty"`
 	Tool   string    `json:"tool"`
 	Caller string    `json:"caller"`
+	Label  string    `json:"label,omitempty"`
 	PID    int       `json:"pid"`
 }
 

@@ -158,7 +158,7 @@ type Gate struct {
 type Presentation struct {
 	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: tools, the default, lists every tool; search lists meta-tools that search, describe and call tools, for gates with many tools; code also lists run_code, which runs TypeScript that calls the tools."`
 	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools that are listed next to the meta-tools, in this order. Requires offer: search or code."`
-	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"trifecta accepts that code at this gate can read private data and untrusted text and send data out, which is reported as a problem otherwise. Calls that send data out after both were read need approval in any case."`
+	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"trifecta accepts that code or agents at this gate can read private data and untrusted text and send data out, which is reported as a problem otherwise. Calls that send data out after both were read need approval in any case."`
 	Show   Size        `json:"show,omitempty" doc:"How much of a long result is sent to the client, at least 1KiB. The result is stored for an hour, and the client can read the rest. The default is 40KiB with offer: search or code, and unlimited otherwise."`
 }
 

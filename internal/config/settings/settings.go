@@ -61,6 +61,16 @@ func (l *Loader) settings(source *config.Source, o Overlay, old *Settings) (*Set
 	return s, cmp.Or(s.checkServers(), s.checkRules())
 }
 
+// agentsAt returns the agents that use the tools of a gate.
+func agentsAt(c *config.Config, gate string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		if c.Agents[name].Gate == gate {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
 // gates returns the gates of the program and of the configuration. Without any, there is one
 // gate for all tools.
 func (l *Loader) gates(c *config.Config) []*gates.Gate {
@@ -70,8 +80,8 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.RequiresAuth(), Tokens: gates.Tokens{Issuers: c.GateIssuers(&g), Only: g.Callers == config.AccessTokens}, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation), AcceptTrifecta: g.Accept == "trifecta"}
-		gate.Agents = g.Agents
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.RequiresAuth(), Tokens: gates.Tokens{Issuers: c.GateIssuers(&g), Only: g.Callers == config.AccessTokens}, CallerClock: g.Clock == config.CallerClock, Yard: c.Name, Presentation: presentation(g.Presentation)}
+		gate.Agents, gate.Taint = g.Agents, gates.TaintOptions{Agents: agentsAt(c, name), AcceptTrifecta: g.Accept == "trifecta"}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}

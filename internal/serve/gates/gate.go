@@ -28,12 +28,17 @@ type Gate struct {
 	SourceNotes SourceNotes // whether descriptions name the file a tool is defined in
 	Yard        string      // name of the yard, for NamingClient
 	CallerClock bool        // callers may set the as-of time
-
-	AcceptTrifecta bool // code may use tools that together can send private data to strangers
+	Taint       TaintOptions
 
 	Lender Lender // lends clients to calls; nil for none
 	Presentation
 	Agents []string // agents that it offers; without a Toolset, nothing else
+}
+
+// TaintOptions concern code and agents that use the tools of a gate.
+type TaintOptions struct {
+	Agents         []string // that use its tools
+	AcceptTrifecta bool     // its tools together may be able to send private data to strangers
 }
 
 // Tokens declares which access tokens a gate accepts.

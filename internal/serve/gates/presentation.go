@@ -143,11 +143,15 @@ func (v *View) explainOffer(t *toolyard.Tool) []Step {
 	return []Step{{Rule: "offer", Text: fmt.Sprintf("the gate offers %s: it is found by %s, not listed", v.Gate.Offer, SearchTools)}}
 }
 
-// trifecta returns the problem of a gate for code whose tools together can send private data to
-// strangers, unless the operator accepts it.
+// trifecta returns the problem of a gate for code or agents whose tools together can send private
+// data to strangers, unless the operator accepts it.
 func (v *View) trifecta() []toolyard.Problem {
-	if v.Gate.Offer != OfferCode || v.Gate.AcceptTrifecta {
+	if v.Gate.Offer != OfferCode && len(v.Gate.Taint.Agents) == 0 || v.Gate.Taint.AcceptTrifecta {
 		return nil
+	}
+	users := "its code"
+	if v.Gate.Offer != OfferCode {
+		users = "the agent " + strings.Join(v.Gate.Taint.Agents, ", ")
 	}
 	tools := make([]*toolyard.Tool, len(v.Tools))
 	for i, t := range v.Tools {
@@ -159,8 +163,8 @@ func (v *View) trifecta() []toolyard.Problem {
 	}
 	return []toolyard.Problem{{
 		Subject: "gate " + v.Gate.Name,
-		Message: fmt.Sprintf("its code can read private data (%s) and untrusted text (%s), and send data out (%s); after both were read, calls that send data out need approval",
-			originOf(found[taint.Private]), originOf(found[taint.Untrusted]), originOf(found[taint.Egress])),
+		Message: fmt.Sprintf("%s can read private data (%s) and untrusted text (%s), and send data out (%s); after both were read, calls that send data out need approval",
+			users, originOf(found[taint.Private]), originOf(found[taint.Untrusted]), originOf(found[taint.Egress])),
 		Fix: "Exclude the tools with one of these labels from the gate's toolset, correct their labels, or set accept: trifecta at the gate.",
 	}}
 }

@@ -1,0 +1,114 @@
+package yard_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent/model"
+	"github.com/toolyard/toolyard/internal/trust/taint"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// caller is a model that makes the calls of a question, which lists the names of tools, one in each
+// turn.
+type caller struct{}
+
+func (caller) Turn(_ context.Context, r *model.Request, _ func(model.Event)) (*model.Turn, error) {
+	names := strings.Fields(r.Messages[0].Text)
+	done := (len(r.Messages) - 1) / 2
+	if done >= len(names) || r.NoTools {
+		return &model.Turn{Text: "done [e1]", Stop: model.StopEnd}, nil
+	}
+	return &model.Turn{Calls: []model.FunctionCall{{ID: fmt.Sprint(done), Name: names[done], Arguments: json.RawMessage(`{}`)}}, Stop: model.StopCalls}, nil
+}
+
+const taintConfig = `
+approvals: {hold: 0s}
+agents:
+  clerk: {model: own, gate: work, instructions: You work.}
+  chief: {model: own, gate: lead, instructions: You read.}
+toolsets:
+  work: {tools: [inbox, web, send]}
+  inbox: {tools: [inbox]}
+gates:
+  work: {mode: write, surface: answer, toolset: work, callers: keys%s}
+  lead: {mode: write, surface: answer, toolset: inbox, callers: keys}
+  ask: {mode: write, callers: keys, agents: [clerk, chief]}
+`
+
+// newTaintAPI starts a yard whose tools have labels. It returns how often data was sent out.
+func newTaintAPI(t *testing.T, accept string) (s *testAPI, sent *atomic.Int64) {
+	t.Helper()
+	sent = &atomic.Int64{}
+	labelled := func(name string, effects toolyard.Effects, label string) *toolyard.Tool {
+		return toolyard.Define(toolyard.Spec{Name: name, Effects: effects, Terms: toolyard.Terms{Labels: []string{label}}}, func(context.Context, *toolyard.Call, struct{}) (string, error) {
+			if name == "send" {
+				sent.Add(1)
+			}
+			return "done", nil
+		})
+	}
+	tools := []*toolyard.Tool{labelled("inbox", toolyard.ReadOnly, taint.Private), labelled("web", toolyard.ReadOnly, taint.Untrusted), labelled("send", "", taint.Egress)}
+	s = newTestAPI(t, fmt.Sprintf(taintConfig, accept), yard.Options{Tools: tools, Models: map[string]model.Model{"own": caller{}}})
+	return s, sent
+}
+
+// Attack 31: after private data and untrusted text entered a query, in both orders, a call that sends
+// data out needs the approval of an operator. Other queries are not affected.
+func TestAttack31TaintWithinAQuery(t *testing.T) {
+	s, sent := newTaintAPI(t, "")
+	for question, want := range map[string]struct {
+		sent int64
+		code string
+	}{
+		"inbox web send": {0, "APPROVAL_REQUIRED"}, "web inbox send": {0, "APPROVAL_REQUIRED"},
+		"inbox send": {1, ""}, "web send": {1, ""}, "send inbox web": {1, ""},
+	} {
+		sent.Store(0)
+		status, got := s.do(t, "operator", "POST", "/api/v1/query", fmt.Sprintf(`{"query":%q,"agent":"clerk"}`, question))
+		list, _ := got["evidence"].([]any)
+		code := ""
+		for _, e := range list {
+			if one := e.(map[string]any); one["tool"] == "send" && one["ok"] == false {
+				code, _ = one["error"].(string)
+			}
+		}
+		if status != 200 || sent.Load() != want.sent || code != want.code {
+			t.Errorf("%s: status %d, sent %d times, %q; want %+v", question, status, sent.Load(), code, want)
+		}
+	}
+}
+
+// The queries of one run of code, or of one other query, share what was read.
+func TestTaintCoversNestedQueries(t *testing.T) {
+	s, sent := newTaintAPI(t, "")
+	ctx := taint.With(t.Context(), &taint.Tracker{})
+	for _, step := range []struct{ agent, question string }{{"chief", "inbox"}, {"clerk", "web send"}} {
+		args := json.RawMessage(fmt.Sprintf(`{"query":%q}`, step.question))
+		if _, err := s.yard.Call(ctx, "ask", toolyard.Caller{ID: "ann", Account: "acme"}, "ask_"+step.agent, args); err != nil {
+			t.Fatal(step, err)
+		}
+	}
+	if sent.Load() != 0 {
+		t.Error("private data of one query and untrusted text of another did not require approval")
+	}
+}
+
+// A gate whose tools have all three labels is a problem if an agent uses it, unless that is accepted.
+func TestRuleOfTwoForAgents(t *testing.T) {
+	problems := func(accept string) string {
+		s, _ := newTaintAPI(t, accept)
+		return fmt.Sprint(s.yard.Problems())
+	}
+	if got := problems(""); !strings.Contains(got, "the agent clerk can read private data") || strings.Contains(got, "chief") {
+		t.Error(got)
+	}
+	if got := problems(", accept: trifecta"); strings.Contains(got, "private data") {
+		t.Error(got)
+	}
+}
