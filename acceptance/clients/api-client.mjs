@@ -319,7 +319,7 @@ async function toolsets() {
 
 // Exports in every format.
 async function exports(id, path, tool) {
-  for (const format of ['openai', 'anthropic', 'gemini', 'ai-sdk']) {
+  for (const format of ['openai', 'anthropic', 'gemini', 'ai-sdk', 'openai-deferred', 'anthropic-deferred']) {
     const functions = await call(id, { path, query: { format } });
     expect(`${format} has ${tool}`, JSON.stringify(functions).includes(`"${tool}"`), functions);
   }

@@ -69,6 +69,63 @@ declare module "toolyard" {
     error(message: string, data?: unknown): void;
   }
 
+  /** The first parameter of the hooks of an agent, which cannot call tools. */
+  export type HookContext = Pick<Context, "authorized" | "mode" | "asOf" | "requestId" | "gate" | "log">;
+
+  export interface HookMessage {
+    role: "user" | "assistant" | "tool";
+    content: string;
+    tool_calls?: HookToolCall[];
+    tool_call_id?: string;
+  }
+
+  export interface HookToolCall {
+    id: string;
+    name: string;
+    arguments?: any;
+  }
+
+  /** A call that the model requested, with its result or its error. */
+  export interface ToolCallResponse {
+    toolcall_id: string;
+    /** The ID of the MCP server; "" for local tools. */
+    server: string;
+    tool: string;
+    arguments?: any;
+    result?: any;
+    error?: string;
+  }
+
+  /** The second parameter of the hook Next. */
+  export interface NextPayload {
+    messages: HookMessage[];
+    completion: { content: string; tool_calls: HookToolCall[]; usage: { input: number; output: number } };
+    tools: ToolCallResponse[];
+    error?: string;
+  }
+
+  /** What both hooks can return to hand the query over, or to end it. */
+  export interface HookDecision {
+    /** Hands the query to an agent that delegates lists. */
+    delegate?: { agent_id: string; messages: HookMessage[] };
+    /** Ends the query with this value as its answer. */
+    data?: unknown;
+  }
+
+  /** What the hook Create can return. It can narrow what the agent uses, and never widen it. */
+  export interface CreateResult extends HookDecision {
+    messages?: HookMessage[];
+    /** Only these tools; without tools, all of the server. */
+    mcp_servers?: { server_id: string; tools?: string[] }[];
+    temperature?: number;
+    max_tokens?: number;
+  }
+
+  /** Runs before the first turn of a query. Export it as Create. */
+  export type CreateHook = (ctx: HookContext, messages: HookMessage[]) => CreateResult | null | Promise<CreateResult | null>;
+  /** Runs after each turn of a query. Export it as Next. */
+  export type NextHook = (ctx: HookContext, payload: NextPayload) => HookDecision | null | Promise<HookDecision | null>;
+
   /**
    * Tools and resources of the same gate. Calls are subject to the gate's limits and prices. The
    * server "" is this yard. Capitalized methods block; lowercase ones return a promise.

@@ -23,6 +23,9 @@
 //	})]));
 //
 // The AI SDK works with any provider, so its schemas follow the strictest rules.
+//
+// The deferred formats are for APIs that search tools themselves: the model reads a definition only
+// after it found the tool. They include the search tool of the API.
 package export
 
 import (
@@ -47,10 +50,13 @@ const (
 	Anthropic Format = "anthropic" // tools of Messages
 	Gemini    Format = "gemini"    // one tool of generateContent
 	AISDK     Format = "ai-sdk"    // tools of the AI SDK, by name
+
+	OpenAIDeferred    Format = "openai-deferred"    // tools of Responses, in namespaces, which the API searches
+	AnthropicDeferred Format = "anthropic-deferred" // tools of Messages, which the API searches
 )
 
 // Formats lists all formats.
-var Formats = []Format{OpenAI, Anthropic, Gemini, AISDK}
+var Formats = []Format{OpenAI, Anthropic, Gemini, AISDK, OpenAIDeferred, AnthropicDeferred}
 
 // rules are the requirements of a format on the root of a schema.
 type rules struct {
@@ -62,7 +68,7 @@ var (
 	openAIRules    = rules{[]string{"oneOf", "anyOf", "allOf", "enum", "const", "not"}, true}
 	anthropicRules = rules{[]string{"oneOf", "anyOf", "allOf"}, false}
 
-	rulesOf = map[Format]rules{OpenAI: openAIRules, Anthropic: anthropicRules, AISDK: openAIRules}
+	rulesOf = map[Format]rules{OpenAI: openAIRules, Anthropic: anthropicRules, AISDK: openAIRules, OpenAIDeferred: openAIRules, AnthropicDeferred: anthropicRules}
 )
 
 var geminiName = regexp.MustCompile(`^[A-Za-z_]`)
@@ -91,7 +97,7 @@ func Functions(f Format, tools []gates.NamedTool) (json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: input schema: %w", t.Name, err)
 		}
-		definitions = append(definitions, definition{t.Name, describe(t), schema})
+		definitions = append(definitions, definition{t.Name, describe(t), schema, group(t)})
 	}
 	return write(f, definitions)
 }
@@ -111,7 +117,10 @@ func describe(t gates.NamedTool) string { return cmp.Or(t.Description, t.Summary
 type definition struct {
 	name, description string
 	schema            json.RawMessage
+	group             string // the server, or the category of a local tool
 }
+
+func group(t gates.NamedTool) string { return cmp.Or(t.Server, t.Category, "local") }
 
 // The definition of a function in each format.
 type (
@@ -128,6 +137,7 @@ type (
 		Name        string          `json:"name"`
 		Description string          `json:"description,omitempty"`
 		InputSchema json.RawMessage `json:"input_schema"`
+		Deferred    bool            `json:"defer_loading,omitempty"`
 	}
 	geminiTool struct {
 		FunctionDeclarations []geminiFunction `json:"functionDeclarations"`
@@ -154,12 +164,16 @@ func write(f Format, definitions []definition) (json.RawMessage, error) {
 		}))
 	case Anthropic:
 		return encode(each(definitions, func(d definition) anthropicTool {
-			return anthropicTool{d.name, d.description, d.schema}
+			return anthropicTool{d.name, d.description, d.schema, false}
 		}))
 	case Gemini:
 		return encode(geminiTool{each(definitions, func(d definition) geminiFunction {
 			return geminiFunction{d.name, d.description, d.schema}
 		})})
+	case OpenAIDeferred:
+		return encode(openAINamespaces(definitions))
+	case AnthropicDeferred:
+		return encode(anthropicDeferred(definitions))
 	default:
 		return encodeByName(definitions)
 	}

@@ -101,7 +101,7 @@ func TestFunctionsRefuses(t *testing.T) {
 		tools  []gates.NamedTool
 		want   string
 	}{
-		{"yaml", nil, "use openai, anthropic, gemini, ai-sdk"},
+		{"yaml", nil, "use openai, anthropic, gemini, ai-sdk, openai-deferred, anthropic-deferred"},
 		{OpenAI, []gates.NamedTool{ping, ping}, "Two tools are named 2ping"},
 		{Gemini, []gates.NamedTool{ping}, "but 2ping does not"},
 	} {

@@ -15,6 +15,8 @@ export const formats: { value: ExportFormat; label: string }[] = [
   { value: "anthropic", label: "Anthropic" },
   { value: "gemini", label: "Gemini" },
   { value: "ai-sdk", label: "AI SDK" },
+  { value: "openai-deferred", label: "OpenAI, with tool search" },
+  { value: "anthropic-deferred", label: "Anthropic, with tool search" },
 ];
 
 export function isFormat(text: string | undefined): text is ExportFormat {

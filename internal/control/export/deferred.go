@@ -1,0 +1,89 @@
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Tools that search the deferred ones.
+type (
+	openAISearch struct {
+		Type string `json:"type"`
+	}
+	anthropicSearch struct {
+		Type string `json:"type"`
+		Name string `json:"name"`
+	}
+)
+
+// openAINamespace is a group of functions. The model reads its description at first, and the
+// functions once it found them.
+type openAINamespace struct {
+	Type        string             `json:"type"`
+	Name        string             `json:"name"`
+	Description string             `json:"description"`
+	Tools       []deferredFunction `json:"tools"`
+}
+
+type deferredFunction struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Strict      bool            `json:"strict"`
+	Deferred    bool            `json:"defer_loading"`
+}
+
+// maxNamespace is the size of a namespace up to which OpenAI's models search well: they recommend
+// fewer than ten functions.
+const maxNamespace = 9
+
+// openAINamespaces returns the search tool, and the functions in namespaces of one server or category
+// each. A large group becomes several namespaces.
+func openAINamespaces(definitions []definition) []any {
+	list := []any{openAISearch{"tool_search"}}
+	open := make(map[string]*openAINamespace) // the last namespace of each group
+	count := make(map[string]int)             // namespaces by name
+	for _, d := range definitions {
+		n := open[d.group]
+		if n == nil || len(n.Tools) == maxNamespace {
+			n = &openAINamespace{Type: "namespace", Name: namespaceName(d.group, count)}
+			open[d.group], list = n, append(list, n)
+		}
+		n.Tools = append(n.Tools, deferredFunction{"function", d.name, d.description, d.schema, false, true})
+		n.Description = describeNamespace(d.group, n.Tools)
+	}
+	return list
+}
+
+var notInNamespace = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// namespaceName returns a unique name for a namespace of a group.
+func namespaceName(group string, count map[string]int) string {
+	name := strings.Trim(notInNamespace.ReplaceAllString(group, "_"), "_")
+	if name = name[:min(len(name), 48)]; name == "" {
+		name = "tools"
+	}
+	if count[name]++; count[name] > 1 {
+		return namespaceName(fmt.Sprintf("%s_%d", name, count[name]), count)
+	}
+	return name
+}
+
+func describeNamespace(group string, tools []deferredFunction) string {
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Name
+	}
+	return "Tools of " + group + ": " + strings.Join(names, ", ")
+}
+
+func anthropicDeferred(definitions []definition) []any {
+	list := []any{anthropicSearch{"tool_search_tool_bm25_20251119", "tool_search_tool_bm25"}}
+	for _, d := range definitions {
+		list = append(list, anthropicTool{d.name, d.description, d.schema, true})
+	}
+	return list
+}
