@@ -1,13 +1,10 @@
-// People sign in with an OpenID provider of another site. The settings have issuer, its address; pictures, a
-// folder for screenshots, is optional.
-import { join } from 'node:path';
-import { check, main, open, settings, settled, sizes, step, until } from './page.mjs';
+// People sign in with an OpenID provider of another site, whose address is the setting issuer.
+import { check, main, open, settings, settled, step, until } from './page.mjs';
 
 await main(async () => {
   const ann = await visit();
   await step(ann.page, 'a person signs in and returns to the page', async () => {
     await ann.page.goto('/console/spend?tab=sessions');
-    await picture(ann.page, 'signin');
     await signInAs(ann.page, 'ann');
     await ann.page.getByRole('heading', { name: 'Spend', level: 1 }).waitFor();
     await ann.page.getByRole('banner').getByText('Ann Example').waitFor();
@@ -29,7 +26,6 @@ await main(async () => {
     await signInAs(mallory.page, 'mallory');
     await mallory.page.getByRole('alert').getByText(/no access rule matches your account mallory.*"guests"/).waitFor();
     await mallory.page.getByRole('heading', { name: /^Sign in/ }).waitFor();
-    await picture(mallory.page, 'refused');
   });
   mallory.expect(/401 POST .*\/signin\/response/);
   await step(mallory.page, 'a link with the response of another browser does not sign in', async () => {
@@ -50,12 +46,10 @@ await main(async () => {
       await settled(olivia.page);
     });
     await settled(olivia.page);
-    await picture(olivia.page, 'people');
     await olivia.page.getByLabel('Filter by name').fill('ANN@example');
     await olivia.page.getByRole('row').filter({ hasText: 'Olivia' }).waitFor({ state: 'detached' });
     await olivia.page.getByRole('button', { name: 'Block Ann Example' }).click();
     await olivia.page.getByRole('dialog').getByLabel('Reason').fill('left the company');
-    await picture(olivia.page, 'block');
     await olivia.page.getByRole('dialog').getByRole('button', { name: 'Block' }).click();
     await olivia.page.getByRole('row').filter({ hasText: 'Ann Example' }).getByText('Blocked').waitFor();
     const issuers = olivia.page.getByRole('table', { name: 'Issuers' });
@@ -88,14 +82,4 @@ async function signInAs(page, person) {
   await page.getByRole('button', { name: 'Sign in with corp' }).click();
   await page.getByRole('link', { name: person }).click();
   await page.waitForURL(`${settings.url}/console/**`);
-}
-
-/** Takes screenshots in two widths. */
-async function picture(page, name) {
-  if (!settings.pictures) return;
-  for (const size of [sizes.phone, { width: 1280, height: 800 }]) {
-    await page.setViewportSize(size);
-    await page.screenshot({ path: join(settings.pictures, `${name}-${size.width}.png`), fullPage: true });
-  }
-  await page.setViewportSize(sizes.wide);
 }

@@ -22,7 +22,7 @@ const columns: Column<Issuer>[] = [
   { id: "state", header: "Keys", min: 150, grow: 2, cell: (issuer) => <State of={issuer} /> },
   { id: "fetched", header: "Fetched", min: 100, drop: 1, align: "right", cell: ({ fetchedAt }) => (fetchedAt ? <Time at={fetchedAt} /> : <span className="faint">not yet</span>) },
   { id: "rules", header: "Access rules", min: 110, drop: 3, align: "right", cell: ({ rules }) => rules },
-  { id: "signin", header: "Console sign-in", min: 240, grow: 3, drop: 2, cell: ({ redirectUri }) => (redirectUri ? <span className="cut mono small" title={`Redirect URI to register: ${redirectUri}`}>{redirectUri}</span> : <span className="faint">not configured</span>) },
+  { id: "signin", header: "Console sign-in", min: 240, grow: 3, drop: 2, cell: ({ redirectUri }) => (redirectUri ? <span className="wrap-anywhere mono small" title="The redirect URI to register with the issuer">{redirectUri}</span> : <span className="faint">not configured</span>) },
 ];
 
 function State({ of: { keys, error, fetchedAt } }: { of: Issuer }) {
