@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,10 +90,8 @@ func (f *approvalFleet) until(t *testing.T, token, path, body string, want ...in
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for replica := range f.replicas {
 			status, answer = f.send(t.Context(), replica, token, path, body)
-			for _, one := range want {
-				if status == one {
-					return status, answer
-				}
+			if slices.Contains(want, status) {
+				return status, answer
 			}
 		}
 	}
