@@ -13,6 +13,11 @@ import (
 // Authorizer provides the credentials of requests to a server over HTTP. Its methods are called
 // concurrently.
 type Authorizer interface {
+	// Begin is called before a call is sent. It returns the identity that the call has at the server,
+	// or "" if all callers share one. Its error is returned to the caller; an error with a method
+	// Unfinished() *toolyard.Result is that result. It may remove an answer that was meant for it
+	// from the call.
+	Begin(ctx context.Context, c *toolyard.Call) (identity string, err error)
 	// Authorize returns headers with the credentials for a request of a call. The call is nil for
 	// requests of the yard itself, such as listing tools. Its error is returned to the caller.
 	Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error)
@@ -35,11 +40,32 @@ func (e *credentialError) Error() string {
 
 func (e *credentialError) Unwrap() error { return e.err }
 
+// unfinished is the error of an authorizer that asks the caller's user.
+type unfinished interface {
+	error
+	Unfinished() *toolyard.Result
+}
+
+// begin returns the identity of a call at the server.
+func (conv *conversations) begin(ctx context.Context, c *toolyard.Call) (identity string, asks *toolyard.Result, err error) {
+	if conv.opts.Authorizer == nil {
+		return "", nil, nil
+	}
+	identity, err = conv.opts.Authorizer.Begin(ctx, c)
+	if q, ok := errors.AsType[unfinished](err); ok {
+		return "", q.Unfinished(), nil
+	}
+	return identity, nil, err
+}
+
 // do sends a request of a call, with the credentials for it. The call is nil for requests of the
 // session itself.
 func (l *httpLink) do(req *http.Request, c *toolyard.Call, limit outbound.Limits) (*http.Response, error) {
 	if l.authorizer == nil {
 		return l.send(req, limit)
+	}
+	if c == nil {
+		c = l.owner
 	}
 	for attempt := 0; ; attempt++ {
 		credentials, err := l.authorizer.Authorize(req.Context(), c)

@@ -77,6 +77,10 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 	if p := conv.takeSuspended(c.RequestState); p != nil {
 		return conv.resume(ctx, c, p)
 	}
+	identity, asks, err := conv.begin(ctx, c)
+	if err != nil || asks != nil {
+		return asks, err
+	}
 	if c.OnProgress != nil {
 		own := *c
 		post, stop := bufferProgress(ctx, c.OnProgress)
@@ -85,7 +89,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 	}
 	r.call = c
 	for attempt := 0; ; attempt++ {
-		s, err := conv.supervisor.session(ctx)
+		s, err := conv.supervisor.sessionFor(ctx, identity, c)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +105,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 		raw, err := conv.send(ctx, s, r)
 		if err != nil && attempt == 0 && (s.isLost(err) || errors.Is(err, errNotSent)) {
 			s.link.fail(errSessionLost)
-			conv.supervisor.awaitReplacement(ctx, s)
+			conv.supervisor.replace(ctx, s)
 			continue
 		}
 		return conv.result(s, r.method, raw, err)

@@ -31,7 +31,8 @@ const (
 type httpLink struct {
 	client      *outbound.ServerClient
 	url         string
-	authorizer  Authorizer // of every request; may be nil
+	authorizer  Authorizer     // of every request; may be nil
+	owner       *toolyard.Call // whose credentials are used for messages without a call; may be nil
 	onMessage   func(message)
 	calls       runningCalls
 	streamReady chan struct{} // closed when the notification stream is open or refused
@@ -50,7 +51,7 @@ func newHTTPLink(o *Options, onMessage func(message)) (*httpLink, error) {
 	if err != nil {
 		return nil, errors.New("its url is invalid")
 	}
-	l := &httpLink{url: o.URL, header: http.Header{}, authorizer: o.Authorizer, onMessage: onMessage, streamReady: make(chan struct{}), ending: newEnding()}
+	l := &httpLink{url: o.URL, header: http.Header{}, authorizer: o.Authorizer, owner: o.owner, onMessage: onMessage, streamReady: make(chan struct{}), ending: newEnding()}
 	if l.client, err = outbound.NewServerClient(u, outbound.Network{Private: o.Private}, o.Connections); err != nil {
 		return nil, err
 	}

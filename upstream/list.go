@@ -51,6 +51,9 @@ func (s *session) listAll(ctx context.Context) (l listing, err error) {
 			return l, fmt.Errorf("its tools cannot be listed: %w", err)
 		}
 	}
+	if s.toolsOnly {
+		return l, nil
+	}
 	for _, more := range []struct {
 		capability, method, key string
 		into                    *[]json.RawMessage

@@ -42,6 +42,12 @@ type Options struct {
 	Limits
 	ClientInfo
 
+	// PerCaller is set if the Authorizer has credentials of each caller. Then only tools are offered,
+	// because other lists may be personal, and each caller has a session of its own at a legacy server.
+	PerCaller bool
+
+	owner *toolyard.Call // whose session it is; nil for the yard's own
+
 	Redact func(string) string // removes secrets from text of the server; may be nil
 	Log    *slog.Logger        // may be nil
 }

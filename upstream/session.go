@@ -45,6 +45,7 @@ type session struct {
 	client []byte // name and version of this client, as JSON
 	self   string // ID of this yard
 	handshake
+	toolsOnly bool // offer nothing but tools
 
 	ids      atomic.Int64
 	answered atomic.Bool   // the server has answered a call

@@ -23,6 +23,8 @@ type supervisor struct {
 	version     *protocolVersion
 	clientInfo  []byte // as JSON
 
+	callers *callerSessions
+
 	mu        sync.Mutex
 	state     *state
 	condition condition
@@ -38,11 +40,13 @@ type supervisor struct {
 
 func newSupervisor(o *Options, r *reporter, d *definitions, a *approvals) *supervisor {
 	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // two strings always encode
-	return &supervisor{
+	sup := &supervisor{
 		reporter: r, definitions: d, approvals: a, clientInfo: info, version: &protocolVersion{opts: o},
 		state: &state{next: make(chan struct{})}, condition: condition{state: StateStarting, since: time.Now()},
 		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), retry: make(chan struct{}, 1), tried: make(chan struct{}),
 	}
+	sup.callers = newCallerSessions(sup)
+	return sup
 }
 
 // The pauses between two attempts to reach a server.
@@ -75,6 +79,7 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 	defer markTried()
 	sup.setState(&state{})
 	defer sup.setState(&state{err: errClosed, down: true})
+	defer sup.callers.close()
 	pause := firstPause
 	for ctx.Err() == nil {
 		s, err := sup.runSession(ctx, heard, func() { publish(); markTried() })
@@ -174,12 +179,16 @@ func (sup *supervisor) runSession(ctx context.Context, heard, publish func()) (s
 	return s, sup.watch(ctx, s, publish)
 }
 
-// open opens a session, first with the protocol version that worked last.
-func (sup *supervisor) open(ctx context.Context) (*session, error) {
-	s := &session{
-		client: sup.clientInfo, self: sup.opts.Self, changed: make(chan struct{}, 1),
+func (sup *supervisor) newSession() *session {
+	return &session{
+		client: sup.clientInfo, self: sup.opts.Self, changed: make(chan struct{}, 1), toolsOnly: sup.opts.PerCaller,
 		log: sup.logMessage, relay: sup.definitions.relay, replies: make(chan struct{}, maxReplies),
 	}
+}
+
+// open opens a session, first with the protocol version that worked last.
+func (sup *supervisor) open(ctx context.Context) (*session, error) {
+	s := sup.newSession()
 	var err error
 	switch {
 	case sup.opts.Transport == TransportSSE:

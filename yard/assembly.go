@@ -18,6 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/telemetry"
 	"github.com/toolyard/toolyard/internal/trust/secret"
+	"github.com/toolyard/toolyard/internal/trust/serverauth"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/upstream"
 )
@@ -28,13 +29,14 @@ type assembly struct {
 	*settings.Settings
 	path      toolyard.Handler // the call path
 	providers map[string]toolyard.ContextProvider
-	scripts   *script.Folder              // nil for none
-	packs     map[string]*openPack        // by name
-	upstreams map[string]*upstream.Server // by id
-	builtFrom map[string]serverConfig     // by id, to see whether a server can be reused
-	sources   map[string]toolyard.Source  // everything that offers tools, by name
-	goTools   []*toolyard.Tool            // tools in Go, offered before the sources are loaded
-	agents    map[string]*builtAgent      // by name
+	scripts   *script.Folder                // nil for none
+	packs     map[string]*openPack          // by name
+	upstreams map[string]*upstream.Server   // by id
+	people    map[string]*serverauth.Person // authenticates to servers that are called as a person, by id
+	builtFrom map[string]serverConfig       // by id, to see whether a server can be reused
+	sources   map[string]toolyard.Source    // everything that offers tools, by name
+	goTools   []*toolyard.Tool              // tools in Go, offered before the sources are loaded
+	agents    map[string]*builtAgent        // by name
 }
 
 // assembler builds assemblies. It reuses the parts of the previous one whose configuration did
@@ -53,8 +55,9 @@ type assembler struct {
 	packs       *packHost
 	code        *codeEngine
 
-	governor *governor
-	yard     *publisher // where agents call tools
+	governor    *governor
+	connections *connections
+	yard        *publisher // where agents call tools
 }
 
 // assemble builds everything that the settings ask for; old is nil at the start.

@@ -11,6 +11,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/console"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
 // Handler returns the handler of all endpoints: /mcp, /mcp/{gate}, /api, /console, /v0.1,
@@ -42,6 +43,11 @@ func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	all := http.NewServeMux()
 	for _, path := range []string{"", "/mcp", "/mcp/{gate}", apiPath} {
 		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients of any origin
+	}
+	if y.enforcement.store != nil {
+		people := y.assembler.connections.pages(c.URL)
+		people.Register(mux)
+		all.HandleFunc(serverauth.DocumentPath, people.ServeDocument) // for authorization servers
 	}
 	all.Handle("/", protect(c, mux))
 	return all
@@ -82,6 +88,7 @@ func (y *Yard) api(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	}
 	if s := y.enforcement.store; s != nil {
 		o.Seal, o.People.Store = func() httpapi.SealKey { return sealKey }, s
+		o.Connections = y.assembler.connections
 		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, s
 		o.Queries = httpapi.QueryOptions{Store: s, Time: y.queryTime}
 		if y.opts.Identify == nil { // otherwise keys are not used for authentication

@@ -13,6 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/serve/console"
 	"github.com/toolyard/toolyard/internal/trust/inbound"
+	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
 // drainTimeout bounds how long calls in flight may continue during shutdown.
@@ -114,5 +115,5 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 
 // protect rejects cross-origin browser requests and sets deadlines for bodies.
 func protect(c *config.Source, next http.Handler) http.Handler {
-	return limitBodies(inbound.RefuseCrossOrigin(next, stringsOf(c.Origins), stringsOf(c.Hosts), console.Prefix, "/"))
+	return limitBodies(inbound.RefuseCrossOrigin(next, stringsOf(c.Origins), stringsOf(c.Hosts), console.Prefix, "/", serverauth.ConnectPath, serverauth.CallbackPath))
 }

@@ -1,6 +1,7 @@
 package yard
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -30,6 +31,7 @@ type serverConfig struct {
 	secrets  map[string]config.SecretRef
 	stores   map[string]config.SecretStore
 	identity string
+	url      string // of this yard, for links
 }
 
 // addServers builds the upstream servers. Servers whose configuration did not change keep
@@ -39,6 +41,7 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 	if err != nil {
 		return err
 	}
+	a.people = make(map[string]*serverauth.Person)
 	a.upstreams, a.builtFrom = make(map[string]*upstream.Server, len(a.Servers)), make(map[string]serverConfig, len(a.Servers))
 	for id, s := range a.Servers {
 		sc := serverConfig{Server: s, private: a.PrivateNetworks}
@@ -46,12 +49,22 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 		if usesSecrets(&s) {
 			sc.secrets, sc.stores, sc.identity = a.Secrets, a.SecretStores, a.AgeIdentity
 		}
+		if s.Auth.PerPerson() {
+			sc.url = a.URL
+		}
 		a.builtFrom[id] = sc
 		if old != nil && old.upstreams[id] != nil && reflect.DeepEqual(old.builtFrom[id], sc) {
 			a.upstreams[id] = old.upstreams[id]
+			if p := old.people[id]; p != nil {
+				a.people[id] = p
+			}
 			continue
 		}
-		server, err := upstream.New(b.serverOptions(id, sc, vault))
+		o := b.serverOptions(id, sc, vault)
+		if p, ok := o.Authorizer.(*serverauth.Person); ok {
+			a.people[id] = p
+		}
+		server, err := upstream.New(o)
 		if err != nil {
 			return err
 		}
@@ -96,7 +109,7 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 		o.Dir = filepath.Dir(b.opts.ConfigFile)
 	}
 	o.Private = config.Prefixes(c.private)
-	o.Authorizer = b.authorizer(id, &c, vault)
+	o.Authorizer, o.PerCaller = b.authorizer(id, &c, vault), c.Auth.PerPerson()
 	for tool, timeout := range c.Timeouts {
 		o.Timeouts[tool] = time.Duration(timeout)
 	}
@@ -111,10 +124,17 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 
 // authorizer returns what authenticates requests to a server that requires OAuth; nil for others.
 func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) upstream.Authorizer {
-	if c.Auth == nil || c.Auth.Type != config.AuthClientCredentials {
+	switch {
+	case c.Auth == nil || c.Auth.Type == config.AuthBearer:
 		return nil
+	case c.Auth.Type == config.AuthClientCredentials:
+		return serverauth.NewProgram(protectedServer(id, c, vault), vault.Hide, b.opts.Process.Now)
 	}
-	return serverauth.NewProgram(protectedServer(id, c, vault), vault.Hide, b.opts.Process.Now)
+	header := ""
+	if c.Auth.Type == config.AuthHeader {
+		header = cmp.Or(c.Auth.Header, "Authorization")
+	}
+	return serverauth.NewPerson(b.connections.options(c.url), protectedServer(id, c, vault), header)
 }
 
 func protectedServer(id string, c *serverConfig, vault *secret.Vault) serverauth.Server {

@@ -61,7 +61,13 @@ type Sources struct {
 	PrivateNetworks []Network              `json:"privateNetworks,omitempty" doc:"Private networks that the host names of servers and of script grants may resolve to, such as 10.0.0.0/8. IP addresses and localhost in a url are always allowed."`
 	Secrets         map[string]SecretRef   `json:"secrets,omitempty" doc:"References to secrets, by name: env:NAME, file:path, age:path#key, or STORE:reference for a store under secretStores. Secrets are read when they are needed, and redacted everywhere."`
 	SecretStores    map[string]SecretStore `json:"secretStores,omitempty" doc:"Where secrets are kept outside this machine, by name: a-z, 0-9 and -. The name is the scheme of references."`
+	Connections     Connections            `json:"connections" default:"{}" doc:"Connections of people to servers with auth of type person or header."`
 	AgeIdentity     string                 `json:"ageIdentity,omitempty" doc:"The file with the age identity that decrypts age: secrets."`
+}
+
+// Connections configures how connections of people to servers are stored.
+type Connections struct {
+	Keys []string `json:"keys,omitempty" doc:"Secrets that encrypt connections in the store, with at least 32 characters: names of secrets, or references such as file:/run/secrets/connections. The first encrypts, all decrypt. Required with PostgreSQL; otherwise a .key file next to this file is used."`
 }
 
 // Storage configures what is stored, and where.

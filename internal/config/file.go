@@ -52,6 +52,9 @@ func (s *Source) Variables() []string {
 		names = make(map[string]bool)
 	}
 	refs := slices.Collect(maps.Values(s.Secrets))
+	for _, ref := range s.Connections.Keys {
+		refs = append(refs, SecretRef(ref))
+	}
 	for _, server := range s.Servers {
 		if server.Auth != nil {
 			for _, ref := range server.Auth.secretRefs() {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolyard/toolyard"
@@ -51,11 +52,13 @@ type Remote struct {
 
 // Auth is how the yard authenticates to a server.
 type Auth struct {
-	Type      string      `json:"type" enum:"bearer,client" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth."`
+	Type      string      `json:"type" enum:"bearer,client,person,header" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth; person calls the server as the person who calls, who signs in there with OAuth; header sends a key that each person enters."`
 	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
 	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`
 	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server demands."`
+	Header    string      `json:"header,omitempty" pattern:"^[A-Za-z0-9-]{1,64}$" doc:"For header: the name of the HTTP header, such as PRIVATE-TOKEN. The default is Authorization, with the key as a bearer token."`
+	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has a key of their own, which is the default."`
 }
 
 // AuthClient is an OAuth client that an operator has registered.
@@ -69,7 +72,12 @@ type AuthClient struct {
 const (
 	AuthBearer            = "bearer"
 	AuthClientCredentials = "client"
+	AuthPerson            = "person"
+	AuthHeader            = "header"
 )
+
+// PerPerson reports whether each person has credentials of their own.
+func (a *Auth) PerPerson() bool { return a != nil && (a.Type == AuthPerson || a.Type == AuthHeader) }
 
 // secretRefs returns the references to secrets, by their position.
 func (a *Auth) secretRefs() map[string]string {
@@ -139,6 +147,7 @@ func (c *Config) checkServers(report reportFunc) {
 		s.check(func(message string, steps ...string) { report(message, append([]string{"servers", id}, steps...)...) })
 		c.checkAuth(id, &s, report)
 	}
+	c.checkConnections(report)
 }
 
 func (s *Server) check(report reportFunc) {
@@ -202,28 +211,42 @@ func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 }
 
 func (a *Auth) check(address string, report reportFunc) {
-	if a.Type == AuthBearer {
-		switch {
-		case a.SecretRef == "":
-			report("is required: the name of a secret, or a reference such as env:NAME", "secretRef")
-		case a.Client != nil || a.Issuer != "" || len(a.Scopes) > 0:
-			report("client, issuer and scopes apply only to type client")
-		}
-		return
-	}
+	oauth := a.Type == AuthClientCredentials || a.Type == AuthPerson
 	switch {
-	case a.SecretRef != "":
+	case a.Type == AuthBearer && a.SecretRef == "":
+		report("is required: the name of a secret, or a reference such as env:NAME", "secretRef")
+	case a.Type != AuthBearer && a.SecretRef != "":
 		report("applies only to type bearer: use client.secretRef", "secretRef")
-	case a.Client == nil:
+	case !oauth && (a.Client != nil || a.Issuer != "" || len(a.Scopes) > 0):
+		report("client, issuer and scopes apply only to the types client and person")
+	case a.Type != AuthHeader && (a.Header != "" || a.Per != ""):
+		report("header and per apply only to type header")
+	case a.Type == AuthClientCredentials && a.Client == nil:
 		report("is required: the ID and the secret of the client that is registered at the authorization server", "client")
-	case (a.Client.SecretRef == "") == (a.Client.KeyRef == ""):
+	case a.Type == AuthClientCredentials && a.Client.SecretRef == "" && a.Client.KeyRef == "", a.Client != nil && a.Client.SecretRef != "" && a.Client.KeyRef != "":
 		report("set either secretRef or keyRef", "client")
 	}
 	if a.Issuer != "" && accesstoken.CheckURL(a.Issuer) != nil {
 		report(accesstoken.CheckURL(a.Issuer).Error(), "issuer")
 	}
-	if address != "" && accesstoken.CheckURL(address) != nil {
+	if a.Type != AuthBearer && address != "" && accesstoken.CheckURL(address) != nil {
 		report("the server must use https, because tokens are sent to it; http is accepted on loopback", "type")
+	}
+}
+
+// checkConnections checks the secrets that encrypt connections.
+func (c *Config) checkConnections(report reportFunc) {
+	for n, ref := range c.Connections.Keys {
+		c.checkSecret(ref, func(message string) { report(message, "connections", "keys", strconv.Itoa(n)) })
+	}
+	if !strings.HasPrefix(c.Store, "postgres") || len(c.Connections.Keys) > 0 {
+		return
+	}
+	for id, s := range c.Servers {
+		if s.Auth.PerPerson() {
+			report("is required with PostgreSQL, because connections of people to the server "+id+" are stored; create a secret with: openssl rand -hex 32", "connections", "keys")
+			return
+		}
 	}
 }
 

@@ -91,6 +91,11 @@ func (c *Config) NeedsStore() bool {
 	if c.Store != "" || len(c.Editable) > 0 || len(c.Packs) > 0 || len(c.Agents) > 0 || len(c.Issuers) > 0 { // packs have journals, and their actions are audited; queries are stored; people can be blocked
 		return true
 	}
+	for _, s := range c.Servers {
+		if s.Auth.PerPerson() {
+			return true
+		}
+	}
 	for _, r := range c.Rules {
 		if r.Then == rules.Ask && r.By == rules.Operator {
 			return true

@@ -9,18 +9,19 @@ import (
 
 // Store is an open database. Each part stores one kind of data; all parts share the database.
 type Store struct {
-	ledgerStore   // admission of calls: limits, money and idempotency keys
-	accountStore  // accounts and sessions
-	callStore     // recorded calls and reports about them
-	keyStore      // API keys
-	documentStore // documents and their versions
-	linkStore     // links of callers to accounts of services
-	messageStore  // messages between replicas
-	resultStore   // long results
-	changeStore   // the audit log
-	queryStore    // queries of agents
-	approvalStore // approvals of calls by operators
-	peopleStore   // people of issuers
+	ledgerStore     // admission of calls: limits, money and idempotency keys
+	accountStore    // accounts and sessions
+	callStore       // recorded calls and reports about them
+	keyStore        // API keys
+	documentStore   // documents and their versions
+	linkStore       // links of callers to accounts of services
+	messageStore    // messages between replicas
+	resultStore     // long results
+	changeStore     // the audit log
+	queryStore      // queries of agents
+	approvalStore   // approvals of calls by operators
+	peopleStore     // people of issuers
+	connectionStore // connections of people to MCP servers
 
 	*database
 	kind  string
@@ -33,17 +34,18 @@ type (
 		*database
 		stuck stuckRows
 	}
-	accountStore  struct{ *database }
-	callStore     struct{ *database }
-	keyStore      struct{ *database }
-	documentStore struct{ *database }
-	linkStore     struct{ *database }
-	messageStore  struct{ *database }
-	resultStore   struct{ *database }
-	changeStore   struct{ *database }
-	queryStore    struct{ *database }
-	approvalStore struct{ *database }
-	peopleStore   struct{ *database }
+	accountStore    struct{ *database }
+	callStore       struct{ *database }
+	keyStore        struct{ *database }
+	documentStore   struct{ *database }
+	linkStore       struct{ *database }
+	messageStore    struct{ *database }
+	resultStore     struct{ *database }
+	changeStore     struct{ *database }
+	queryStore      struct{ *database }
+	approvalStore   struct{ *database }
+	peopleStore     struct{ *database }
+	connectionStore struct{ *database }
 )
 
 // database is the connection to the database of a Store.
@@ -56,7 +58,7 @@ type database struct {
 func newStore(d *database, kind string, shut func() error) *Store {
 	return &Store{
 		ledgerStore: ledgerStore{database: d}, accountStore: accountStore{d}, callStore: callStore{d}, keyStore: keyStore{d},
-		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d}, resultStore: resultStore{d}, approvalStore: approvalStore{d}, peopleStore: peopleStore{d},
+		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d}, queryStore: queryStore{d}, resultStore: resultStore{d}, approvalStore: approvalStore{d}, peopleStore: peopleStore{d}, connectionStore: connectionStore{d},
 		database: d, kind: kind, close: shut,
 	}
 }

@@ -62,6 +62,7 @@ func newRoutes(opts Options, auth *authenticator) []route {
 		sessions.routes(),
 		(&accountHandler{opts.Ledger, opts.Balances}).routes(),
 		(&linkHandler{opts.Links.Store, opts.Links.Check}).routes(),
+		(&connectionHandler{opts.Connections}).routes(),
 		(&keyHandler{opts.Keys, opts.Now}).routes(),
 		(&personHandler{opts.People, opts.Now}).routes(),
 		(&issuerHandler{opts.People.Issuers}).routes(),

@@ -27,23 +27,24 @@ import (
 
 // Options configures the API. Routes whose data source is nil respond with NOT_FOUND.
 type Options struct {
-	Identify func(*http.Request) (toolyard.Caller, error) // nil accepts every request as anonymous
-	Seal     func() SealKey                               // key for cookies, requested when the first is set; nil for a new one
-	Yard     Yard
-	Ledger   ledger.Ledger
-	Balances Balances
-	Calls    Calls
-	Links    LinkOptions
-	Keys     Keys
-	People   PeopleOptions
-	Changes  Changes // nil for the last changes in memory
-	Queries  QueryOptions
-	Live     Live
-	Execute  func(context.Context, *serve.CallRequest) (serve.CallOutcome, error)
-	Gates    func() []*gates.Gate // in order of the configuration
-	MaxBody  int64                // bytes of a body with arguments; 1 MiB if zero
-	Now      func() time.Time     // nil for time.Now
-	Log      *slog.Logger         // nil for none
+	Identify    func(*http.Request) (toolyard.Caller, error) // nil accepts every request as anonymous
+	Seal        func() SealKey                               // key for cookies, requested when the first is set; nil for a new one
+	Yard        Yard
+	Ledger      ledger.Ledger
+	Balances    Balances
+	Calls       Calls
+	Links       LinkOptions
+	Connections Connections // nil for none
+	Keys        Keys
+	People      PeopleOptions
+	Changes     Changes // nil for the last changes in memory
+	Queries     QueryOptions
+	Live        Live
+	Execute     func(context.Context, *serve.CallRequest) (serve.CallOutcome, error)
+	Gates       func() []*gates.Gate // in order of the configuration
+	MaxBody     int64                // bytes of a body with arguments; 1 MiB if zero
+	Now         func() time.Time     // nil for time.Now
+	Log         *slog.Logger         // nil for none
 }
 
 // LinkOptions configures linked accounts.

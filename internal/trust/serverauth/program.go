@@ -57,6 +57,9 @@ func NewProgram(s Server, hide func(string), now func() time.Time) *Program {
 	return &Program{server: s, oauth: s.oauth(now), hide: hide, now: now}
 }
 
+// Begin implements the authorizer of package upstream: all callers share one connection.
+func (*Program) Begin(context.Context, *toolyard.Call) (string, error) { return "", nil }
+
 // Authorize returns the header with the token. There is none before the server has demanded one.
 func (p *Program) Authorize(ctx context.Context, _ *toolyard.Call) (http.Header, error) {
 	p.mu.Lock()

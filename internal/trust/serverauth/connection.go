@@ -1,0 +1,149 @@
+package serverauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/oauthclient"
+	"github.com/toolyard/toolyard/internal/trust/seal"
+)
+
+// Owner is the person to whom a connection belongs.
+type Owner struct {
+	Account string // of an API key; empty for a person with an access token, whose ID is unique
+	Caller  string
+}
+
+// OwnerOf returns the owner of a caller's connections. Unauthenticated callers have none.
+func OwnerOf(c toolyard.Caller) (o Owner, ok bool) {
+	if !c.Authenticated() {
+		return Owner{}, false
+	}
+	if identity.IssuerOf(c) != "" {
+		return Owner{Caller: c.ID}, true
+	}
+	account := c.Account
+	if account == "" {
+		account = c.ID
+	}
+	return Owner{Account: account, Caller: c.ID}, true
+}
+
+// The states of a connection.
+const (
+	Active = "active"
+	Stale  = "stale" // the person has to sign in again
+)
+
+// Connection is the authorization that a person has given for a server.
+type Connection struct {
+	Owner
+	Server  string
+	State   string
+	Issuer  string // of the tokens; empty for a secret that the person has entered
+	Scopes  []string
+	Sealed  string // a grant
+	Version int64  // increases with each change, also if the connection is made anew
+	Created time.Time
+	Changed time.Time
+}
+
+// Store stores connections for all replicas.
+type Store interface {
+	// Connection returns the connection of a person to a server, or nil.
+	Connection(ctx context.Context, o Owner, server string) (*Connection, error)
+	// FirstConnection returns the oldest active connection to a server, or nil.
+	FirstConnection(ctx context.Context, server string) (*Connection, error)
+	// Connections returns all connections of a person, by server.
+	Connections(ctx context.Context, o Owner) ([]Connection, error)
+	// PutConnection stores a connection if the stored version is before, zero for none, and if the
+	// lease is held or empty. It reports whether it was stored.
+	PutConnection(ctx context.Context, c *Connection, before int64, lease string) (bool, error)
+	// LeaseConnection reserves a version of a connection for one replica, which may replace it.
+	LeaseConnection(ctx context.Context, c *Connection, holder string, lasts time.Duration) (bool, error)
+	ReleaseConnection(ctx context.Context, c *Connection, holder string) error
+	// MarkStale marks a version of a connection as unusable.
+	MarkStale(ctx context.Context, c *Connection) error
+	DeleteConnection(ctx context.Context, o Owner, server string) (bool, error)
+
+	// PutFlow stores a sign-in in progress, which TakeFlow returns and deletes.
+	PutFlow(ctx context.Context, id, sealed string, now, expires time.Time) error
+	TakeFlow(ctx context.Context, id string) (sealed string, err error)
+
+	// RegisteredClient returns the client that was registered at an issuer; empty for none.
+	RegisteredClient(ctx context.Context, issuer, redirect string) (sealed string, err error)
+	PutRegisteredClient(ctx context.Context, issuer, redirect, sealed string) error
+
+	// Consume marks a link as used, and reports whether it was the first use.
+	Consume(ctx context.Context, id, owner string, until time.Time) (user string, first bool, err error)
+}
+
+// grant is the secret part of a connection.
+type grant struct {
+	Server    *oauthclient.Server      `json:"server,omitempty"`
+	Resource  *oauthclient.Resource    `json:"resource,omitempty"`
+	Own       *oauthclient.Credentials `json:"own,omitempty"`
+	Token     *oauthclient.Token       `json:"token,omitempty"`
+	Renew     time.Time                `json:"renew,omitzero"`
+	Requested []string                 `json:"requested,omitempty"` // scopes
+	Secret    string                   `json:"secret,omitempty"`    // that the person has entered, instead of a token
+
+	connection *Connection
+}
+
+// never is when sealed values in the store expire.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Keys seal what is stored. The first key seals, and all open.
+type Keys [][]byte
+
+// seal seals a text for a purpose. It can be opened only with the same binding.
+func (k Keys) seal(purpose, text string, until time.Time, binding ...any) string {
+	return seal.New(k[0], purpose).Seal(text, bind(binding), until)
+}
+
+func (k Keys) open(purpose, sealed string, now time.Time, binding ...any) (text string, id seal.Nonce, ok bool) {
+	for _, key := range k {
+		if text, id, ok = seal.New(key, purpose).Open(sealed, bind(binding), now); ok {
+			return text, id, true
+		}
+	}
+	return "", id, false
+}
+
+func bind(parts []any) []byte {
+	raw, _ := json.Marshal(parts) // strings and numbers always encode
+	return raw
+}
+
+// The purposes of sealed values.
+const (
+	sealGrant  = "toolyard connection"
+	sealFlow   = "toolyard sign-in at a server"
+	sealClient = "toolyard client"
+	sealLink   = "toolyard connect link"
+)
+
+// sealGrant stores a grant in a connection. Only that version of that connection opens it.
+func (k Keys) sealGrant(c *Connection, g *grant) error {
+	raw, err := json.Marshal(g) //nolint:gosec // it is sealed
+	if err == nil {
+		c.Sealed = k.seal(sealGrant, string(raw), never, c.Account, c.Caller, c.Server, c.Version)
+	}
+	return err
+}
+
+var errSealed = errors.New("a connection cannot be opened: its key was removed from connections.keys, or its row was changed")
+
+func (k Keys) openGrant(c *Connection, now time.Time) (*grant, error) {
+	text, _, ok := k.open(sealGrant, c.Sealed, now, c.Account, c.Caller, c.Server, c.Version)
+	if !ok {
+		return nil, errSealed
+	}
+	g := &grant{connection: c}
+	return g, json.Unmarshal([]byte(text), g)
+}

@@ -1,0 +1,467 @@
+package serverauth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/oauthclient"
+)
+
+const (
+	grantTTL    = 5 * time.Second  // for which a grant is used without a look at the store
+	leaseTime   = 30 * time.Second // of a replica that renews a token
+	renewTime   = 45 * time.Second // of a renewal, including the wait for another replica
+	renewPoll   = 100 * time.Millisecond
+	storeRetry  = 250 * time.Millisecond
+	maxCached   = 10_000 // grants
+	listingHint = "; a person who connects to it once makes its tools available: toolyard connect "
+)
+
+// SignInRequired is the code of the error for a caller who has to sign in at a server.
+const SignInRequired toolyard.Code = "SIGN_IN_REQUIRED"
+
+// Options configure how people connect to servers.
+type Options struct {
+	Store     Store
+	Keys      func() (Keys, error)
+	URL       string              // the address of this program, for links; empty for none
+	Name      string              // of this program, shown to people
+	Hide      func(string)        // redacts a token from texts
+	OnConnect func(server string) // called after a person has connected; may be nil
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// Person authenticates requests to a server as the person who calls.
+type Person struct {
+	Options
+	server Server
+	header string // in which a person's secret is sent; empty for OAuth
+	oauth  *oauthclient.Client
+	holder string // of leases
+	lease  time.Duration
+
+	mu        sync.Mutex
+	challenge oauthclient.Challenge // the last one of the server
+	grants    map[Owner]cachedGrant
+	renewals  map[Owner]*renewal
+}
+
+type cachedGrant struct {
+	*grant
+	read time.Time
+}
+
+// renewal is a renewal in progress, which concurrent calls share.
+type renewal struct {
+	done  chan struct{}
+	grant *grant
+	err   error
+}
+
+// NewPerson creates an authorizer for a server. People enter a secret for the header; if it is empty,
+// they sign in with OAuth.
+func NewPerson(o Options, s Server, header string) *Person {
+	if o.OnConnect == nil {
+		o.OnConnect = func(string) {}
+	}
+	return &Person{
+		Options: o, server: s, header: header, oauth: s.oauth(o.Now), holder: rand.Text(), lease: leaseTime,
+		grants: make(map[Owner]cachedGrant), renewals: make(map[Owner]*renewal),
+	}
+}
+
+// Begin implements the authorizer of package upstream. It asks a person without a connection to sign
+// in. The result identifies the connection.
+func (p *Person) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
+	owner, ok := OwnerOf(c.Caller)
+	if !ok {
+		return "", toolyard.Errorf(SignInRequired, "The server %s is called as the person who calls, so it requires an API key or an access token.", p.server.ID)
+	}
+	asked, err := p.takeAnswer(c)
+	if err != nil {
+		return "", err
+	}
+	g, err := p.usable(ctx, owner)
+	if errors.Is(err, errNotConnected) && asked > 0 {
+		g, err = p.await(ctx, owner)
+	}
+	if errors.Is(err, errNotConnected) {
+		return "", p.signInRequired(c, owner, nil, asked)
+	}
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%q %q %d", owner.Account, owner.Caller, g.connection.Created.UnixMicro()), nil
+}
+
+// Authorize implements the authorizer of package upstream. The yard itself uses the oldest connection.
+func (p *Person) Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error) {
+	owner, err := p.ownerOf(ctx, c)
+	if err != nil || owner == (Owner{}) {
+		return nil, err
+	}
+	g, err := p.usable(ctx, owner)
+	switch {
+	case errors.Is(err, errNotConnected) && c == nil:
+		return nil, nil
+	case errors.Is(err, errNotConnected):
+		return nil, p.signInRequired(c, owner, nil, maxQuestions)
+	case err != nil:
+		return nil, err
+	}
+	return p.headerOf(g), nil
+}
+
+// ownerOf returns whose connection a request uses. It is empty if the yard itself has none.
+func (p *Person) ownerOf(ctx context.Context, c *toolyard.Call) (Owner, error) {
+	if c != nil {
+		owner, ok := OwnerOf(c.Caller)
+		if !ok {
+			return Owner{}, toolyard.Errorf(SignInRequired, "The server %s requires an authenticated caller.", p.server.ID)
+		}
+		return owner, nil
+	}
+	first, err := p.Store.FirstConnection(ctx, p.server.ID)
+	if err != nil || first == nil {
+		return Owner{}, err
+	}
+	return first.Owner, nil
+}
+
+func (p *Person) headerOf(g *grant) http.Header {
+	switch {
+	case p.header == "":
+		return bearer(g.Token.Access)
+	case http.CanonicalHeaderKey(p.header) == "Authorization":
+		return bearer(g.Secret)
+	}
+	return http.Header{http.CanonicalHeaderKey(p.header): {g.Secret}}
+}
+
+// Refused implements the authorizer of package upstream.
+func (p *Person) Refused(ctx context.Context, c *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error) {
+	challenge, challenged := oauthclient.ParseChallenge(res.Header)
+	if challenged && res.StatusCode == http.StatusUnauthorized {
+		p.mu.Lock()
+		p.challenge = challenge
+		p.mu.Unlock()
+	}
+	owner, err := p.ownerOf(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	if owner == (Owner{}) {
+		return false, errors.New("it waits for a sign-in" + listingHint + p.server.ID)
+	}
+	g, err := p.usable(ctx, owner)
+	switch {
+	case errors.Is(err, errNotConnected) && c != nil:
+		return false, p.signInRequired(c, owner, nil, maxQuestions)
+	case err != nil:
+		return false, err
+	case !sameHeader(p.headerOf(g), sent): // renewed in the meantime
+		return true, nil
+	case res.StatusCode == http.StatusForbidden:
+		return false, p.forbidden(c, owner, g, challenge)
+	}
+	if _, err = p.renew(ctx, owner, g); errors.Is(err, errNotConnected) && c != nil {
+		err = p.signInRequired(c, owner, nil, maxQuestions)
+	}
+	return err == nil, err
+}
+
+func sameHeader(a, b http.Header) bool {
+	for name := range a {
+		if a.Get(name) != b.Get(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// forbidden asks the person to grant scopes that a call needs, unless they were requested before.
+func (p *Person) forbidden(c *toolyard.Call, owner Owner, g *grant, challenge oauthclient.Challenge) error {
+	if c == nil || !challenge.InsufficientScope() || p.header != "" {
+		return nil
+	}
+	known := slices.Concat(g.Requested, g.connection.Scopes)
+	if !slices.ContainsFunc(challenge.Scopes, func(scope string) bool { return !slices.Contains(known, scope) }) {
+		return nil // it was asked for, and did not help
+	}
+	return p.signInRequired(c, owner, union(challenge.Scopes, known), maxQuestions)
+}
+
+// errNotConnected is returned for a person who has no usable connection.
+var errNotConnected = errors.New("not connected")
+
+// unavailable returns the error for a token that cannot be obtained now.
+func (p *Person) unavailable(err error) error {
+	return &toolyard.Error{
+		Code: toolyard.Unavailable, Message: fmt.Sprintf("The connection to the server %s is not available now.", p.server.ID), RetryAfter: time.Second, Err: err,
+	}
+}
+
+// usable returns a grant whose token is valid, and renews it if necessary.
+func (p *Person) usable(ctx context.Context, owner Owner) (*grant, error) {
+	p.mu.Lock()
+	cached := p.grants[owner]
+	p.mu.Unlock()
+	now := p.Now()
+	if cached.grant == nil || now.Sub(cached.read) >= grantTTL {
+		g, err := p.read(ctx, owner)
+		switch {
+		case err == nil:
+			cached.grant = g
+		case errors.Is(err, errNotConnected), cached.grant == nil, errors.Is(err, errSealed):
+			return nil, err
+		default: // the store is unavailable: continue with the known token
+			if cached.Token != nil && !cached.Renew.IsZero() && !now.Before(cached.Renew) {
+				return nil, err
+			}
+		}
+	}
+	g := cached.grant
+	if g.Token == nil || g.Renew.IsZero() || now.Before(g.Renew) {
+		return g, nil
+	}
+	return p.renew(ctx, owner, g)
+}
+
+// read reads the grant of a person from the store.
+func (p *Person) read(ctx context.Context, owner Owner) (*grant, error) {
+	c, err := p.Store.Connection(ctx, owner, p.server.ID)
+	if err != nil {
+		return nil, p.unavailable(err)
+	}
+	if c == nil || c.State != Active {
+		p.forget(owner)
+		return nil, errNotConnected
+	}
+	keys, err := p.Keys()
+	if err != nil {
+		return nil, p.unavailable(err)
+	}
+	g, err := keys.openGrant(c, p.Now())
+	if err == nil && (g.Token == nil) == (p.header == "") { // of another kind of authentication
+		err = errNotConnected
+	}
+	if err != nil {
+		p.forget(owner)
+		if errors.Is(err, errSealed) {
+			p.Log.Warn("the connection of a person cannot be opened; the person has to sign in again", "server", p.server.ID, "caller", owner.Caller)
+		}
+		return nil, errNotConnected
+	}
+	p.remember(owner, g)
+	return g, nil
+}
+
+func (p *Person) remember(owner Owner, g *grant) {
+	p.Hide(g.Secret)
+	if g.Token != nil {
+		p.Hide(g.Token.Access)
+		p.Hide(g.Token.Refresh)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.grants) >= maxCached {
+		clear(p.grants)
+	}
+	p.grants[owner] = cachedGrant{g, p.Now()}
+}
+
+func (p *Person) forget(owner Owner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.grants, owner)
+}
+
+// renew replaces a token that expires or was refused. Concurrent calls share one renewal, which does
+// not end when a call is canceled.
+func (p *Person) renew(ctx context.Context, owner Owner, old *grant) (*grant, error) {
+	p.mu.Lock()
+	r := p.renewals[owner]
+	if r == nil {
+		if now := p.grants[owner].grant; now != nil && now.connection.Version > old.connection.Version {
+			p.mu.Unlock()
+			return now, nil
+		}
+		r = &renewal{done: make(chan struct{})}
+		p.renewals[owner] = r
+		running, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTime)
+		go func() {
+			defer cancel()
+			r.grant, r.err = p.renewOnce(running, owner, old)
+			p.mu.Lock()
+			delete(p.renewals, owner)
+			p.mu.Unlock()
+			close(r.done)
+		}()
+	}
+	p.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.grant, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// renewOnce renews a token exactly once among all replicas. The replica that gets the lease of this
+// version refreshes it; the others wait for the next version.
+func (p *Person) renewOnce(ctx context.Context, owner Owner, old *grant) (*grant, error) {
+	for {
+		g, err := p.read(ctx, owner)
+		if err != nil || g.connection.Version != old.connection.Version {
+			return g, err
+		}
+		if g.Token == nil || g.Token.Refresh == "" {
+			return nil, p.stale(ctx, owner, g)
+		}
+		leased, err := p.Store.LeaseConnection(ctx, g.connection, p.holder, p.lease)
+		switch {
+		case err != nil:
+			return nil, p.unavailable(err)
+		case leased:
+			return p.refresh(ctx, owner, g)
+		}
+		select {
+		case <-time.After(renewPoll):
+		case <-ctx.Done():
+			return nil, p.unavailable(errors.New("another replica did not renew the token in time"))
+		}
+	}
+}
+
+// stale marks a connection as unusable.
+func (p *Person) stale(ctx context.Context, owner Owner, g *grant) error {
+	p.forget(owner)
+	if err := p.Store.MarkStale(ctx, g.connection); err != nil {
+		return p.unavailable(err)
+	}
+	return errNotConnected
+}
+
+// refresh uses the refresh token, and stores the result. It holds the lease.
+func (p *Person) refresh(ctx context.Context, owner Owner, g *grant) (*grant, error) {
+	token, err := p.oauth.Refresh(ctx, g.Server, g.Resource, g.Own, g.Token)
+	switch {
+	case oauthclient.InvalidGrant(err):
+		if now, err := p.read(ctx, owner); err != nil || now.connection.Version != g.connection.Version {
+			return now, err // the person has signed in again
+		}
+		p.Log.Info("a connection has ended; the person has to sign in again", "server", p.server.ID, "caller", owner.Caller)
+		return nil, p.stale(ctx, owner, g)
+	case err != nil:
+		p.Log.Warn("a token could not be renewed", "server", p.server.ID, "caller", owner.Caller, "error", err)
+		return nil, errors.Join(p.unavailable(err), p.Store.ReleaseConnection(ctx, g.connection, p.holder))
+	}
+	next := *g
+	next.Token, next.Renew = token, renewAt(token, p.Now())
+	return p.put(ctx, owner, &next, g.connection, p.holder)
+}
+
+// put stores a grant as the next version of a connection. It tries until ctx ends, because a rotated
+// refresh token that is not stored is lost.
+func (p *Person) put(ctx context.Context, owner Owner, g *grant, old *Connection, lease string) (*grant, error) {
+	keys, err := p.Keys()
+	if err != nil {
+		return nil, p.unavailable(err)
+	}
+	c := *old
+	c.Version, c.Changed, c.State = old.Version+1, p.Now(), Active
+	if g.Token != nil {
+		c.Scopes = g.Token.Scopes
+	}
+	if err := keys.sealGrant(&c, g); err != nil {
+		return nil, err
+	}
+	g.connection = &c
+	for {
+		stored, err := p.Store.PutConnection(ctx, &c, old.Version, lease)
+		switch {
+		case err == nil && stored:
+			p.remember(owner, g)
+			return g, nil
+		case err == nil: // the person has signed in again, or disconnected
+			return p.read(ctx, owner)
+		}
+		select {
+		case <-time.After(storeRetry):
+		case <-ctx.Done():
+			return nil, p.unavailable(err)
+		}
+	}
+}
+
+// connect stores the grant of a person who has just signed in, or entered a secret.
+func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
+	keys, err := p.Keys()
+	if err != nil {
+		return err
+	}
+	for range 10 {
+		before, err := p.Store.Connection(ctx, owner, p.server.ID)
+		if err != nil {
+			return err
+		}
+		now := p.Now()
+		c := &Connection{Owner: owner, Server: p.server.ID, State: Active, Version: now.UnixMicro(), Created: now, Changed: now}
+		var version int64
+		if before != nil {
+			version = before.Version
+			c.Version = max(c.Version, version+1)
+		}
+		if g.Token != nil {
+			c.Issuer, c.Scopes = g.Server.Issuer, g.Token.Scopes
+		}
+		if err := keys.sealGrant(c, g); err != nil {
+			return err
+		}
+		stored, err := p.Store.PutConnection(ctx, c, version, "")
+		if err != nil {
+			return err
+		}
+		if stored {
+			g.connection = c
+			p.remember(owner, g)
+			p.Log.Info("a person has connected to a server", "server", p.server.ID, "caller", owner.Caller)
+			p.OnConnect(p.server.ID)
+			return nil
+		}
+	}
+	return errors.New("the connection changes all the time")
+}
+
+// Disconnect deletes the connection of a person, and revokes its tokens if that is possible.
+func (p *Person) Disconnect(ctx context.Context, caller toolyard.Caller) (bool, error) {
+	owner, ok := OwnerOf(caller)
+	if !ok {
+		return false, nil
+	}
+	g, readErr := p.read(ctx, owner)
+	deleted, err := p.Store.DeleteConnection(ctx, owner, p.server.ID)
+	p.forget(owner)
+	if err != nil {
+		return false, p.unavailable(err)
+	}
+	if readErr == nil && g.Token != nil {
+		if err := p.oauth.Revoke(ctx, g.Server, g.Own, g.Token); err != nil {
+			p.Log.Warn("a token could not be revoked", "server", p.server.ID, "caller", owner.Caller, "error", err)
+		}
+	}
+	return deleted, nil
+}
+
+// round formats the number of questions so far.
+func round(n int) string { return questionState + strconv.Itoa(n) }

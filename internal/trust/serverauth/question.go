@@ -1,0 +1,142 @@
+package serverauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+const (
+	questionKey   = "toolyard.signin"
+	questionState = "toolyard.signin:" // and the number of questions so far
+	maxQuestions  = 3                  // in one call
+	maxAwait      = time.Minute        // for a person who is signing in
+	awaitMargin   = 2 * time.Second    // of the call's time, for the call itself
+	awaitPoll     = 300 * time.Millisecond
+	linkTime      = 10 * time.Minute
+)
+
+// link is what the address of a connect page contains, sealed.
+type link struct {
+	Owner  Owner    `json:"owner"`
+	Scopes []string `json:"scopes,omitempty"` // to request; nil for those that the server demands
+}
+
+// Link returns the address of the page on which a person connects to the server. It is valid for ten
+// minutes and one sign-in.
+func (p *Person) Link(caller toolyard.Caller) (string, error) {
+	owner, ok := OwnerOf(caller)
+	if !ok {
+		return "", toolyard.Errorf(toolyard.PermissionDenied, "Connections belong to a person: send an API key or an access token.")
+	}
+	return p.link(owner, nil)
+}
+
+func (p *Person) link(owner Owner, scopes []string) (string, error) {
+	keys, err := p.Keys()
+	if err != nil {
+		return "", p.unavailable(err)
+	}
+	raw, err := json.Marshal(link{owner, scopes})
+	if err != nil {
+		return "", err
+	}
+	ticket := keys.seal(sealLink, string(raw), p.Now().Add(linkTime), p.server.ID)
+	return p.URL + "/connect/" + url.PathEscape(p.server.ID) + "?ticket=" + ticket, nil
+}
+
+// question is the error of a call that asks the person to sign in. It is an unfinished result.
+type question struct{ result *toolyard.Result }
+
+func (*question) Error() string { return "the person has to sign in" }
+
+// Unfinished returns the result that asks the person.
+func (q *question) Unfinished() *toolyard.Result { return q.result }
+
+// signInRequired asks the person to sign in: with a question if the client can open pages, and
+// otherwise with an error that contains the link.
+func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, asked int) error {
+	what := "sign in to"
+	switch {
+	case p.header != "":
+		what = "enter a key for"
+	case scopes != nil:
+		what = "grant more rights at"
+	}
+	if p.URL == "" {
+		return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first: toolyard connect %s", what, p.server.ID, p.server.ID)
+	}
+	address, err := p.link(owner, scopes)
+	if err != nil {
+		return err
+	}
+	if asked < maxQuestions && c.Depth == 0 && c.RequestState == "" && c.Supports("elicitation.url") {
+		return newQuestion(fmt.Sprintf("To call %s, %s the server %s.", c.Tool.Name, what, p.server.ID), address, asked+1)
+	}
+	return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first. Show the user this link, which is for this user only, and call again afterwards: %s", what, p.server.ID, address)
+}
+
+func newQuestion(message, address string, number int) error {
+	raw, err := json.Marshal(map[string]any{
+		"resultType": "input_required", "requestState": round(number),
+		"inputRequests": map[string]any{questionKey: map[string]any{
+			"method": "elicitation/create", "params": map[string]any{"mode": "url", "message": message, "url": address},
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	q := &question{&toolyard.Result{}}
+	if err := q.result.UnmarshalJSON(raw); err != nil {
+		return err
+	}
+	return q
+}
+
+// takeAnswer removes the answer to our question from a call, and returns how many questions were
+// asked. That the person agreed to open the page does not mean that they have signed in.
+func (p *Person) takeAnswer(c *toolyard.Call) (asked int, err error) {
+	number, ours := strings.CutPrefix(c.RequestState, questionState)
+	if !ours {
+		return 0, nil
+	}
+	if asked, err = strconv.Atoi(number); err != nil {
+		return 0, err
+	}
+	var answers map[string]struct {
+		Action string `json:"action"`
+	}
+	_ = json.Unmarshal(c.InputResponses, &answers) // without an answer, the person is asked again
+	c.RequestState, c.InputResponses = "", nil
+	switch answers[questionKey].Action {
+	case "decline", "cancel":
+		return 0, toolyard.Errorf(toolyard.PermissionDenied, "The user declined to sign in to the server %s. Do not repeat the call unless the user asks for it.", p.server.ID)
+	}
+	return asked, nil
+}
+
+// await waits until the person has connected, for most of the time that the call has left.
+func (p *Person) await(ctx context.Context, owner Owner) (*grant, error) {
+	until := time.Now().Add(maxAwait)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-awaitMargin).Before(until) {
+		until = deadline.Add(-awaitMargin)
+	}
+	for {
+		g, err := p.usable(ctx, owner)
+		if !errors.Is(err, errNotConnected) || !time.Now().Before(until) {
+			return g, err
+		}
+		select {
+		case <-time.After(awaitPoll):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package yard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
+	"github.com/toolyard/toolyard/internal/trust/secret"
+	"github.com/toolyard/toolyard/internal/trust/serverauth"
+)
+
+// connections are the connections of people to the servers of a yard. It implements
+// [httpapi.Connections].
+type connections struct {
+	yard  *publisher
+	store *store.Store // nil for none
+	vault func() *secret.Vault
+	opts  *Options
+	name  string
+	log   *slog.Logger
+
+	mu  sync.Mutex
+	own []byte // the key of a yard without configured keys
+}
+
+// options returns the options for servers whose links begin with an address.
+func (c *connections) options(address string) serverauth.Options {
+	return serverauth.Options{
+		Store: c.store, Keys: c.keys, URL: address, Name: c.name, Now: c.opts.Process.Now, Log: c.log,
+		Hide: func(text string) { c.vault().Hide(text) },
+		OnConnect: func(server string) {
+			if s := c.yard.current.Load().upstreams[server]; s != nil {
+				s.Refresh()
+			}
+		},
+	}
+}
+
+// pages returns the pages on which people connect.
+func (c *connections) pages(address string) *serverauth.Pages {
+	return &serverauth.Pages{Options: c.options(address), Person: c.person}
+}
+
+// person returns the authorizer of a server, or nil.
+func (c *connections) person(server string) *serverauth.Person {
+	return c.yard.current.Load().people[server]
+}
+
+// minKey is the minimum length of a key.
+const minKey = 32
+
+// keys returns the keys that encrypt connections.
+func (c *connections) keys() (keys serverauth.Keys, err error) {
+	refs := c.yard.current.Load().Connections.Keys
+	for _, ref := range refs {
+		text, err := c.vault().Resolve(ref)
+		if err != nil {
+			return nil, fmt.Errorf("connections.keys: %w", err)
+		}
+		if len(text.Reveal()) < minKey {
+			return nil, fmt.Errorf("connections.keys: a key must have at least %d characters", minKey)
+		}
+		keys = append(keys, []byte(text.Reveal()))
+	}
+	if len(keys) > 0 {
+		return keys, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own == nil {
+		if c.own, err = c.ownKey(); err != nil {
+			return nil, err
+		}
+	}
+	return serverauth.Keys{c.own}, nil
+}
+
+// ownKey reads or creates the key of a yard on one machine, in a file next to the configuration. Without
+// a file it lasts as long as the process, like the store.
+func (c *connections) ownKey() ([]byte, error) {
+	fresh := []byte(hex.EncodeToString([]byte(rand.Text() + rand.Text())))
+	switch {
+	case c.store.Kind() == "postgres":
+		return nil, errors.New("set connections.keys: connections are stored in PostgreSQL")
+	case c.opts.ConfigFile == "" || c.store.Kind() == "memory":
+		return fresh, nil
+	}
+	path := strings.TrimSuffix(c.opts.ConfigFile, filepath.Ext(c.opts.ConfigFile)) + ".key"
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // next to the operator's own file
+	if errors.Is(err, fs.ErrExist) {
+		key, err := safefile.Read(path, 1<<10)
+		if err == nil && len(key) < minKey {
+			err = fmt.Errorf("%s: the key is too short", path)
+		}
+		return key, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the key of connections: %w", err)
+	}
+	_, err = f.Write(fresh)
+	return fresh, errors.Join(err, f.Sync(), f.Close())
+}
+
+// Connections implements [httpapi.Connections].
+func (c *connections) Connections(ctx context.Context, caller toolyard.Caller) (list []httpapi.Connection, err error) {
+	owner, ok := serverauth.OwnerOf(caller)
+	if !ok {
+		return nil, nil
+	}
+	stored, err := c.store.Connections(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	people := c.yard.current.Load().people
+	for _, id := range slices.Sorted(maps.Keys(people)) {
+		shown := httpapi.Connection{Server: id, State: "none"}
+		if i := slices.IndexFunc(stored, func(s serverauth.Connection) bool { return s.Server == id }); i >= 0 {
+			shown.State, shown.Issuer, shown.Scopes, shown.Since = stored[i].State, stored[i].Issuer, stored[i].Scopes, stored[i].Created
+		}
+		list = append(list, shown)
+	}
+	return list, nil
+}
+
+// Connect implements [httpapi.Connections].
+func (c *connections) Connect(caller toolyard.Caller, server string) (string, error) {
+	p := c.person(server)
+	switch {
+	case p == nil:
+		return "", nil
+	case p.URL == "":
+		return "", toolyard.Errorf(toolyard.Unavailable, "Links need the address of this server: set url in the configuration.")
+	}
+	return p.Link(caller)
+}
+
+// Disconnect implements [httpapi.Connections].
+func (c *connections) Disconnect(ctx context.Context, caller toolyard.Caller, server string) error {
+	p := c.person(server)
+	if p == nil {
+		return toolyard.Errorf(toolyard.NotFound, "There is no server %q that is called as a person.", server)
+	}
+	_, err := p.Disconnect(ctx, caller)
+	return err
+}
