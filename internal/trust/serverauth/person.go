@@ -23,7 +23,7 @@ const (
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000 // grants
-	listingHint = "; a person who connects to it once makes its tools available: toolyard connect "
+	listingHint = "; a person who connects to it once makes its tools available: POST /api/v1/connections/"
 )
 
 // SignInRequired is the code of the error for a caller who has to sign in at a server.

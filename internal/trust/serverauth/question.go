@@ -71,7 +71,7 @@ func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, 
 		what = "grant more rights at"
 	}
 	if p.URL == "" {
-		return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first: toolyard connect %s", what, p.server.ID, p.server.ID)
+		return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first. An operator has to set url in the configuration, so that there is a page for it.", what, p.server.ID)
 	}
 	address, err := p.link(owner, scopes)
 	if err != nil {
