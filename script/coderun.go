@@ -173,7 +173,8 @@ func (r *codeRun) callTool(ctx context.Context, payload json.RawMessage) (any, e
 	}
 	inner, res, err := r.call(ctx, r.parent, q.Name, q.Args, r.id.key(q.N))
 	answer := answerOf(res, err)
-	r.finish(q.N, inner, answer)
+	canceled := answer.Error != nil && ctx.Err() != nil // the code has ended before the call
+	r.finish(q.N, inner, answer, canceled)
 	return answer, nil
 }
 
@@ -188,11 +189,15 @@ func (r *codeRun) begin(n int, name string) bool {
 	return true
 }
 
-func (r *codeRun) finish(n int, inner *toolyard.Call, answer *codeAnswer) {
+// finish records the outcome of a call. A canceled one stays unfinished.
+func (r *codeRun) finish(n int, inner *toolyard.Call, answer *codeAnswer, canceled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if inner != nil && inner.Receipt != nil && !inner.Receipt.Replayed {
 		r.charged += inner.Receipt.Price
+	}
+	if canceled {
+		return
 	}
 	c := &r.calls[slices.IndexFunc(r.calls, func(c codeCall) bool { return c.n == n })]
 	c.code = toolyard.OK
