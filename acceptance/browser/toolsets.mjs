@@ -63,7 +63,7 @@ await main(async () => {
     await page.goto('/console/toolsets/desk');
     await settled(page);
     await page.getByRole('button', { name: 'Export' }).click();
-    await page.getByRole('menuitem', { name: 'For OpenAI' }).click();
+    await page.getByRole('menuitem', { name: 'For OpenAI', exact: true }).click();
     await page.getByRole('dialog').getByText('list_patient').first().waitFor();
     await page.keyboard.press('Escape');
   });

@@ -146,6 +146,13 @@ async function people() {
   await call('unblockPerson', { path: { caller: 'corp:nobody' } }, 404);
 }
 
+async function connections() {
+  const { connections } = await call('listConnections', {}, undefined, viewer);
+  expect('no server is called as a person', connections.length === 0, connections);
+  await call('connect', { path: { server: 'nothing' } }, 404);
+  await call('disconnect', { path: { server: 'nothing' } }, 404);
+}
+
 async function catalog() {
   const { total, tools } = await call('searchTools', { query: { q: 'hell', source: '-', mode: 'read', limit: 5 } });
   expect('the tool is found by a prefix', total === 1 && tools[0].name === 'hello', tools);
@@ -417,7 +424,7 @@ async function changes() {
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
 }
 
-for (const part of [identity, keys, people, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, asks, changes]) {
+for (const part of [identity, keys, people, connections, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, asks, changes]) {
   try {
     await part();
   } catch (error) {

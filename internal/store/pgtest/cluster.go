@@ -203,8 +203,28 @@ func (c *Cluster) Stop(mode string) error {
 	return c.end(signal)
 }
 
-// Kill kills the server with SIGKILL.
-func (c *Cluster) Kill() error { return c.end("KILL") }
+// Kill kills the server with SIGKILL, and waits until the processes of its connections have noticed.
+// Until then, they still commit.
+func (c *Cluster) Kill() error {
+	if err := c.end("KILL"); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(stopTime); c.hasProcesses(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return errors.New("pgtest: processes of the killed server are still running")
+		}
+	}
+	return nil
+}
+
+// hasProcesses reports whether a process works in the folder of the data, on systems with /proc.
+func (c *Cluster) hasProcesses() bool {
+	folders, err := filepath.Glob("/proc/[0-9]*/cwd")
+	return err == nil && slices.ContainsFunc(folders, func(name string) bool {
+		folder, err := os.Readlink(name)
+		return err == nil && folder == c.data()
+	})
+}
 
 // Restart stops the server and starts it again with the same data.
 func (c *Cluster) Restart() error {
