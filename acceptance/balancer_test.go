@@ -170,6 +170,11 @@ func (s *spread) travel(name, balanced, server string, client func(t *testing.T,
 	s.t.Run(name, func(t *testing.T) {
 		p := &plan{URL: balanced, Marker: filepath.Join(t.TempDir(), "canceled"), Server: server, Apply: s.applying("read")}
 		defer s.apply("write")
+		for _, url := range s.urls() { // which the client before has set to read
+			soon(t, "the replica offers tools that write", func() bool {
+				return slices.Contains(listTools(t, modernHTTP{t: t, url: url}), "test_tool_with_progress")
+			})
+		}
 		got := client(t, p)
 		if !slices.Contains(got.Tools, "echo") || !slices.Contains(got.Tools, "mcp_"+server+"__ask") || got.Text != "hi" {
 			t.Errorf("it lists %d tools, and echo returned %q", len(got.Tools), got.Text)
