@@ -33,18 +33,26 @@ export const inputSchema = z.object({ n: z.number().int().max(1000) });
 export default ({ n }) => ({ intent: n === 7 ? "query" : "count", n });
 `
 
-// serveAgents serves the agent librarian, with the script of a model and an agent clerk.
-func serveAgents(t *testing.T, api, script, hooks string, limits string) *agentYard {
+// scriptedModel starts a model that follows a script. If exact is true, it refuses requests that the
+// script does not expect.
+func scriptedModel(t *testing.T, script string, exact bool) *fakemodel.Server {
 	t.Helper()
 	parsed, err := fakemodel.Parse([]byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := fakemodel.New(fakemodel.Options{Script: parsed, Exact: true})
+	model, err := fakemodel.New(fakemodel.Options{Script: parsed, Exact: exact})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(model.Close)
+	return model
+}
+
+// serveAgents serves the agent librarian, with the script of a model and an agent clerk.
+func serveAgents(t *testing.T, api, script, hooks string, limits string) *agentYard {
+	t.Helper()
+	model := scriptedModel(t, script, true)
 	files := map[string]string{"tools/count.ts": countScript, "tools/other.ts": countScript, "librarian.md": "You are a librarian."}
 	hooked := ""
 	if hooks != "" {
@@ -269,18 +277,10 @@ func TestAgentsAnswerAsDocumented(t *testing.T) {
 		}
 		return body
 	}
-	script, err := fakemodel.Parse([]byte(`
+	model := scriptedModel(t, `
 conversations:
   - {match: France, turns: [{expect: {tools: [vat_rate], text: ["about taxes"]}, call: [{name: vat_rate, arguments: {country: FR}}]}, {say: "The VAT rate in France is {answer:1/text} % [e1]."}]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := fakemodel.New(fakemodel.Options{Script: script, Exact: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer model.Close()
+`, true)
 	config := strings.Replace(block("yaml"), "    model: claude", fmt.Sprintf("    url: %q\n    private: true\n    model: claude", model.BaseURL("anthropic")), 1)
 	p := serveIn(t, folder(t, map[string]string{"tools/vat_rate.ts": block("ts")}), "toolyard", config, "ANTHROPIC_API_KEY="+fakemodel.Key)
 	question := strings.Split(block("sh"), `"`)[1]

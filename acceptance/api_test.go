@@ -75,7 +75,13 @@ func TestGeneratedClient(t *testing.T) {
 		"tools/guarded.ts": strings.Replace(helloScript, "Says hello to", "Welcomes", 1),
 		"tools/nested.ts":  tool(`await ctx.mcp.callTool("", "hello", { name: "Zoe" })`),
 	})
-	model := newGreetingModel(t)
+	model := scriptedModel(t, `
+conversations:
+  - match: Greet Ann
+    turns:
+      - call: [{name: hello, arguments: {name: Ann}}]
+      - say: Hello, Ann!
+`, false)
 	config = strings.Replace(config, "  chat: {", "  ask: {mode: read, callers: keys, agents: [guide]}\n  chat: {", 1) + fmt.Sprintf(`
 models: {main: {api: chat, model: fake, url: %q, private: true, auth: {secretRef: env:MODEL_KEY}}}
 agents: {guide: {model: main, gate: chat, instructions: You greet people.}}
@@ -106,27 +112,6 @@ agents: {guide: {model: main, gate: chat, instructions: You greet people.}}
 	if diff := cmp.Diff([]int{400, 401, 402, 403, 404, 409, 413, 429, 503}, got.Refused); diff != "" {
 		t.Errorf("errors: %s", diff)
 	}
-}
-
-// newGreetingModel returns a model that greets Ann with a tool.
-func newGreetingModel(t *testing.T) *fakemodel.Server {
-	t.Helper()
-	script, err := fakemodel.Parse([]byte(`
-conversations:
-  - match: Greet Ann
-    turns:
-      - call: [{name: hello, arguments: {name: Ann}}]
-      - say: Hello, Ann!
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := fakemodel.New(fakemodel.Options{Script: script})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(model.Close)
-	return model
 }
 
 // keyOf creates a key with scopes in a server's store.

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolyard/toolyard/acceptance/fakemodel"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
@@ -205,15 +204,7 @@ func (f *approvalFleet) check(t *testing.T, uses int, took time.Duration) {
 // outcome is unknown, asks the model nothing and charges nothing.
 func TestAttack34KilledReplicaLeavesTheOutcomeUnknown(t *testing.T) {
 	t.Parallel()
-	script, err := fakemodel.Parse([]byte(`conversations: [{match: hang, turns: [{say: x, fault: {hang: true}}]}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := fakemodel.New(fakemodel.Options{Script: script})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(model.Close)
+	model := scriptedModel(t, `conversations: [{match: hang, turns: [{say: x, fault: {hang: true}}]}]`, false)
 	database := pgtest.ForTest(t).Database(t)
 	f := &approvalFleet{fleet: newFleet(t, 2, database, fmt.Sprintf(`
 store: %q

@@ -330,19 +330,11 @@ func TestConsoleSignIn(t *testing.T) {
 func TestConsoleQueriesAndApprovals(t *testing.T) {
 	t.Parallel()
 	needBrowser(t)
-	script, err := fakemodel.Parse([]byte(`
+	model := scriptedModel(t, `
 conversations:
   - {match: count, turns: [{call: [{name: count, arguments: {n: 3}}]}, {say: "It is 3 [e1]."}]}
   - {match: hang, turns: [{say: x, fault: {hang: true}}]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := fakemodel.New(fakemodel.Options{Script: script})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(model.Close)
+`, false)
 	dir := folder(t, map[string]string{"tools/count.ts": countScript, "tools/ship_order.ts": shipScript})
 	p := serveIn(t, dir, "toolyard", fmt.Sprintf(`
 store: sqlite:yard.db

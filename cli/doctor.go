@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
-	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +21,6 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/clientconfig"
-	"github.com/toolyard/toolyard/internal/trust/outbound"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -166,24 +165,23 @@ func (c *doctorCommand) examineAddress(ctx context.Context, address string) {
 		c.report(healthy, "address", address+" is free; start the server with toolyard serve --http")
 		return
 	}
-	if respondsOK(ctx, "http://"+address+"/healthz") {
+	if responds(ctx, "http://"+address) {
 		c.report(healthy, "address", "a server is running at "+address)
 		return
 	}
 	c.report(faulty, "address", err.Error(), "Stop the program that uses the address, or set listen in the configuration to another one.")
 }
 
-// respondsOK reports whether the health check of a server succeeds.
-func respondsOK(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+// responds reports whether an instance is running at an address.
+func responds(ctx context.Context, address string) bool {
+	base, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
-	client := outbound.NewClient(outbound.Allowlist{req.URL.Hostname()}, nil, outbound.Network{}, 1<<10)
-	_, body, err := client.Do(req, "error") //nolint:bodyclose // Do closes it
-	return err == nil && string(body) == "ok\n"
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, body, err := probe(ctx, base, "healthz") //nolint:bodyclose // probe closes it
+	return err == nil && body == "ok\n"
 }
 
 // examineClients reports the clients in whose files Toolyard is installed.
@@ -236,7 +234,7 @@ func (c *doctorCommand) examineClient(ctx context.Context, env clientEnv, client
 
 func (c *doctorCommand) examineURL(ctx context.Context, client *clientconfig.Client, address, path string) {
 	base, _, found := strings.Cut(address, "/mcp")
-	if found && respondsOK(ctx, base+"/healthz") {
+	if found && responds(ctx, base) {
 		c.report(healthy, client.ID, "connects to "+address+", which responds")
 		return
 	}

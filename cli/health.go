@@ -45,23 +45,29 @@ func (c *healthCommand) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("readyz").String(), http.NoBody)
-	if err != nil {
-		return fmt.Errorf("--url %s: %w", c.url, err)
-	}
-	res, err := outbound.NewHTTPClient([]string{base.Hostname()}, anyNetwork, outbound.Limits{Body: 64 << 10}).Do(r)
+	res, body, err := probe(ctx, base, "readyz") //nolint:bodyclose // probe closes it
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	text := untrusted.Printable(strings.TrimSpace(string(body)))
+	text := untrusted.Printable(strings.TrimSpace(body))
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s is not ready: %s: %s", c.url, res.Status, text)
 	}
 	fmt.Fprintln(c.out, text)
 	return nil
+}
+
+// probe requests a health check of the instance at an address.
+func probe(ctx context.Context, base *url.URL, path string) (res *http.Response, body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(path).String(), http.NoBody)
+	if err != nil {
+		return nil, "", err
+	}
+	res, err = outbound.NewHTTPClient([]string{base.Hostname()}, anyNetwork, outbound.Limits{Body: 64 << 10}).Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	data, err := io.ReadAll(res.Body)
+	return res, string(data), err
 }

@@ -104,28 +104,37 @@ func yamlOf(fields []field, indent string) (lines []string) {
 			lines = append(append(lines, key), yamlOf(sorted(m), indent+"  ")...)
 			continue
 		}
-		lines = append(lines, key+" "+yamlInline(f.value))
+		lines = append(lines, key+" "+yamlInline.encode(f.value))
 	}
 	return lines
 }
 
-func yamlInline(value any) string {
+// inline encodes values on one line: lists in brackets, maps and nested fields in braces.
+type inline struct {
+	text, key   func(string) string
+	assign      string // between a key and its value
+	open, close string // around the fields of a map
+}
+
+var yamlInline = inline{text: yamlText, key: yamlKey, assign: ": ", open: "{", close: "}"}
+
+func (in inline) encode(value any) string {
 	var parts []string
 	switch value := value.(type) {
 	case string:
-		return yamlText(value)
+		return in.text(value)
 	case []string:
 		for _, item := range value {
-			parts = append(parts, yamlText(item))
+			parts = append(parts, in.text(item))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case map[string]string:
-		return yamlInline(sorted(value))
+		return in.encode(sorted(value))
 	case []field:
 		for _, f := range value {
-			parts = append(parts, yamlKey(f.key)+": "+yamlInline(f.value))
+			parts = append(parts, in.key(f.key)+in.assign+in.encode(f.value))
 		}
-		return "{" + strings.Join(parts, ", ") + "}"
+		return in.open + strings.Join(parts, ", ") + in.close
 	}
 	return fmt.Sprint(value)
 }

@@ -146,7 +146,7 @@ func addTOML(data []byte, root, name string, fields []field, s *Server) ([]byte,
 	}
 	fmt.Fprintf(&b, "[%s.%s]%s", tomlKey(root), tomlKey(name), eol)
 	for _, f := range fields {
-		fmt.Fprintf(&b, "%s = %s%s", tomlKey(f.key), tomlInline(f.value), eol)
+		fmt.Fprintf(&b, "%s = %s%s", tomlKey(f.key), tomlInline.encode(f.value), eol)
 	}
 	return finishTOML([]byte(b.String()), tree.with(root, tree.get(root).with(name, nodeOf(fields))))
 }
@@ -229,24 +229,5 @@ func tomlKey(s string) string {
 	return quoteYAML(s)
 }
 
-// tomlInline encodes a value on one line. TOML's strings have the same escapes as YAML's.
-func tomlInline(value any) string {
-	var parts []string
-	switch value := value.(type) {
-	case string:
-		return quoteYAML(value)
-	case []string:
-		for _, item := range value {
-			parts = append(parts, quoteYAML(item))
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]string:
-		return tomlInline(sorted(value))
-	case []field:
-		for _, f := range value {
-			parts = append(parts, tomlKey(f.key)+" = "+tomlInline(f.value))
-		}
-		return "{ " + strings.Join(parts, ", ") + " }"
-	}
-	return fmt.Sprint(value)
-}
+// TOML's strings have the same escapes as YAML's.
+var tomlInline = inline{text: quoteYAML, key: tomlKey, assign: " = ", open: "{ ", close: " }"}
