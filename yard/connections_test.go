@@ -25,7 +25,7 @@ import (
 
 const operatorToken = "operator-token-of-this-test"
 
-// connectable is a yard with the server crm, which is called as the person who calls.
+// connectable is a yard with the server crm, which is called on behalf of each caller.
 type connectable struct {
 	*yard.Yard
 	t   *testing.T

@@ -305,7 +305,7 @@ func TestPersonCookieAlone(t *testing.T) {
 	}
 }
 
-// A person whom no rule matches is refused, and stays signed out.
+// A person who matches no rule is refused, and stays signed out.
 func TestSignInWithoutARule(t *testing.T) {
 	s, corp, _ := newPeopleAPI(t)
 	corp.Provider.SetClaims(map[string]any{"sub": "mallory", "groups": []string{"guests"}})

@@ -21,7 +21,7 @@ await main(async () => {
 
   const mallory = await visit();
   mallory.expect(/403 POST .*\/signin\/response/);
-  await step(mallory.page, 'a person whom no rule matches is refused', async () => {
+  await step(mallory.page, 'a person who matches no rule is refused', async () => {
     await mallory.page.goto('/console/');
     await signInAs(mallory.page, 'mallory');
     await mallory.page.getByRole('alert').getByText(/no access rule matches your account mallory.*"guests"/).waitFor();

@@ -65,7 +65,7 @@ func TestNPMPackagesOfAllPlatforms(t *testing.T) {
 	}
 }
 
-// Equal inputs give equal images, whoever builds them and when.
+// The same inputs produce the same image, on any machine and at any time.
 func TestImageIsReproducible(t *testing.T) {
 	if _, err := buildinfo.Licenses(); err != nil {
 		t.Skip(err)

@@ -52,7 +52,7 @@ type Remote struct {
 
 // Auth is how the yard authenticates to a server.
 type Auth struct {
-	Type      string      `json:"type" enum:"bearer,client,person,header" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth; person calls the server as the person who calls, who signs in there with OAuth; header sends a key that each person enters."`
+	Type      string      `json:"type" enum:"bearer,client,person,header" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters."`
 	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
 	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`

@@ -32,7 +32,7 @@ const states: { value: NonNullable<PersonFilter["state"]> | ""; label: string }[
   { value: "blocked", label: "Blocked" },
 ];
 
-/** People whom issuers have identified, with their rights, and the issuers. */
+/** The people identified by issuers, with their rights, and the issuers. */
 export default function People() {
   const search = useSearch({ from: "/people" });
   const { q = "", issuer } = search;
@@ -147,7 +147,7 @@ function Change({ person, onClose }: { person: Person; onClose: () => void }) {
 
 function NoPeople({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<Users />} title="No matching people">Remove a filter to see more.</EmptyState>;
-  return <EmptyState icon={<Users />} title="Nobody yet">People are listed after their first call with an access token, or their first sign-in to the console.</EmptyState>;
+  return <EmptyState icon={<Users />} title="No people yet">People are listed after their first call with an access token, or their first sign-in to the console.</EmptyState>;
 }
 
 function NoIssuers() {

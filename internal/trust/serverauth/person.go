@@ -41,7 +41,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Person authenticates requests to a server as the person who calls.
+// Person authenticates requests to a server on behalf of the caller.
 type Person struct {
 	Options
 	server Server
@@ -85,7 +85,7 @@ func NewPerson(o Options, s Server, header string) *Person {
 func (p *Person) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
 	owner, ok := OwnerOf(c.Caller)
 	if !ok {
-		return "", toolyard.Errorf(SignInRequired, "The server %s is called as the person who calls, so it requires an API key or an access token.", p.server.ID)
+		return "", toolyard.Errorf(SignInRequired, "The server %s is called on behalf of each caller, so the call requires an API key or an access token.", p.server.ID)
 	}
 	asked, err := p.takeAnswer(c)
 	if err != nil {

@@ -197,7 +197,7 @@ func TestAcceptsAuthorizedParty(t *testing.T) {
 	}
 }
 
-// Someone whom no rule matches learns which claims were found.
+// A person who matches no rule is shown the claims that were found.
 func TestRefusesPeopleWithoutARule(t *testing.T) {
 	for name, test := range map[string]struct {
 		claims map[string]any
