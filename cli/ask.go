@@ -115,8 +115,11 @@ func (c *askCommand) request(ctx context.Context, question string) (*http.Reques
 				return nil, err
 			}
 			address = source.Listen
+			if source.TLS != nil { // the certificate is valid for the public name
+				base = cmp.Or(source.URL, "https://"+address)
+			}
 		}
-		base = "http://" + address
+		base = cmp.Or(base, "http://"+address)
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -21,6 +21,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/clientconfig"
+	"github.com/toolyard/toolyard/internal/trust/inbound"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -79,6 +80,7 @@ func (c *doctorCommand) run(ctx context.Context) {
 			c.examineYard(ctx)
 		}
 		c.examineAddress(ctx, source.Listen)
+		c.examineTLS(source)
 	}
 	c.examineClients(ctx)
 }
@@ -172,6 +174,35 @@ func (c *doctorCommand) examineAddress(ctx context.Context, address string) {
 	c.report(faulty, "address", err.Error(), "Stop the program that uses the address, or set listen in the configuration to another one.")
 }
 
+// examineTLS reads the certificate and reports when it expires.
+func (c *doctorCommand) examineTLS(source *config.Source) {
+	if source.TLS == nil {
+		return
+	}
+	beside := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(filepath.Dir(c.opts.ConfigFile), path)
+	}
+	certificate, err := inbound.LoadCertificate(inbound.CertificateFiles{Cert: beside(source.TLS.Cert), Key: beside(source.TLS.Key)})
+	if err != nil {
+		c.report(faulty, "tls", err.Error(), "Set tls.cert and tls.key to PEM files of a certificate and its key.")
+		return
+	}
+	now := c.now()
+	switch from, until := certificate.Validity(); {
+	case now.After(until):
+		c.report(faulty, "tls", "the certificate expired at "+until.UTC().Format(time.RFC3339), "Renew it, and replace its files.")
+	case now.Before(from):
+		c.report(faulty, "tls", "the certificate is not valid before "+from.UTC().Format(time.RFC3339), "Check the clock of this machine.")
+	case certificate.Expiring(now):
+		c.report(notable, "tls", "the certificate expires at "+until.UTC().Format(time.RFC3339), "Renew it, and replace its files.")
+	default:
+		c.report(healthy, "tls", "the certificate is valid until "+until.UTC().Format(time.RFC3339))
+	}
+}
+
 // responds reports whether an instance is running at an address.
 func responds(ctx context.Context, address string) bool {
 	base, err := url.Parse(address)
@@ -180,7 +211,7 @@ func responds(ctx context.Context, address string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, body, err := probe(ctx, base, "healthz") //nolint:bodyclose // probe closes it
+	_, body, err := probe(ctx, base, "healthz", false) //nolint:bodyclose // probe closes it
 	return err == nil && body == "ok\n"
 }
 

@@ -20,8 +20,9 @@ import (
 // healthCommand checks a running yard, for container images without a shell.
 type healthCommand struct {
 	*app
-	url     string
-	timeout time.Duration
+	url      string
+	timeout  time.Duration
+	insecure bool
 }
 
 func newHealthCommand(a *app) *cobra.Command {
@@ -30,13 +31,14 @@ func newHealthCommand(a *app) *cobra.Command {
 		Use: "health", Short: "Check whether a running instance is ready, for health checks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return fail(c.run(cmd.Context())) },
 	}
-	cmd.Flags().StringVar(&c.url, "url", "http://"+config.Default().Listen, "address of the instance")
+	cmd.Flags().StringVar(&c.url, "url", "http://"+config.Default().Listen, "address of the instance; https is tried if the server requires it")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 4*time.Second, "how long to wait for the response")
+	cmd.Flags().BoolVar(&c.insecure, "insecure", false, "accept any TLS certificate; on this machine, any is accepted")
 	return cmd
 }
 
 // anyNetwork allows all addresses: the name of an instance in a cluster has a private one.
-var anyNetwork = outbound.Network{Private: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
+var anyNetwork = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
 func (c *healthCommand) run(ctx context.Context) error {
 	base, err := url.Parse(c.url)
@@ -45,7 +47,7 @@ func (c *healthCommand) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	res, body, err := probe(ctx, base, "readyz") //nolint:bodyclose // probe closes it
+	res, body, err := probe(ctx, base, "readyz", c.insecure) //nolint:bodyclose // probe closes it
 	if err != nil {
 		return err
 	}
@@ -57,17 +59,29 @@ func (c *healthCommand) run(ctx context.Context) error {
 	return nil
 }
 
-// probe requests a health check of the instance at an address.
-func probe(ctx context.Context, base *url.URL, path string) (res *http.Response, body string, err error) {
+// wantsHTTPS is how a server that requires TLS responds to a request without it.
+const wantsHTTPS = "Client sent an HTTP request to an HTTPS server."
+
+// probe requests a health check of the instance at an address. A request carries no secret, so the
+// TLS certificate of a server on this machine, which seldom names a loopback address, is not verified.
+func probe(ctx context.Context, base *url.URL, path string, insecure bool) (res *http.Response, body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(path).String(), http.NoBody)
 	if err != nil {
 		return nil, "", err
 	}
-	res, err = outbound.NewHTTPClient([]string{base.Hostname()}, anyNetwork, outbound.Limits{Body: 64 << 10}).Do(r)
+	network := outbound.Network{Private: anyNetwork, Unverified: insecure || config.IsLoopback(base.Hostname())}
+	client := outbound.NewHTTPClient([]string{base.Hostname()}, network, outbound.Limits{Body: 64 << 10})
+	defer client.CloseIdleConnections()
+	res, err = client.Do(r)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { _ = res.Body.Close() }()
 	data, err := io.ReadAll(res.Body)
+	if base.Scheme == "http" && res.StatusCode == http.StatusBadRequest && strings.TrimSpace(string(data)) == wantsHTTPS {
+		secure := *base
+		secure.Scheme = "https"
+		return probe(ctx, &secure, path, insecure)
+	}
 	return res, string(data), err
 }

@@ -78,8 +78,8 @@ func (a *app) serveHTTP(ctx context.Context, y *yard.Yard, address string, ready
 	if address == "" {
 		address = y.Listen()
 	}
-	if err := checkAddress(address, y); err != nil {
-		return err
+	if err := y.CheckAddress(address); err != nil {
+		return fmt.Errorf("--listen %w", err)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -89,14 +89,14 @@ func (a *app) serveHTTP(ctx context.Context, y *yard.Yard, address string, ready
 		return err
 	}
 	return a.runYard(ctx, y, func(ctx context.Context) error {
-		ready("http://" + l.Addr().String())
+		ready(y.Scheme() + "://" + l.Addr().String())
 		return y.Serve(ctx, l)
 	})
 }
 
 // portInUse suggests another port.
 func portInUse(address string) error {
-	host, port, _ := net.SplitHostPort(address) // valid: checkAddress has parsed it
+	host, port, _ := net.SplitHostPort(address) // valid: CheckAddress has parsed it
 	n, err := strconv.Atoi(port)
 	switch {
 	case err != nil:
@@ -105,20 +105,4 @@ func portInUse(address string) error {
 		return fmt.Errorf("port %d is in use; try --listen %s", n, net.JoinHostPort(host, strconv.Itoa(n%65535+1)))
 	}
 	return fmt.Errorf("port %d is in use; try --port %d", n, n%65535+1)
-}
-
-// checkAddress applies the rule of the configuration to --listen: outside loopback,
-// unauthenticated callers are accepted only with anonymous: true.
-func checkAddress(address string, y *yard.Yard) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("--listen %s: expected host:port", address)
-	}
-	if config.IsLoopback(host) || y.Anonymous() {
-		return nil
-	}
-	if y.Open() {
-		return fmt.Errorf("--listen %s is reachable from other machines, and a gate accepts unauthenticated callers; listen on 127.0.0.1, or set callers: keys at every gate, or set anonymous: true", address)
-	}
-	return nil
 }

@@ -54,7 +54,9 @@ func (f *fixture) run(args ...string) (out, errs string, code int) {
 	var exit exitStatus
 	switch {
 	case errors.As(err, &exit):
-		a.printError(exit.err)
+		if exit.err != nil {
+			a.printError(exit.err)
+		}
 		code = exit.code
 	case err != nil:
 		stderr.WriteString(err.Error())
@@ -389,7 +391,7 @@ func TestCheckAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = checkAddress(c.address, y)
+			err = y.CheckAddress(c.address)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

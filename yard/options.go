@@ -123,6 +123,8 @@ type Command struct {
 	LiveArguments   string           // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
 	CheckSecrets    bool             // report every secret of the configuration that cannot be read as a problem
 
+	TLSCert, TLSKey string // files of the certificate of Serve; override those of the configuration
+
 	// OperatorToken grants the role operator while the yard runs: the way into the console of a
 	// yard without API keys. Empty for none.
 	OperatorToken string

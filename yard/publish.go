@@ -30,6 +30,7 @@ type publisher struct {
 	secrets     *redactor
 	metrics     *telemetry.Metrics
 	log         *slog.Logger
+	tls         serverTLS
 
 	snapshot atomic.Pointer[httpapi.Snapshot]   // of what the gates show, for the API
 	rejected atomic.Pointer[[]toolyard.Problem] // problems of a configuration that was not applied; nil for none
@@ -142,7 +143,7 @@ func (p *publisher) updateSnapshot(g *catalog.Generation, problems []toolyard.Pr
 // sources are loaded.
 func (p *publisher) problems() []toolyard.Problem {
 	a := p.current.Load()
-	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.ruleProblems(a), p.secretProblems(a), p.enforcement.problems(a.Config))
+	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.ruleProblems(a), p.secretProblems(a), p.tls.problems(), p.enforcement.problems(a.Config))
 	if rejected := p.rejected.Load(); rejected != nil {
 		problems = append(problems, *rejected...)
 	}

@@ -39,6 +39,7 @@ func (y *Yard) Reload() error {
 	}
 	y.assembler.packs.leave(old.packs, next.packs)
 	y.apply(next)
+	y.tls.reload(y.publisher, &y.opts)
 	closeProviders(old.providers, next.providers)
 	for _, server := range next.upstreams {
 		server.Retry()

@@ -41,10 +41,20 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	defer stop()
-	s := newServer(y.handler)
+	s := newServer(y.handler, y.log)
+	serve := s.Serve
+	if y.Scheme() == "https" {
+		follow, err := y.tls.start(y.publisher, &y.opts)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		defer follow()
+		s.TLSConfig = y.tls.certificate.Load().Config()
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
 	l = inbound.LimitConnections(l, y.current.Load().Limits.Connections, logRefusedConnections(y.log, y.opts.Process.Now))
 	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(l) }()
+	go func() { failed <- serve(l) }()
 	select {
 	case err := <-failed:
 		return err
@@ -72,12 +82,14 @@ func logRefusedConnections(log *slog.Logger, now func() time.Time) func(address 
 }
 
 // newServer returns a server with timeouts against slow clients.
-func newServer(h http.Handler) *http.Server {
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true) // over TLS
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Handler:           h,
+		ErrorLog:          slog.NewLogLogger(quietHandshakes{log.Handler()}, slog.LevelWarn),
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ReadHeaderTimeout: 5 * time.Second,
@@ -99,7 +111,7 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", y.metrics.Handler())
-	s := newServer(protect(c.Source, mux))
+	s := newServer(protect(c.Source, mux), y.log)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

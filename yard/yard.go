@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -323,11 +324,27 @@ func (y *Yard) Down() []string { return y.control.Down() }
 // Listen returns the address that the configuration sets.
 func (y *Yard) Listen() string { return y.current.Load().Listen }
 
-// Open reports whether a gate accepts unauthenticated callers.
-func (y *Yard) Open() bool { return settings.Openness(y.current.Load().Gates) > 0 }
+// Scheme returns https if Serve serves HTTPS, and http otherwise.
+func (y *Yard) Scheme() string {
+	if _, ok := tlsFiles(y.current.Load(), &y.opts); ok {
+		return "https"
+	}
+	return "http"
+}
 
-// Anonymous reports whether the configuration allows unauthenticated callers outside loopback.
-func (y *Yard) Anonymous() bool { return y.current.Load().Anonymous }
+// CheckAddress applies the rule of the configuration to an address to listen on: outside loopback,
+// unauthenticated callers are accepted only with anonymous: true.
+func (y *Yard) CheckAddress(address string) error {
+	a := y.current.Load()
+	host, _, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: expected host:port", address)
+	case config.IsLoopback(host), a.Anonymous, settings.Openness(a.Gates) == 0:
+		return nil
+	}
+	return fmt.Errorf("%s is reachable from other machines, and a gate accepts unauthenticated callers; listen on 127.0.0.1, or set callers: keys at every gate, or set anonymous: true", address)
+}
 
 // Call calls a tool at a gate, on the same path as every other call.
 func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {

@@ -51,7 +51,14 @@ type HTTP struct {
 	Origins   []Origin `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
 	Hosts     []Host   `json:"hosts,omitempty" doc:"Host names of this server, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
 	URL       string   `json:"url,omitempty" doc:"The address at which clients reach this server, such as https://tools.example.com. Required with issuers, because access tokens are issued for addresses of gates, such as https://tools.example.com/mcp/NAME."`
+	TLS       *TLS     `json:"tls,omitempty" doc:"Serve HTTPS with this certificate. Without it, run the server behind a proxy that terminates TLS."`
 	SSE       bool     `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
+}
+
+// TLS is the certificate of the HTTP server. Changed files are used without a restart.
+type TLS struct {
+	Cert string `json:"cert" minLength:"1" doc:"The PEM file with the certificate and its chain, relative to this file. It is read again when it changes."`
+	Key  string `json:"key" minLength:"1" doc:"The PEM file with the private key."`
 }
 
 // Sources configures the sources of tools.

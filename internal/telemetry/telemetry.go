@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -36,7 +37,8 @@ type Metrics struct {
 	charged  *prometheus.CounterVec
 	lost     prometheus.Counter
 	store    prometheus.Gauge
-	timed    names // tools with their own label in the histogram
+	tls      *prometheus.GaugeVec // without a value until a certificate is in use
+	timed    names                // tools with their own label in the histogram
 }
 
 // maxTimed bounds the tools with their own label in the histogram, because each has a series for
@@ -85,9 +87,10 @@ func NewMetrics() *Metrics {
 		charged:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_charged_usd_total", Help: "Price of charged calls in US dollars. A floating-point sum for charts; the ledger is exact."}, []string{"gate", "server", "tool"}),
 		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be recorded. None of them were charged."}),
 		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store responds, 1 or 0."}),
+		tls:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_tls_certificate_not_after_timestamp_seconds", Help: "When the TLS certificate of this server expires."}, nil),
 	}
 	m.store.Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.charged, m.lost, m.store,
+	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.charged, m.lost, m.store, m.tls,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -126,6 +129,11 @@ func (m *Metrics) Store(up bool) {
 		value = 1
 	}
 	m.store.Set(value)
+}
+
+// Certificate sets when the TLS certificate expires.
+func (m *Metrics) Certificate(notAfter time.Time) {
+	m.tls.WithLabelValues().Set(float64(notAfter.Unix()))
 }
 
 // Intent implements [toolyard.Recorder].

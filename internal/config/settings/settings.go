@@ -211,6 +211,9 @@ func startup(c *config.Config) config.Config {
 	f.URL, f.Issuers, f.SealKeys = "", nil, nil
 	f.ExecuteUSD, f.Terms, f.Context, f.Packs = nil, nil, nil, nil
 	f.Governance = config.Governance{}
+	if f.TLS != nil {
+		f.TLS = &config.TLS{} // changed files are reloaded, but not whether TLS is used
+	}
 	f.AgentSection = config.AgentSection{}
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f

@@ -20,7 +20,12 @@ import (
 )
 
 // Network lists the non-public networks that may be reached.
-type Network struct{ Private []netip.Prefix }
+type Network struct {
+	Private []netip.Prefix
+	// Unverified accepts any TLS certificate. It is for health checks, which send no secrets and
+	// reach a server by an address that its certificate does not name.
+	Unverified bool
+}
 
 // Limits bound a response.
 type Limits struct {

@@ -149,7 +149,7 @@ func TestAdmit(t *testing.T) {
 		{"169.254.7.7", "169.254.7.7", true},
 		{"[::1]", "::1", true},
 	} {
-		h, err := NewServerClient(mustParse(t, "http://"+tt.host), Network{private}, 1)
+		h, err := NewServerClient(mustParse(t, "http://"+tt.host), Network{Private: private}, 1)
 		if err != nil {
 			t.Errorf("%s: %v", tt.host, err)
 			continue

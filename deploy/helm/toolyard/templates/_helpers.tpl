@@ -51,6 +51,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.metrics.enabled -}}
 {{- $_ := set $config "metrics" (dict "listen" "0.0.0.0:9090") -}}
 {{- end -}}
+{{- if .Values.tls.existingSecret -}}
+{{- $_ := set $config "tls" (dict "cert" "/tls/tls.crt" "key" "/tls/tls.key") -}}
+{{- end -}}
 {{- toYaml $config -}}
 {{- end -}}
 

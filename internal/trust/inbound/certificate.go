@@ -1,0 +1,136 @@
+package inbound
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/safefile"
+)
+
+// maxCertificate bounds a certificate file with its chain, and a key file, in bytes.
+const maxCertificate = 1 << 20
+
+// Certificate is a TLS certificate whose files may be replaced while it is in use. Its methods may
+// be called concurrently.
+type Certificate struct {
+	mu      sync.Mutex
+	files   CertificateFiles
+	current *tls.Certificate
+	loaded  contents // of the files of current
+	failed  contents // that could not be used; zero if the last ones could
+	err     error    // why
+}
+
+// CertificateFiles names the PEM files of a certificate with its chain, and of its key.
+type CertificateFiles struct{ Cert, Key string }
+
+// contents of the two files.
+type contents struct{ cert, key []byte }
+
+func (c contents) equal(d contents) bool {
+	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key)
+}
+
+// LoadCertificate reads a certificate and its key.
+func LoadCertificate(files CertificateFiles) (*Certificate, error) {
+	data, err := files.read()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := parsePair(files, data)
+	if err != nil {
+		return nil, err
+	}
+	return &Certificate{files: files, current: pair, loaded: data}, nil
+}
+
+func (f CertificateFiles) read() (data contents, err error) {
+	if data.cert, err = safefile.Read(f.Cert, maxCertificate); err != nil {
+		return contents{}, fmt.Errorf("%s: %w", f.Cert, err)
+	}
+	if data.key, err = safefile.Read(f.Key, maxCertificate); err != nil {
+		return contents{}, fmt.Errorf("%s: %w", f.Key, err)
+	}
+	return data, nil
+}
+
+// parsePair checks that the key belongs to the certificate. Errors never quote a key.
+func parsePair(files CertificateFiles, data contents) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(data.cert, data.key)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", files.Cert, files.Key, err)
+	}
+	return &pair, nil
+}
+
+// Reload reads the files again. If they cannot be used, the previous certificate stays in use, and
+// Err reports why once two reads in a row found the same: files are not replaced both at once.
+func (c *Certificate) Reload(files CertificateFiles) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.files = files
+	data, err := files.read()
+	if err == nil && data.equal(c.loaded) {
+		changed = c.err != nil
+		c.failed, c.err = contents{}, nil
+		return changed
+	}
+	var pair *tls.Certificate
+	if err == nil {
+		pair, err = parsePair(files, data)
+	}
+	if err == nil {
+		c.current, c.loaded, c.failed, c.err = pair, data, contents{}, nil
+		return true
+	}
+	if c.failed.cert == nil || !c.failed.equal(data) {
+		c.failed = contents{cert: append([]byte{}, data.cert...), key: data.key} // not nil, even if nothing was read
+		return false
+	}
+	changed = c.err == nil || c.err.Error() != err.Error()
+	c.err = err
+	return changed
+}
+
+// Err returns why the current files are not in use, or nil.
+func (c *Certificate) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Validity returns from when until when the certificate in use is valid.
+func (c *Certificate) Validity() (notBefore, notAfter time.Time) {
+	leaf := c.leaf()
+	return leaf.NotBefore, leaf.NotAfter
+}
+
+func (c *Certificate) leaf() *x509.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current.Leaf
+}
+
+// Expiring reports whether the certificate should have been renewed: a sixth of its lifetime
+// remains, or 14 days.
+func (c *Certificate) Expiring(now time.Time) bool {
+	notBefore, notAfter := c.Validity()
+	return notAfter.Sub(now) < min(notAfter.Sub(notBefore)/6, 14*24*time.Hour)
+}
+
+// Config returns the settings of a server with this certificate: TLS 1.2 and newer, with the cipher
+// suites of the standard library.
+func (c *Certificate) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.current, nil
+		},
+	}
+}
