@@ -31,7 +31,7 @@ const (
 	Canceled            Code = "CANCELED"             // The caller disconnected or canceled the call.
 	Unavailable         Code = "UNAVAILABLE"          // The store, a server or a service is down. Without `retryAfterMs`, the tool may have run.
 	RateLimited         Code = "RATE_LIMITED"         // A limit is reached. Retry after `retryAfterMs`.
-	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // The session or account has too little money or no calls left, or the session is closed or expired.
+	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // The session or account has too little money or no calls left, the session is closed or expired, or a spend limit is reached; then `retryAfterMs` is the time until it renews.
 	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT" // The idempotency key or reference was used for another request.
 	VersionConflict     Code = "VERSION_CONFLICT"     // The object is not in the expected state: it changed since you read it, or already exists. Reload it.
 	InProgress          Code = "IN_PROGRESS"          // The call with this idempotency key is running. Repeat the request with the same key.

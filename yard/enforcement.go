@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/base/backoff"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/serve/offer"
 	"github.com/toolyard/toolyard/internal/store"
@@ -48,7 +50,8 @@ func newEnforcement(opts *Options, replica string, c *config.Source, s *store.St
 			metrics.Store(up)
 			e.storeDown.Store(!up)
 		},
-		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
+		OnSpendRefused: func(key string) { metrics.SpendRefused(strings.TrimSuffix(settings.LimitKey(key), "/")) },
+		Row:            func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
 	})
 	return e
 }
@@ -187,4 +190,13 @@ func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]led
 		return nil, nil
 	}
 	return s.LimitUsage(ctx, keys)
+}
+
+// spendLimits returns the usage of spend limits, by key.
+func (e *enforcement) spendLimits(ctx context.Context, periods map[string]ledger.Period) (map[string]ledger.SpendUsage, error) {
+	s := e.limitStore()
+	if s == nil || len(periods) == 0 {
+		return nil, nil
+	}
+	return s.SpendUsage(ctx, periods)
 }

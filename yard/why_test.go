@@ -25,6 +25,19 @@ func TestWhyNamesLimitsAndTheClock(t *testing.T) {
 	if want := []string{"at most 5 calls per minute, for each account", "at most 50 calls per minute", "all calls at the gate chat: at most 2 at once, for each caller"}; !slices.Equal(rates, want) {
 		t.Errorf("%q", rates)
 	}
+	shop := newTestAPI(t, "terms: {greet: {executeUsd: \"1\", spend: {perMonthUsd: \"9\"}}}\ngates: {shop: {mode: read, surface: execute, callers: keys, spend: [{per: caller, perDayUsd: \"5\"}]}}\n", yard.Options{})
+	if steps, err = shop.yard.Why("shop", "greet"); err != nil {
+		t.Fatal(err)
+	}
+	var spends []string
+	for _, step := range steps {
+		if step.Rule == "spend" {
+			spends = append(spends, step.Text)
+		}
+	}
+	if want := []string{"the gate shop: at most 5 USD per day, for each caller", "the tool greet: at most 9 USD per month"}; !slices.Equal(spends, want) {
+		t.Errorf("%q", spends)
+	}
 	for gate, want := range map[string][]string{
 		"past": {"rate: at most 5 calls per minute, for each account", "clock: callers of the gate may set the as-of time"},
 		"now":  {"rate: at most 5 calls per minute, for each account"},

@@ -250,6 +250,10 @@ func (c controlled) Limits(ctx context.Context, keys []string) (map[string]ledge
 	return c.enforcement.limits(ctx, keys)
 }
 
+func (c controlled) SpendLimits(ctx context.Context, periods map[string]ledger.Period) (map[string]ledger.SpendUsage, error) {
+	return c.enforcement.spendLimits(ctx, periods)
+}
+
 func (c controlled) Identify(r *http.Request) (toolyard.Caller, error) { return c.access.identify(r) }
 
 func (c controlled) Authorize(caller toolyard.Caller, g *gates.Gate) error {

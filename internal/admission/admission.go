@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // An Admitter decides whether a call may run now. It reserves the permits, the money and the
@@ -32,10 +33,11 @@ type Request struct {
 	Caller string         // callers that share a limit take turns
 	Limits []LimitRef     // limits that apply to the call, widest first
 
-	Price   toolyard.Money // zero for a free call
-	Balance string         // ID of the account or session that pays; a session also counts its calls
-	Account string         // the account that must own the balance
-	Seller  string         // receives the money
+	Price   toolyard.Money      // zero for a free call
+	Balance string              // ID of the account or session that pays; a session also counts its calls
+	Account string              // the account that must own the balance
+	Seller  string              // receives the money
+	Spend   []ledger.SpendLimit // limits on the price of calls in a day or month
 
 	Key    string            // idempotency key; may be empty
 	Scope  string            // the key is unique within its scope
@@ -70,8 +72,11 @@ type LimitRef struct {
 }
 
 // Durable reports whether the call must be in the store before it runs: it has an idempotency
-// key, uses an approval, or is a paid write. Such a call continues if the client disconnects.
-func (r *Request) Durable() bool { return r.Key != "" || r.Approval != "" || (r.Writes && r.Price > 0) }
+// key, uses an approval, is a paid write, or counts against a spend limit. Such a call continues if the
+// client disconnects.
+func (r *Request) Durable() bool {
+	return r.Key != "" || r.Approval != "" || (r.Writes && r.Price > 0) || len(r.Spend) > 0
+}
 
 // Empty reports whether the call needs no admission.
 func (r *Request) Empty() bool {

@@ -4,8 +4,8 @@
 // The [Controller] leases permits ([limitLease]) and money ([budgetLease]) from the store in
 // chunks, so that most calls are admitted without a request to the store. Calls that have to wait
 // are in a [queue], in which callers take turns. One loop (loop.go) sends all pending requests to
-// the store as one batch after another. A call with an idempotency key and a paid write are
-// admitted by the store itself, so that they are durable before they run.
+// the store as one batch after another. A call with an idempotency key, a paid write and a paid call
+// with a spend limit are admitted by the store itself, so that they are durable before they run.
 package admission
 
 import (
@@ -34,6 +34,8 @@ type Options struct {
 	Row           func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil to record nothing
 	OnStore       func(up bool)                                          // called when the store becomes unavailable and available again
 	Log           *slog.Logger
+
+	OnSpendRefused func(key string) // called when a spend limit refuses a call
 }
 
 // Controller admits the calls of one replica.
@@ -64,6 +66,9 @@ type leases struct {
 func New(s Store, o Options) *Controller {
 	if o.OnStore == nil {
 		o.OnStore = func(bool) {}
+	}
+	if o.OnSpendRefused == nil {
+		o.OnSpendRefused = func(string) {}
 	}
 	return &Controller{
 		store: s, opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}), queues: make(map[string]*queue),

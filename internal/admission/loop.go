@@ -51,6 +51,9 @@ type settling struct {
 func (s *settling) endRun(r *Request) {
 	key := runKey(r)
 	s.Run, s.EndHold = &key, true
+	for _, l := range r.Spend {
+		s.Spend = append(s.Spend, l.Key)
+	}
 	if r.Balance != "" {
 		s.Hold, s.Balance = r.CallID, r.Balance
 	}
@@ -241,7 +244,7 @@ func inTurn(waiters []*waiter) []*waiter {
 
 // admitRequest converts a request for the ledger.
 func admitRequest(r *Request) ledger.AdmitRequest {
-	a := ledger.AdmitRequest{Call: r.CallID, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Timeout: r.Timeout, Approval: r.Approval}
+	a := ledger.AdmitRequest{Call: r.CallID, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Spend: r.Spend, Timeout: r.Timeout, Approval: r.Approval}
 	for _, l := range r.Limits {
 		a.Limits = append(a.Limits, ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Permits: 1, Concurrency: 1, StartRight: true, SlotTTL: r.Timeout + ledger.Grace})
 	}
@@ -395,7 +398,7 @@ func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 		reason = limitReached(w.request.Limits[r.Limit], r.RetryAfter)
 	}
 	if r.Code == toolyard.BudgetExceeded {
-		reason.RetryAfter = 0
+		reason.RetryAfter = r.RenewsAfter
 		if b := o.leases.budgets[budgetKey{w.request.Balance, w.request.Account}]; b != nil && b.waiting() == 0 {
 			b.rate = rateMeter{} // return the lease: it may be what is missing
 		}
@@ -407,6 +410,9 @@ func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 	waits := r.RetryAfter > 0 && r.Code != toolyard.InProgress && now.Add(r.RetryAfter).Before(w.deadline) &&
 		(r.Code != toolyard.BudgetExceeded || now.Sub(w.attempt.refusedSince) < shortTime)
 	if !waits {
+		if r.SpendLimit != "" {
+			o.opts.OnSpendRefused(r.SpendLimit)
+		}
 		w.finish(nil, reason)
 		return
 	}

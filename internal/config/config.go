@@ -163,6 +163,7 @@ type Gate struct {
 	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
 	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Settings of packs at this gate, by name."`
 	Rate        Rates                   `json:"rate,omitempty" doc:"Rate limit of all calls at this gate, shared by all replicas, or a list of limits for everyone, each account and each caller."`
+	Spend       Spends                  `json:"spend,omitempty" doc:"Maximum price of all calls at this gate in a day or month, or a list of limits for everyone, each account and each caller."`
 	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that it offers, by name. A gate with agents and without a toolset offers nothing else."`
 	Presentation
 }

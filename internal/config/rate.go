@@ -69,18 +69,22 @@ func (r Rates) check(report reportFunc, steps ...string) {
 	}
 }
 
-// checkRates checks the limits of gates, servers and tools.
+// checkRates checks the rate and spend limits of gates, servers and tools.
 func (c *Config) checkRates(report reportFunc) {
 	for name, g := range c.Gates {
 		g.Rate.check(report, "gates", name, "rate")
+		g.Spend.check(report, "gates", name, "spend")
 	}
 	for name, t := range c.Terms {
 		t.Rate.check(report, "terms", name, "rate")
+		t.Spend.check(report, "terms", name, "spend")
 	}
 	for id, s := range c.Servers {
 		s.Rate.check(report, "servers", id, "rate")
+		s.Spend.check(report, "servers", id, "spend")
 		for name, t := range s.Terms {
 			t.Rate.check(report, "servers", id, "terms", name, "rate")
+			t.Spend.check(report, "servers", id, "terms", name, "spend")
 		}
 	}
 }

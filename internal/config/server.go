@@ -30,6 +30,7 @@ type Server struct {
 
 	Labels     []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data its tools handle: private returns data of the caller, untrusted returns text that strangers can write, egress sends data out. Default: untrusted unless a trusted annotation declares openWorldHint: false, and egress for tools that write."`
 	Rate       Rates            `json:"rate,omitempty" doc:"Rate limit of all its tools together, shared by all replicas, or a list of limits for everyone, each account and each caller."`
+	Spend      Spends           `json:"spend,omitempty" doc:"Maximum price of all calls to its tools in a day or month, or a list of limits for everyone, each account and each caller."`
 	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"The default price of a call to its tools at an execute gate."`
 	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices of its tools, by name."`
 }

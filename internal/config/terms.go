@@ -13,6 +13,7 @@ import (
 // replaces that of the tool.
 type Terms struct {
 	Rate          Rates            `json:"rate,omitempty" doc:"Rate limit, or a list of limits for everyone, each account and each caller."`
+	Spend         Spends           `json:"spend,omitempty" doc:"Maximum price of all calls in a day or month, or a list of limits for everyone, each account and each caller."`
 	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"Price of a call at an execute gate, in US dollars, as a string; none if the tool is not for sale."`
 	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"The use of the tool: answers, paid execution, or both."`
 	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether the tool may be used to compose answers."`

@@ -38,6 +38,7 @@ type Yard interface {
 	StoreUp() bool
 	// Limits returns the state of limits that replicas share, by key.
 	Limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error)
+	SpendLimits(ctx context.Context, periods map[string]ledger.Period) (map[string]ledger.SpendUsage, error)
 	// CheckTools finds tools that settings name and the yard lacks, once it is ready.
 	CheckTools(s *settings.Settings) error
 	Reload() error
@@ -183,6 +184,50 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 		if state.Next.After(c.opts.Now()) {
 			l.NextAt = state.Next.UTC()
 		}
+	}
+	if err != nil {
+		return limits, err
+	}
+	spend, err := c.spendLimits(ctx)
+	return append(limits, spend...), err
+}
+
+// spendLimits returns the spend limits of gates, servers and tools. Those that all callers share have
+// their usage.
+func (c *Control) spendLimits(ctx context.Context) (limits []httpapi.Limit, err error) {
+	s := c.yard.State()
+	index, shared := make(map[string]int), make(map[string]ledger.Period)
+	add := func(l settings.SpendLimit, listed httpapi.Limit) {
+		if _, ok := index[l.Key]; ok {
+			return
+		}
+		index[l.Key] = len(limits)
+		listed.Name, listed.Per, listed.Period, listed.MaxUSD = l.Name, l.Per, string(l.Period), &l.Max
+		unused, _ := ledger.SpendUsed(nil, l.Period, c.opts.Now()) // cannot fail
+		listed.RenewsAt = unused.Renews
+		limits = append(limits, listed)
+		if l.Per == "" {
+			shared[l.Key] = l.Period
+		}
+	}
+	for _, g := range s.Gates {
+		for _, l := range s.GateSpendLimits(g.Name) {
+			add(l, httpapi.Limit{Kind: "gate", Gate: g.Name})
+		}
+	}
+	for _, t := range c.yard.Snapshot().Tools {
+		for _, l := range s.SpendLimitsOf("", t) {
+			listed := httpapi.Limit{Kind: "server", Server: t.Server}
+			if strings.HasPrefix(l.Key, settings.ToolLimitKey(t)+"/") {
+				listed.Kind, listed.Tool = "tool", t.Name
+			}
+			add(l, listed)
+		}
+	}
+	usage, err := c.yard.SpendLimits(ctx, shared)
+	for key := range shared {
+		used := usage[key].Spent // zero if the limit was never used
+		limits[index[key]].SpentUSD = &used
 	}
 	return limits, err
 }

@@ -69,7 +69,8 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 	return nil, fmt.Errorf("unknown tool %q%s", tool, spelling.DidYouMean(tool, names))
 }
 
-// explainWiderLimits returns a step for each limit of the gate and the server of a tool.
+// explainWiderLimits returns a step for each limit of the gate and the server of a tool, and for its
+// spend limits.
 func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gates.Step) {
 	s := c.yard.State()
 	for _, limit := range s.Config.Gates[gate].Rate.Limits() {
@@ -77,6 +78,13 @@ func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gat
 	}
 	for _, limit := range s.Servers[t.Server].Rate.Limits() {
 		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls of the server " + t.Server + ": " + gates.Describe(limit)})
+	}
+	for _, l := range s.SpendLimitsOf(gate, t) {
+		text := fmt.Sprintf("%s: at most %s USD per %s", l.Name, l.Max, l.Period)
+		if l.Per != "" {
+			text += ", for each " + l.Per
+		}
+		steps = append(steps, gates.Step{Rule: "spend", Text: text})
 	}
 	return steps
 }

@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,9 +26,29 @@ const keysPerQuery = 500
 // are missing from the result.
 func (s *ledgerStore) LimitUsage(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
 	usage := make(map[string]ledger.LimitUsage, len(keys))
+	err := s.limitStates(ctx, keys, func(key string, state json.RawMessage, now time.Time) (err error) {
+		usage[key], err = ledger.Usage(state, now)
+		return err
+	})
+	return usage, err
+}
+
+// SpendUsage returns the usage of spend limits by key, given their periods. It takes no locks. Limits
+// that were never used are missing from the result.
+func (s *ledgerStore) SpendUsage(ctx context.Context, limits map[string]ledger.Period) (map[string]ledger.SpendUsage, error) {
+	usage := make(map[string]ledger.SpendUsage, len(limits))
+	err := s.limitStates(ctx, slices.Collect(maps.Keys(limits)), func(key string, state json.RawMessage, now time.Time) (err error) {
+		usage[key], err = ledger.SpendUsed(state, limits[key], now)
+		return err
+	})
+	return usage, err
+}
+
+// limitStates calls do with the state of each limit that was used.
+func (s *ledgerStore) limitStates(ctx context.Context, keys []string, do func(key string, state json.RawMessage, now time.Time) error) error {
 	now, err := s.engine.clock(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for chunk := range slices.Chunk(keys, keysPerQuery) {
 		f := &filter{}
@@ -37,18 +59,17 @@ func (s *ledgerStore) LimitUsage(ctx context.Context, keys []string) (map[string
 		err := query(ctx, s.reports, func(row scanner) error {
 			var key string
 			var state sql.NullString
-			err := row.Scan(&key, &state)
-			if err != nil || !state.Valid {
+			if err := row.Scan(&key, &state); err != nil || !state.Valid {
 				return err
 			}
-			if usage[key], err = ledger.Usage([]byte(state.String), now); err != nil {
+			if err := do(key, json.RawMessage(state.String), now); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 			return nil
 		}, `SELECT key, state FROM paces WHERE key IN (`+strings.Join(names, ", ")+`)`, f.args...)
 		if err != nil {
-			return nil, s.engine.explain(err)
+			return s.engine.explain(err)
 		}
 	}
-	return usage, nil
+	return nil
 }

@@ -38,7 +38,8 @@ type Metrics struct {
 	lost     prometheus.Counter
 	store    prometheus.Gauge
 	tls      *prometheus.GaugeVec // without a value until a certificate is in use
-	timed    names                // tools with their own label in the histogram
+	refused  *prometheus.CounterVec
+	timed    names // tools with their own label in the histogram
 }
 
 // maxTimed bounds the tools with their own label in the histogram, because each has a series for
@@ -88,9 +89,10 @@ func NewMetrics() *Metrics {
 		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be recorded. None of them were charged."}),
 		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store responds, 1 or 0."}),
 		tls:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_tls_certificate_not_after_timestamp_seconds", Help: "When the TLS certificate of this server expires."}, nil),
+		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_spend_limit_refusals_total", Help: "Calls refused because a spend limit was reached, by limit."}, []string{"limit"}),
 	}
 	m.store.Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.charged, m.lost, m.store, m.tls,
+	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.charged, m.lost, m.store, m.tls, m.refused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -135,6 +137,9 @@ func (m *Metrics) Store(up bool) {
 func (m *Metrics) Certificate(notAfter time.Time) {
 	m.tls.WithLabelValues().Set(float64(notAfter.Unix()))
 }
+
+// SpendRefused counts a call that a spend limit refused.
+func (m *Metrics) SpendRefused(limit string) { m.refused.WithLabelValues(limit).Inc() }
 
 // Intent implements [toolyard.Recorder].
 func (m *Metrics) Intent(context.Context, *toolyard.Call) error { return nil }

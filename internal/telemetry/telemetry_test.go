@@ -22,6 +22,7 @@ func scrape(t *testing.T, tools ...*toolyard.Tool) string {
 	m := NewMetrics()
 	m.Servers(map[string]bool{"up": true})
 	m.Certificate(time.Now())
+	m.SpendRefused("gate/shop/spend/day")
 	for _, tool := range tools {
 		receipt := &toolyard.Receipt{Price: toolyard.USD}
 		m.Outcome(t.Context(), &toolyard.Call{Gate: "chat", Tool: tool, Environment: toolyard.Environment{Receipt: receipt}}, toolyard.Outcome{Result: &toolyard.Result{}, Elapsed: time.Second})

@@ -13,7 +13,7 @@ import { Page } from "../components/Page";
 import { Select } from "../components/Select";
 import { EmptyState, ErrorNote } from "../components/States";
 import { type Column, type RowLink, Table } from "../components/Table";
-import { count, duration, percent } from "../format";
+import { count, duration, money, moneyShare, percent } from "../format";
 import { visible } from "../format/visible";
 import { byPressure, isFull, nameOf, pressureOf, untilNext } from "./limits/pressure";
 import "./Limits.css";
@@ -37,7 +37,7 @@ export default function Limits() {
   return (
     <Page
       title="Limits"
-      description={<>Calls over a limit are queued fairly between callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time.</>}
+      description={<>Calls over a limit are queued fairly between callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time; one that exceeds a spend limit with <code>BUDGET_EXCEEDED</code>.</>}
     >
       {data && data.limits.length > 0 && <Totals limits={data.limits} />}
       <div className="Limits-filters">
@@ -46,7 +46,7 @@ export default function Limits() {
       </div>
       {data && <ErrorNote error={error} />}
       <Card flush>
-        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.per ?? ""} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<NoLimits filtered={(data?.limits.length ?? 0) > 0} missing={error} />} />
+        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.per ?? ""} ${line.local ?? ""} ${line.period ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<NoLimits filtered={(data?.limits.length ?? 0) > 0} missing={error} />} />
       </Card>
     </Page>
   );
@@ -75,9 +75,17 @@ const columns: Column<Line>[] = [
   { id: "name", header: "Limit", min: 200, grow: 3, cell: (line) => <Name line={line} /> },
   { id: "waiting", header: "Queued", min: 96, align: "right", value: (line) => line.waiting, cell: (line) => <Waiting count={line.waiting} /> },
   { id: "minute", header: "Last minute", min: 170, grow: 2, value: (line) => share(line.used, line.perMinute), cell: (line) => <Usage name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} per={line.per} /> },
+  { id: "spend", header: "Spend", min: 190, grow: 2, drop: 3, value: (line) => (line.spentUsd ? moneyShare(line.spentUsd, line.maxUsd ?? "0") : undefined), cell: (line) => <Spend line={line} /> },
   { id: "running", header: "Concurrent", min: 160, grow: 2, drop: 1, value: (line) => share(line.running, line.concurrency), cell: (line) => <Usage name={`${line.name}, concurrent calls`} used={line.running} of={line.concurrency} per={line.per} /> },
   { id: "pause", header: "Cooldown", min: 150, drop: 2, align: "right", value: (line) => line.cooldownMs, cell: (line) => <Cooldown line={line} /> },
 ];
+
+function Spend({ line: { name, maxUsd, spentUsd, period, per, renewsAt } }: { line: Line }) {
+  if (!maxUsd || !period) return <span className="faint">Unlimited</span>;
+  const title = renewsAt && `Renews at ${renewsAt.slice(0, 16).replace("T", " ")} UTC`;
+  if (!spentUsd) return <span title={title}>{money(maxUsd)} per {period} and {per}</span>;
+  return <div className="Limits-meter" title={title}><Meter label={`${name}, spend in this ${period}`} share={moneyShare(spentUsd, maxUsd)} text={`${money(spentUsd)} of ${money(maxUsd)} per ${period}`} /></div>;
+}
 
 const share = (used = 0, of?: number) => (of ? used / of : undefined);
 
@@ -123,7 +131,7 @@ function NoLimits({ filtered, missing }: { filtered: boolean; missing: unknown }
   if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits are not available">{missing.message}</EmptyState>;
   return (
     <EmptyState icon={<Gauge />} title="No limits">
-      Limits come from the <code>rateLimit</code> of a tool or from <code>rate</code> of a gate, a server or a tool in <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls, for everyone, each account or each caller.
+      Limits come from the <code>rateLimit</code> of a tool or from <code>rate</code> of a gate, a server or a tool in <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls, for everyone, each account or each caller. <code>spend</code> limits the price of calls in a day or month.
     </EmptyState>
   );
 }

@@ -96,6 +96,9 @@ type Refusal struct {
 	Limit      int // index of the exhausted limit of an AdmitRequest
 	Message    string
 	RetryAfter time.Duration // zero if a retry does not help
+
+	SpendLimit  string        // key of the spend limit that was reached; may be empty
+	RenewsAfter time.Duration // until the spend limit renews; zero if that does not help
 }
 
 // RunKey is an idempotency key within its scope.
@@ -113,6 +116,7 @@ type AdmitRequest struct {
 	Run      RunKey
 	Digest   [sha256.Size]byte
 	Limits   []LimitRequest // one permit of each
+	Spend    []SpendLimit   // the price counts against each
 	Balance  string         // may be empty
 	Account  string         // must own the balance
 	Price    toolyard.Money
@@ -136,7 +140,8 @@ type Settlement struct {
 	Hold    string // pays for the call; may be empty
 	Balance string // of the hold
 	Amount  toolyard.Money
-	Calls   int // to count
+	Spend   []string // keys of the spend limits of the call
+	Calls   int      // to count
 	Seller  string
 	EndHold bool    // the hold ends with the call
 	Run     *RunKey // stores Outcome under this key; may be nil
@@ -161,6 +166,7 @@ func (b *Batch) Refs() (r Refs) {
 		r.Limits = append(r.Limits, l.Key)
 	}
 	for _, s := range b.Settlements {
+		r.Limits = append(r.Limits, s.Spend...)
 		r.Calls = append(r.Calls, CallRef{s.Call, s.row().At})
 		if s.Hold != "" {
 			r.Holds = append(r.Holds, s.Hold)
@@ -183,6 +189,9 @@ func (b *Batch) Refs() (r Refs) {
 	}
 	for _, a := range b.Admits {
 		for _, l := range a.Limits {
+			r.Limits = append(r.Limits, l.Key)
+		}
+		for _, l := range a.Spend {
 			r.Limits = append(r.Limits, l.Key)
 		}
 		if a.Balance != "" {

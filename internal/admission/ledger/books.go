@@ -28,10 +28,11 @@ type books struct {
 	*Rows
 	replica string
 	limits  map[string]*limitState // decoded so far
+	spends  map[string]*spendState // decoded so far
 }
 
 func newBooks(rows *Rows, replica string) *books {
-	return &books{Rows: rows, replica: replica, limits: make(map[string]*limitState)}
+	return &books{Rows: rows, replica: replica, limits: make(map[string]*limitState), spends: make(map[string]*spendState)}
 }
 
 // apply processes returns before requests, so that requests can use what was returned.
@@ -45,7 +46,11 @@ func (b *books) apply(batch *Batch) (*Results, error) {
 		l.giveBack(b.replica, r)
 	}
 	for _, s := range batch.Settlements {
-		results.Settlements = append(results.Settlements, b.settle(s))
+		result, err := b.settle(s)
+		if err != nil {
+			return nil, err
+		}
+		results.Settlements = append(results.Settlements, result)
 	}
 	b.expire()
 	for _, r := range batch.Releases {
@@ -88,17 +93,25 @@ func (b *books) encodeLimits() {
 	for key, l := range b.limits {
 		b.Limits[key].State, b.Limits[key].Change = l.encode(), Changed
 	}
+	for key, s := range b.spends {
+		b.Limits[key].State, b.Limits[key].Change = s.encode(), Changed
+	}
 }
 
 // settle charges a call and stores its result.
-func (b *books) settle(s Settlement) SettlementResult {
+func (b *books) settle(s Settlement) (SettlementResult, error) {
 	if b.Charged[s.Call] {
-		return SettlementResult{}
+		return SettlementResult{}, nil
 	}
 	h := b.Holds[s.Hold]
-	gone := h == nil || h.Change == Deleted || h.Unspent < s.Amount
+	reserved, err := b.holdsSpend(s.Call, s.Spend)
+	if err != nil {
+		return SettlementResult{}, err
+	}
+	gone := h == nil || h.Change == Deleted || h.Unspent < s.Amount || (s.Amount > 0 && !reserved)
 	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a free run can be settled without its hold
-		return SettlementResult{&Refusal{Code: toolyard.OutcomeUnknown, Message: "The reservation of the call has expired and its money was returned."}}
+		refused := &Refusal{Code: toolyard.OutcomeUnknown, Message: "The reservation of the call has expired and its money was returned."}
+		return SettlementResult{refused}, b.settleSpend(s.Call, s.Spend, 0)
 	}
 	if !gone {
 		b.charge(h, s)
@@ -118,7 +131,7 @@ func (b *books) settle(s Settlement) SettlementResult {
 		b.Calls = append(b.Calls, s.charged(h.Balance))
 	}
 	b.Charged[s.Call] = true
-	return SettlementResult{}
+	return SettlementResult{}, b.settleSpend(s.Call, s.Spend, s.Amount)
 }
 
 // row returns the row to record. Without a description of the call its time is zero.
@@ -361,11 +374,16 @@ func (b *books) admit(a AdmitRequest) (AdmitResult, error) {
 		}
 		limits = append(limits, l)
 	}
-	result := AdmitResult{Refused: b.reserve(a)}
-	dequeueAll(limits, member)
-	if result.Refused != nil {
-		return result, nil
+	refused, err := b.refuseSpend(&a)
+	if err == nil && refused == nil {
+		refused = b.reserve(a)
 	}
+	dequeueAll(limits, member)
+	if err != nil || refused != nil {
+		return AdmitResult{Refused: refused}, err
+	}
+	b.reserveSpend(&a)
+	result := AdmitResult{}
 	for i, l := range limits {
 		g := LimitGrant{Permits: 1, Concurrency: 1, StartRight: true, Epoch: l.epoch(), Replicas: len(l.Seen)}
 		l.take(b.replica, a.Limits[i], g)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/pin"
@@ -41,6 +42,9 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	}
 	a.Caller = admission.CallerKey(a.Account, a.Caller)
 	scopeLimits(a)
+	if a.Price > 0 {
+		a.Spend = scopeSpend(a, s.SpendLimitsOf(c.Gate, t))
+	}
 	if c.IdempotencyKey == "" {
 		return a, nil
 	}
@@ -75,6 +79,20 @@ func scopeLimits(a *admission.Request) {
 			l.Key, l.Name = l.Key+a.Caller, l.Name+" for you"
 		}
 	}
+}
+
+// scopeSpend gives the account or the caller its own share of spend limits that are counted for each.
+func scopeSpend(a *admission.Request, limits []SpendLimit) (scoped []ledger.SpendLimit) {
+	for _, l := range limits {
+		switch l.Per {
+		case "account":
+			l.Key, l.Name = l.Key+a.Account, l.Name+" for your account"
+		case "caller":
+			l.Key, l.Name = l.Key+a.Caller, l.Name+" for you"
+		}
+		scoped = append(scoped, l.SpendLimit)
+	}
+	return scoped
 }
 
 // scopePrefixes are what follows the name of a limit in the keys of each account or caller.

@@ -159,6 +159,11 @@ type Limit struct {
 	Waiting     int       `json:"waiting" doc:"Calls waiting on this replica."`
 	NextAt      time.Time `json:"nextAt,omitzero" doc:"Earliest start of the next call after the cooldown."`
 	Local       bool      `json:"local,omitempty" doc:"Whether each replica counts separately."`
+
+	Period   string          `json:"period,omitempty" enum:"day,month" doc:"Calendar period of a spend limit, in UTC. Absent for other limits."`
+	MaxUSD   *toolyard.Money `json:"maxUsd,omitempty" doc:"Maximum price of all calls in the period."`
+	SpentUSD *toolyard.Money `json:"spentUsd,omitempty" doc:"Price of the calls in the current period, including running calls. Absent if each account or caller has the limit."`
+	RenewsAt time.Time       `json:"renewsAt,omitzero" doc:"End of the current period of a spend limit."`
 }
 
 var errNoYard = notFound("This API serves no yard.")

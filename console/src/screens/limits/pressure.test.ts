@@ -11,10 +11,12 @@ test("a limit is named after its gate, server or tool", () => {
   expect(nameOf(limit("something else"))).toBe("something else");
 });
 
-test("pressure is the higher of rate and concurrency", () => {
+test("pressure is the highest of rate, concurrency and spend", () => {
   expect(pressureOf(limit("a", { perMinute: 60, used: 30, concurrency: 4, running: 3 }))).toBe(0.75);
   expect(pressureOf(limit("a", { cooldownMs: 100 }))).toBe(0);
   expect(isFull(limit("a", { perMinute: 60, used: 60 }))).toBe(true);
+  expect(pressureOf(limit("a", { period: "day", maxUsd: "10", spentUsd: "2.5" }))).toBe(0.25);
+  expect(pressureOf(limit("a", { period: "day", maxUsd: "10", per: "caller" }))).toBe(0);
   expect(isFull(limit("a", { waiting: 1 }))).toBe(true);
   expect(isFull(limit("a", { perMinute: 60, used: 59 }))).toBe(false);
 });

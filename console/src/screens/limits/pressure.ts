@@ -1,4 +1,5 @@
 import type { Limit } from "../../api/types";
+import { moneyShare } from "../../format";
 
 /** The limited gate, server or tool. */
 export function nameOf({ kind, gate, server, tool, name }: Limit): string {
@@ -6,10 +7,10 @@ export function nameOf({ kind, gate, server, tool, name }: Limit): string {
   return kind === "tool" && tool ? [server, tool].filter(Boolean).join(" / ") : (server ?? name);
 }
 
-/** The utilization of a limit: the higher of rate and concurrency, where 1 is full. */
-export function pressureOf({ used = 0, perMinute, running = 0, concurrency, per }: Limit): number {
+/** The utilization of a limit: the highest of rate, concurrency and spend, where 1 is full. */
+export function pressureOf({ used = 0, perMinute, running = 0, concurrency, per, spentUsd, maxUsd }: Limit): number {
   if (per) return 0; // the usage of each account or caller is not known
-  return Math.max(perMinute ? used / perMinute : 0, concurrency ? running / concurrency : 0);
+  return Math.max(perMinute ? used / perMinute : 0, concurrency ? running / concurrency : 0, spentUsd && maxUsd ? moneyShare(spentUsd, maxUsd) : 0);
 }
 
 /** Reports whether the next call has to wait. */
