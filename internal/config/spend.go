@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -51,7 +52,7 @@ func (s Spends) MarshalJSON() ([]byte, error) {
 func (s Spends) check(report reportFunc, steps ...string) {
 	seen := make(map[string]bool)
 	for i, spend := range s {
-		at := append(steps[:len(steps):len(steps)], strconv.Itoa(i))
+		at := append(slices.Clip(steps), strconv.Itoa(i))
 		if spend.PerDay == nil && spend.PerMonth == nil {
 			report("needs perDayUsd, perMonthUsd or both", at...)
 		}
