@@ -148,11 +148,10 @@ func menu(g *gates.Gate) string {
 
 // tasks searches once for each task, with its words.
 func (o *oracle) tasks() []task {
-	never := func(string) bool { return false }
 	var tasks []task
 	for i := range o.set.queries {
 		q := &o.set.queries[i]
-		t := task{lines: o.index.Search(offer.Query{Text: q.Query, Limit: searchLines}, never), complete: true}
+		t := task{lines: o.index.Search(offer.Query{Text: q.Query, Limit: searchLines}, offer.Scope{}), complete: true}
 		var missing []string
 		for _, alternatives := range q.needs() {
 			t.calls++
@@ -163,7 +162,7 @@ func (o *oracle) tasks() []task {
 			}
 		}
 		if len(missing) > 0 {
-			t.described = o.index.Describe(missing, never)
+			t.described = o.index.Describe(missing, offer.Scope{})
 		}
 		tasks = append(tasks, t)
 	}

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,90 +10,50 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/offer"
-	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// resolveTool looks up the tool of a call. The meta-tools that call a tool are replaced by that tool
-// here, before a call exists: everything after this sees only the tool that they name. The other
-// meta-tools are answered without the call path.
+// resolveTool looks up the tool of a call. Meta-tools are replaced by the tool that they call, or
+// answered without the call path; only run_code is called like a tool.
 func (r *request) resolveTool() *toolyard.Error {
-	if r.view.Gate.IsMetaTool(r.name) {
-		return r.resolveMeta()
+	if !r.view.Gate.IsMetaTool(r.name) {
+		tool, ok := r.view.Lookup(r.name)
+		if !ok {
+			return r.unknownTool()
+		}
+		r.tool = tool
+		return nil
 	}
-	return r.lookUp()
-}
-
-func (r *request) lookUp() *toolyard.Error {
-	tool, ok := r.view.Lookup(r.name)
-	if !ok {
-		return r.unknownTool()
-	}
-	r.tool = tool
-	return nil
-}
-
-func (r *request) resolveMeta() *toolyard.Error {
 	r.meta = r.name
-	if r.params == nil { // not from an MCP client, whose messages are checked as a whole
-		if err := strictjson.Check(r.Args); err != nil {
-			return toolyard.Errorf(toolyard.Invalid, "Invalid arguments for %s: %w", r.meta, err)
-		}
-	}
-	switch r.meta {
-	case gates.SearchTools:
-		q, err := offer.ParseSearch(r.Args)
-		r.answer = func(context.Context) (*toolyard.Result, error) {
-			return textResult(r.gate.index(r.view).Search(q, r.gate.isDown())), nil
-		}
+	t, err := r.gate.menu(r.view).Resolve(r.name, r.Args, offer.Requester{Caller: r.Caller, Checked: r.params != nil}) // an MCP message is checked as a whole
+	if err != nil {
 		return err
-	case gates.DescribeTools:
-		names, err := offer.ParseDescribe(r.Args)
-		r.answer = func(context.Context) (*toolyard.Result, error) {
-			return textResult(r.gate.index(r.view).Describe(names, r.gate.isDown())), nil
-		}
-		return err
-	case gates.RunCode:
-		return r.resolveCode()
-	case gates.ReadResult:
-		return r.resolveReadResult()
 	}
-	return r.unwrap()
-}
-
-// resolveCode looks up the tool that runs code. Unlike other meta-tools it is called like a tool.
-func (r *request) resolveCode() *toolyard.Error {
-	r.meta, r.tool = "", r.view.Gate.Code
-	if r.tool == nil {
-		return toolyard.Errorf(toolyard.Unavailable, "This server cannot run code.")
+	if r.meta == gates.RunCode {
+		r.meta = ""
+	}
+	if r.answer = t.Answer; t.Tool != nil {
+		r.name, r.tool, r.Args = t.Name, t.Tool, t.Args
 	}
 	return nil
 }
 
-// unwrap replaces a meta-tool by the tool that it calls, which is looked up like the tool of any
-// other call.
-func (r *request) unwrap() *toolyard.Error {
-	call, err := offer.ParseCall(r.meta, r.Args)
-	switch {
-	case err != nil:
-		return err
-	case call.Name == "":
-		return call.MissingName(r.meta, func(name string) bool { _, ok := r.view.Lookup(name); return ok })
-	case r.view.Gate.IsMetaTool(call.Name):
-		return toolyard.Errorf(toolyard.Invalid, "%s cannot call %s: call %s directly.", r.meta, call.Name, call.Name)
-	}
-	r.name, r.Args = call.Name, call.Args
-	if err := r.lookUp(); err != nil {
-		return err
-	}
-	if r.meta == gates.CallTool && !r.tool.IsReadOnly() {
-		return toolyard.Errorf(toolyard.Invalid, "%s is not read-only: call it with %s.", r.name, gates.CallWriteTool)
-	}
-	return nil
+// menu returns what models can request at a gate.
+func (g *gate) menu(v *view) *offer.Menu {
+	o := &g.server.opts
+	return &offer.Menu{View: v.View, Index: func() *offer.Index { return g.index(v) }, Down: g.isDown, Results: o.Results, Now: o.Now}
 }
 
-func textResult(text string) *toolyard.Result {
-	return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(text)}}
+// Menu returns what models can request at a gate, for callers other than MCP clients.
+func (s *Server) Menu(gate string) (*offer.Menu, error) {
+	g, err := s.gate(gate)
+	if err != nil {
+		return nil, err
+	}
+	return g.menu(g.view.Load()), nil
 }
+
+// Hint returns the signature of a tool, for a model that called it without having its schema.
+func (s *Server) Hint(name string, t *toolyard.Tool) string { return s.signatures.Hint(name, t) }
 
 // encodeMeta encodes the result of a meta-tool, or its refusal. A model can correct the name of a
 // tool that it passes to a meta-tool, so an unknown one is a result too.
@@ -115,11 +74,7 @@ func (r *request) signature(e *toolyard.Error) string {
 	if r.meta == "" || e.Code != toolyard.Invalid {
 		return ""
 	}
-	s := r.gate.server.signatures.Of(r.tool)
-	if !s.Complete {
-		return "\n" + r.name + s.Long()
-	}
-	return "\n" + r.name + "(" + s.Params + ")"
+	return "\n" + r.gate.server.Hint(r.name, r.tool)
 }
 
 // isDown returns a function that reports whether a server is unavailable.

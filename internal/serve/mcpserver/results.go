@@ -51,23 +51,6 @@ func metaOf(res *toolyard.Result) map[string]json.RawMessage {
 	return meta
 }
 
-// resolveReadResult prepares the answer of read_result.
-func (r *request) resolveReadResult() *toolyard.Error {
-	part, err := offer.ParseRead(r.Args)
-	if err != nil {
-		return err
-	}
-	part.Bytes = min(r.view.Gate.Show, offer.MaxPiece)
-	r.answer = func(ctx context.Context) (*toolyard.Result, error) {
-		p, err := r.readResult(ctx, part)
-		if err != nil {
-			return nil, err
-		}
-		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(p.Text), toolyard.Text(p.Mark())}}, nil
-	}
-	return nil
-}
-
 // resolveResult prepares the answer of resources/read for a stored result.
 func (r *request) resolveResult() *toolyard.Error {
 	part, err := offer.ParseResultURI(r.name)
@@ -75,7 +58,8 @@ func (r *request) resolveResult() *toolyard.Error {
 		return err
 	}
 	r.answer = func(ctx context.Context) (*toolyard.Result, error) {
-		p, err := r.readResult(ctx, part)
+		o := &r.gate.server.opts
+		p, err := part.Read(ctx, o.Results, r.Caller, o.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -84,9 +68,4 @@ func (r *request) resolveResult() *toolyard.Error {
 		return &toolyard.Result{Structured: fmt.Appendf(b, `,"_meta":{"dev.toolyard/next":%d,"dev.toolyard/size":%d}}]}`, p.Next, p.Size)}, nil
 	}
 	return nil
-}
-
-func (r *request) readResult(ctx context.Context, part offer.Range) (offer.Piece, error) {
-	o := &r.gate.server.opts
-	return part.Read(ctx, o.Results, r.Caller, o.Now())
 }

@@ -52,13 +52,23 @@ func arguments(t *toolyard.Tool) (args []search.Arg) {
 // maxIndexed bounds the arguments of a tool that are searched.
 const maxIndexed = 64
 
-// Search returns one line for each hit, best first, and the number of further hits. Down reports
-// whether a server is unavailable.
-func (x *Index) Search(q Query, down func(server string) bool) string {
-	keep := func(i int) bool { return q.Server == "" || x.view.Tools[i].Server == q.Server }
+// Scope restricts and marks the tools of an index.
+type Scope struct {
+	Allows func(*toolyard.Tool) bool // nil for every tool
+	Down   func(server string) bool  // whether a server is unavailable; nil for none
+}
+
+func (s *Scope) allows(t *toolyard.Tool) bool { return s.Allows == nil || s.Allows(t) }
+
+// Search returns one line for each hit, best first, and the number of further hits.
+func (x *Index) Search(q Query, scope Scope) string {
+	keep := func(i int) bool {
+		t := x.view.Tools[i]
+		return (q.Server == "" || t.Server == q.Server) && scope.allows(t.Tool)
+	}
 	hits := x.tools.Rank(q.Text, maxHits, keep)
 	if len(hits) == 0 {
-		return x.nothing(q)
+		return x.nothing(q, scope)
 	}
 	first := hits[:min(len(hits), q.Limit)]
 	if q.Server == "" {
@@ -66,7 +76,7 @@ func (x *Index) Search(q Query, down func(server string) bool) string {
 	}
 	var b strings.Builder
 	for _, h := range first {
-		b.WriteString(x.line(x.view.Tools[h.Doc], down))
+		b.WriteString(x.line(x.view.Tools[h.Doc], scope))
 		b.WriteByte('\n')
 	}
 	switch more := len(hits) - len(first); {
@@ -101,16 +111,16 @@ func (x *Index) spread(hits []search.Hit, limit int) []search.Hit {
 }
 
 // line returns the signature of a tool on one line, with marks.
-func (x *Index) line(t gates.NamedTool, down func(server string) bool) string {
+func (x *Index) line(t gates.NamedTool, scope Scope) string {
 	s := x.signatures.Of(t.Tool)
-	line := t.Name + "(" + s.Params + ")" + x.marks(t, s.Complete, down)
+	line := t.Name + "(" + s.Params + ")" + x.marks(t, s.Complete, scope)
 	if s.Purpose != "" {
 		line += " // " + s.Purpose
 	}
 	return line
 }
 
-func (x *Index) marks(t gates.NamedTool, complete bool, down func(server string) bool) (marks string) {
+func (x *Index) marks(t gates.NamedTool, complete bool, scope Scope) (marks string) {
 	if !complete {
 		marks += " ~"
 	}
@@ -120,7 +130,7 @@ func (x *Index) marks(t gates.NamedTool, complete bool, down func(server string)
 	if x.view.Gate.Surface == toolyard.Execute && t.Price.Set && !t.Price.OptOut {
 		marks += " [" + t.Price.USD.String() + " USD]"
 	}
-	if t.Server != "" && down(t.Server) {
+	if t.Server != "" && scope.Down != nil && scope.Down(t.Server) {
 		marks += " [down]"
 	}
 	return marks
@@ -130,10 +140,12 @@ func (x *Index) marks(t gates.NamedTool, complete bool, down func(server string)
 const maxServers = 20
 
 // nothing returns the result of a search without hits: the servers to search at.
-func (x *Index) nothing(q Query) string {
+func (x *Index) nothing(q Query, scope Scope) string {
 	counts := make(map[string]int)
 	for _, t := range x.view.Tools {
-		counts[t.Server]++
+		if scope.allows(t.Tool) {
+			counts[t.Server]++
+		}
 	}
 	if _, ok := counts[q.Server]; q.Server != "" && !ok {
 		return fmt.Sprintf("Unknown server %q%s.%s", oneLine(q.Server), spelling.DidYouMean(q.Server, slices.Collect(maps.Keys(counts))), servers(counts))
@@ -161,27 +173,27 @@ const maxDescription = 16 << 10
 
 // Describe returns the whole descriptions and signatures of tools. An unknown name has a line of its
 // own.
-func (x *Index) Describe(names []string, down func(server string) bool) string {
+func (x *Index) Describe(names []string, scope Scope) string {
 	texts := make([]string, len(names))
 	for i, name := range names {
-		texts[i] = x.describe(name, down)
+		texts[i] = x.describe(name, scope)
 	}
 	return strings.Join(texts, "\n\n")
 }
 
-func (x *Index) describe(name string, down func(server string) bool) string {
+func (x *Index) describe(name string, scope Scope) string {
 	tool, ok := x.view.Lookup(name)
-	if !ok {
-		return fmt.Sprintf("// Unknown tool %q%s.", oneLine(name), spelling.DidYouMean(name, x.names()))
+	if !ok || !scope.allows(tool) {
+		return fmt.Sprintf("// Unknown tool %q%s.", oneLine(name), spelling.DidYouMean(name, names(x.view, scope)))
 	}
 	i := slices.IndexFunc(x.view.Tools, func(t gates.NamedTool) bool { return t.Tool == tool })
 	t := x.view.Tools[i]
-	return comments(cmp.Or(t.Description, t.Summary)+t.Note) + t.Name + x.signatures.Of(tool).Long() + x.suffix(t, down)
+	return comments(cmp.Or(t.Description, t.Summary)+t.Note) + t.Name + x.signatures.Of(tool).Long() + x.suffix(t, scope)
 }
 
 // suffix returns the marks of a tool as a comment.
-func (x *Index) suffix(t gates.NamedTool, down func(server string) bool) string {
-	if marks := x.marks(t, true, down); marks != "" {
+func (x *Index) suffix(t gates.NamedTool, scope Scope) string {
+	if marks := x.marks(t, true, scope); marks != "" {
 		return "\n//" + marks
 	}
 	return ""
@@ -197,10 +209,13 @@ func comments(text string) string {
 	return "/**\n * " + text + "\n */\n"
 }
 
-func (x *Index) names() []string {
-	names := make([]string, len(x.view.Tools))
-	for i, t := range x.view.Tools {
-		names[i] = t.Name
+// names returns the names of the tools of a view.
+func names(v *gates.View, scope Scope) []string {
+	list := make([]string, 0, len(v.Tools))
+	for _, t := range v.Tools {
+		if scope.allows(t.Tool) {
+			list = append(list, t.Name)
+		}
 	}
-	return names
+	return list
 }

@@ -58,6 +58,16 @@ func (s *Signatures) Of(t *toolyard.Tool) *Signature {
 	return made
 }
 
+// Hint returns the signature of a tool, for a model that called it with invalid arguments without
+// having its schema.
+func (s *Signatures) Hint(name string, t *toolyard.Tool) string {
+	signature := s.Of(t)
+	if !signature.Complete {
+		return name + signature.Long()
+	}
+	return name + "(" + signature.Params + ")"
+}
+
 // Bounds of a signature on one line.
 const (
 	maxParams   = 320 // bytes; only the names of required arguments may exceed it
