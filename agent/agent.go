@@ -58,23 +58,6 @@ type Limits struct {
 // MaxCalls is the largest number of calls that a query can be allowed.
 const MaxCalls = 100
 
-// Gate is the gate that an agent works at. Every call takes its call path.
-type Gate interface {
-	// Tools returns the tools that the gate offers for a query.
-	Tools(c *toolyard.Call) ([]Tool, error)
-	// Call calls a tool on behalf of a query. The name is the one at the gate. It returns the ID of
-	// the call, which is empty if the call was refused before it had one.
-	Call(ctx context.Context, c *toolyard.Call, name string, args json.RawMessage) (id string, res *toolyard.Result, err error)
-	// CallerClock reports whether queries may set an as-of time.
-	CallerClock() bool
-}
-
-// Tool is a tool with its name and description at the gate.
-type Tool struct {
-	Name, Description string
-	*toolyard.Tool
-}
-
 // Store keeps queries and their evidence.
 type Store interface {
 	// SaveQuery stores a query. It is called repeatedly while the query runs, with the outcome

@@ -82,15 +82,17 @@ type gate struct {
 	calls atomic.Int64
 }
 
-func (g *gate) Tools(*toolyard.Call) (list []agent.Tool, err error) {
+func (g *gate) Offer() (*agent.Offer, error) {
+	var list []agent.Tool
 	for _, t := range g.tools {
 		list = append(list, agent.Tool{Name: strings.TrimPrefix(t.Server+"__"+t.Name, "__"), Description: t.Description, Tool: t})
 	}
-	return list, nil
+	return &agent.Offer{Tools: list, Listed: list}, nil
 }
 
 func (g *gate) Call(ctx context.Context, c *toolyard.Call, name string, args json.RawMessage) (string, *toolyard.Result, error) {
-	tools, _ := g.Tools(c)
+	offer, _ := g.Offer()
+	tools := offer.Tools
 	i := slices.IndexFunc(tools, func(t agent.Tool) bool { return t.Name == name })
 	inner := &toolyard.Call{ID: fmt.Sprintf("%s.%d", c.ID, g.calls.Add(1)), Tool: tools[i].Tool, Args: args, Caller: c.Caller, AsOf: c.AsOf, Environment: toolyard.Environment{Parent: c.ID, Depth: c.Depth + 1}}
 	res, err := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Validate(time.Minute))(ctx, inner)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,25 +14,47 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/agent/model"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
-	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxShown bounds the text of a result that the model receives, in bytes. The beginning gets three
-// quarters of it, and the end one quarter.
+// maxShown bounds the text of a result that the model receives, in bytes, unless the gate has a bound.
+// The beginning gets three quarters of it, and the end one quarter.
 const maxShown = 40 << 10
 
-// callResult is a call that the model requested, and its result.
+// callResult is a call that the model or its code requested, and its result.
 type callResult struct {
 	model.FunctionCall
-	tool     Tool
-	evidence string // e1, e2, …; empty if the call did not run
-	id       string // of the call on the call path
-	start    time.Time
-	elapsed  time.Duration
-	body     string          // text of the result
-	value    json.RawMessage // structured content, or the text as JSON
-	err      *toolyard.Error // nil if the call succeeded
+	target  Target
+	n       int           // number of the call in the query, from 1; 0 if it is not a call of a tool or did not run
+	made    []*callResult // calls of code
+	id      string        // of the call on the call path
+	start   time.Time
+	elapsed time.Duration
+	body    string          // text of the result
+	value   json.RawMessage // structured content, or the text as JSON
+	err     *toolyard.Error // nil if the call succeeded
+	done    bool
+}
+
+// evidence returns the number of the call as evidence: e1, e2, …; empty for none.
+func (r *callResult) evidence() string {
+	if r.n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("e%d", r.n)
+}
+
+// key identifies what is called with which arguments.
+func (r *callResult) key() string {
+	name, args := cmp.Or(r.target.Tool.Name, r.Name), r.Arguments
+	if r.target.Tool.Tool != nil {
+		args = r.target.Args
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, args) != nil {
+		return name
+	}
+	return name + " " + compact.String()
 }
 
 // runCalls runs the calls of a turn and adds their answers to the conversation: exactly one for
@@ -42,7 +65,8 @@ func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall)
 	}
 	results := make([]*callResult, len(calls))
 	for i, call := range calls {
-		results[i] = c.admit(call)
+		results[i] = &callResult{FunctionCall: call}
+		results[i].err = c.admit(results[i])
 	}
 	slots := make(chan struct{}, c.root.opts.Limits.Parallel)
 	var wg sync.WaitGroup
@@ -55,7 +79,7 @@ func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall)
 	for _, r := range results {
 		switch {
 		case r.err != nil:
-		case r.tool.IsReadOnly():
+		case r.target.Answer != nil || r.target.Tool.IsReadOnly():
 			wg.Go(func() { run(r) })
 		default:
 			writes = append(writes, r)
@@ -74,115 +98,121 @@ func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall)
 	return results, nil
 }
 
-// admit decides whether a call runs. A call that does not gets an error.
-func (c *conversation) admit(call model.FunctionCall) *callResult {
-	r := &callResult{FunctionCall: call, tool: c.tools[call.Name]}
-	key := callKey(&call)
-	c.seen[key]++
-	switch {
-	case call.Invalid != "":
-		r.err = toolyard.Errorf(toolyard.Invalid, "%s", call.Invalid)
-	case r.tool.Tool == nil:
-		r.err = c.unknown(call.Name)
-	case len(c.executed()) >= c.root.opts.Limits.Calls:
-		c.stop = StopCalls
-		r.err = toolyard.Errorf(callLimit, "The query has made all %d calls that it may make.", c.root.opts.Limits.Calls)
-	case c.failures[key] != nil:
-		r.err = c.failures[key]
-		if c.seen[key] >= maxRepeats {
-			c.stop = StopRepeated
-		}
-	case c.seen[key] >= maxRepeats:
-		c.stop = StopRepeated
-		r.err = toolyard.Errorf(toolyard.Failed, "This call was made before, with the same arguments. Use its result.")
-	default:
-		r.evidence = fmt.Sprintf("e%d", len(c.executed())+1)
+// admit decides whether a call of the model runs.
+func (c *conversation) admit(r *callResult) (refused *toolyard.Error) {
+	if r.Invalid != "" {
+		return toolyard.Errorf(toolyard.Invalid, "%s", r.Invalid)
 	}
-	c.calls = append(c.calls, r)
-	return r
+	if r.target, refused = c.resolve(r.Name, r.Arguments); refused != nil {
+		return refused
+	}
+	key := r.key()
+	c.seen[key]++
+	failed, repeated := c.failures[key], c.seen[key] >= maxRepeats
+	switch {
+	case len(c.calls) >= c.root.opts.Limits.Calls: // the limit is reported first
+	case failed == nil && !repeated:
+	case repeated:
+		c.stop = StopRepeated
+		fallthrough
+	default:
+		return cmp.Or(failed, toolyard.Errorf(toolyard.Failed, "This call was made before, with the same arguments. Use its result."))
+	}
+	return c.number(r)
 }
 
 // callLimit is the code of a call that a query may not make any more.
 const callLimit toolyard.Code = "CALL_LIMIT"
 
-func callKey(call *model.FunctionCall) string {
-	var compact bytes.Buffer
-	if json.Compact(&compact, call.Arguments) != nil {
-		return call.Name
-	}
-	return call.Name + " " + compact.String()
-}
-
-// executed returns the calls that ran or are about to.
-func (r *run) executed() (list []*callResult) {
-	for _, call := range r.calls {
-		if call.evidence != "" {
-			list = append(list, call)
+// number gives a call its number, unless the query has made all its calls. Code and requests that are
+// answered without a call have a limit of their own.
+func (r *run) number(call *callResult) *toolyard.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := r.root.opts.Limits.Calls
+	if call.target.Answer != nil || call.target.Code {
+		if r.others++; r.others <= MaxCalls {
+			return nil
 		}
+		limit = MaxCalls
+	} else if len(r.calls) < limit {
+		r.calls = append(r.calls, call)
+		call.n = len(r.calls)
+		return nil
 	}
-	return list
+	r.stop = StopCalls
+	return toolyard.Errorf(callLimit, "The query has made all %d calls that it may make.", limit)
 }
 
-func (c *conversation) unknown(name string) *toolyard.Error {
-	var names []string
-	for _, f := range c.functions {
-		names = append(names, f.Name)
-	}
-	if shown := untrusted.Prefix(name, 64); len(c.missing) < MaxCalls && !slices.Contains(c.missing, shown) {
-		c.missing = append(c.missing, shown)
-	}
-	return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool %.64q%s.", name, spelling.DidYouMean(name, names))
-}
-
-// runCall runs one call on the call path of the agent's gate.
+// runCall runs what the model requested.
 func (c *conversation) runCall(ctx context.Context, r *callResult) {
-	if ctx.Err() != nil {
-		r.err = toolyard.AsError(ctx.Err())
-		return
-	}
-	limit := c.root.opts.Limits.Calls
-	c.mu.Lock()
-	c.call.Progress(float64(r.number()-1), float64(limit), fmt.Sprintf("calling %s, %d of %d", r.tool.Name, r.number(), limit))
-	c.mu.Unlock()
-	c.report(Event{Tool: r.tool.Name, Server: r.tool.Server, Status: "calling"})
-	r.start = c.root.opts.Now()
-	id, res, err := c.agent.opts.Gate.Call(ctx, c.call, r.tool.Name, r.Arguments)
-	r.id, r.elapsed = id, c.root.opts.Now().Sub(r.start)
-	status := "done"
 	switch {
-	case err != nil:
-		r.err = toolyard.AsError(err)
-	case res.IsError:
-		r.body = c.root.opts.Redact(textOf(res))
-		r.err = toolyard.Errorf(toolyard.Failed, "%s", untrusted.Truncate(r.body, maxShown))
+	case ctx.Err() != nil:
+		r.err = toolyard.AsError(ctx.Err())
+	case r.target.Answer != nil:
+		res, err := r.target.Answer(ctx)
+		c.receive(r, res, err)
+	case r.target.Code:
+		c.runCode(ctx, r)
 	default:
-		r.body = c.root.opts.Redact(textOf(res))
-		r.value = valueOf(res, r.body)
+		c.runTool(ctx, r, func() (string, *toolyard.Result, error) {
+			return c.agent.opts.Gate.Call(ctx, c.call, r.target.Tool.Name, r.target.Args)
+		})
 	}
+}
+
+// runTool makes a call of a tool and reports it.
+func (c *conversation) runTool(ctx context.Context, r *callResult, call func() (id string, res *toolyard.Result, err error)) {
+	limit, tool := c.root.opts.Limits.Calls, r.target.Tool
+	c.mu.Lock()
+	c.call.Progress(float64(r.n-1), float64(limit), fmt.Sprintf("calling %s, %d of %d", tool.Name, r.n, limit))
+	c.mu.Unlock()
+	c.report(Event{Tool: tool.Name, Server: tool.Server, Status: "calling"})
+	r.start = c.root.opts.Now()
+	id, res, err := call()
+	r.id = id
+	c.receive(r, res, err)
+	status := "done"
 	if r.err != nil {
 		status = "failed"
 	}
-	c.report(Event{Tool: r.tool.Name, Server: r.tool.Server, Status: status})
+	c.report(Event{Tool: tool.Name, Server: tool.Server, Status: status})
 }
 
-func (r *callResult) number() (n int) {
-	_, _ = fmt.Sscanf(r.evidence, "e%d", &n) // admit made it
-	return n
+// receive stores the result of a call.
+func (c *conversation) receive(r *callResult, res *toolyard.Result, err error) {
+	body, value, failed := "", json.RawMessage(nil), (*toolyard.Error)(nil)
+	switch {
+	case err != nil:
+		failed = toolyard.AsError(err)
+	case res.IsError:
+		body = c.root.opts.Redact(textOf(res))
+		failed = toolyard.Errorf(toolyard.Failed, "%s", untrusted.Truncate(body, maxShown))
+	default:
+		body = c.root.opts.Redact(textOf(res))
+		value = valueOf(res, body)
+	}
+	now := c.root.opts.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.body, r.value, r.err, r.elapsed, r.done = body, value, failed, now.Sub(r.start), true
 }
 
 // answerCalls adds the answers of a turn to the conversation, and notes what went wrong.
 func (c *conversation) answerCalls(results []*callResult) {
-	answers := make([]model.Answer, len(results))
+	answers, removed := make([]model.Answer, len(results)), make([]string, len(results))
 	failed, invalid := 0, false
 	for i, r := range results {
-		answers[i] = model.Answer{ID: r.ID, Text: r.text(), Failed: r.err != nil}
+		answers[i] = model.Answer{ID: r.ID, Text: c.shown(r), Failed: r.err != nil}
+		removed[i] = c.removed(r)
 		invalid = invalid || r.Invalid != ""
-		if r.err == nil {
-			continue
+		if r.err != nil {
+			failed++
 		}
-		failed++
-		if r.evidence != "" && permanent(r.err) {
-			c.failures[callKey(&r.FunctionCall)] = r.err
+		for _, call := range append(r.made, r) {
+			if call.n > 0 && call.err != nil && permanent(call.err) {
+				c.failures[call.key()] = call.err
+			}
 		}
 	}
 	if invalid {
@@ -194,6 +224,7 @@ func (c *conversation) answerCalls(results []*callResult) {
 	if c.failing >= maxFailing && c.stop == "" {
 		c.stop = StopFailing
 	}
+	c.shortened[len(c.messages)] = removed
 	c.messages = append(c.messages, model.Message{Answers: answers})
 }
 
@@ -212,20 +243,49 @@ type shownResult struct {
 	Error     toolyard.Code    `json:"error,omitempty"`
 	Message   string           `json:"message,omitempty"`
 	Issues    []toolyard.Issue `json:"issues,omitempty"`
+	Hint      string           `json:"signature,omitempty"`
 	Retryable *bool            `json:"retryable,omitempty"`
+	Removed   string           `json:"removed,omitempty"`
 }
 
-func (r *callResult) text() string {
-	shown := shownResult{Evidence: r.evidence}
-	if r.tool.Tool != nil {
-		shown.From, shown.Untrusted = strings.TrimPrefix(r.tool.Server+"/"+r.tool.Tool.Name, "/"), r.tool.Server != ""
+// origin returns the part of a result that says where it comes from.
+func (r *callResult) origin() shownResult {
+	shown := shownResult{Evidence: cmp.Or(r.evidence(), sources(r.made)), From: r.Name, Untrusted: true}
+	if tool := r.target.Tool.Tool; tool != nil && !r.target.Code {
+		shown.From, shown.Untrusted = strings.TrimPrefix(tool.Server+"/"+tool.Name, "/"), tool.Server != ""
 	}
+	if r.err != nil && r.n == 0 && len(r.made) == 0 { // nothing ran
+		shown.Untrusted = false
+	}
+	return shown
+}
+
+// shown returns a result as the model receives it.
+func (c *conversation) shown(r *callResult) string {
+	shown := r.origin()
 	if e := r.err; e != nil {
 		retryable := e.Retryable() && !permanent(e)
 		shown.Error, shown.Message, shown.Issues, shown.Retryable = e.Code, untrusted.Truncate(e.Message, maxShown), e.Issues, &retryable
+		if e.Code == toolyard.Invalid && r.target.Hint != nil {
+			shown.Hint = r.target.Hint()
+		}
 	} else {
-		shown.Text = shorten(r.body)
+		shown.Text = c.shorten(r)
 	}
+	return marshal(shown)
+}
+
+// removed returns what stays of a result that is removed to save space.
+func (c *conversation) removed(r *callResult) string {
+	shown := r.origin()
+	shown.Removed = "to save space"
+	if r.n > 0 && r.err == nil && c.offer.canReadResults() {
+		shown.Removed = fmt.Sprintf("to save space. Read it again: %s {\"id\":%q}", readResult, r.evidence())
+	}
+	return marshal(shown)
+}
+
+func marshal(shown shownResult) string {
 	raw, err := jsonobject.Marshal(shown)
 	if err != nil {
 		return `{"error":"INTERNAL_ERROR"}`
@@ -233,12 +293,17 @@ func (r *callResult) text() string {
 	return string(raw)
 }
 
-// shorten cuts the middle out of a long text.
-func shorten(text string) string {
-	if len(text) <= maxShown {
-		return text
+// shorten cuts the middle out of a long text. The model can read it if the gate offers that.
+func (c *conversation) shorten(r *callResult) string {
+	show := cmp.Or(c.offer.Show, maxShown)
+	if len(r.body) <= show {
+		return r.body
 	}
-	return fmt.Sprintf("%s\n[… %d of %d bytes are left out …]\n%s", untrusted.Prefix(text, maxShown*3/4), len(text)-maxShown, len(text), untrusted.Suffix(text, maxShown/4))
+	head, tail, more := untrusted.Prefix(r.body, show-show/4), untrusted.Suffix(r.body, show/4), ""
+	if r.n > 0 && c.offer.canReadResults() {
+		more = fmt.Sprintf(" Read on: %s {\"id\":%q,\"offset\":%d}", readResult, r.evidence(), len(head))
+	}
+	return fmt.Sprintf("%s\n[%d of %d bytes are left out here.%s]\n%s", head, len(r.body)-len(head)-len(tail), len(r.body), more, tail)
 }
 
 // textOf returns a result as text: its texts, or its structured content. Other content is named.

@@ -145,14 +145,16 @@ func (r *run) finish(f final) *Answer {
 			DurationMS: r.root.opts.Now().Sub(r.start).Milliseconds(), Tools: r.offered, Stop: cmp.Or(r.stop, StopEnd),
 		},
 	}
-	for _, call := range r.executed() {
+	for _, call := range r.calls {
 		a.Evidence = append(a.Evidence, call.asEvidence(r.call.ID))
 		if a.Usage.Calls++; call.err != nil {
 			a.Usage.Failed++
 		}
-		i := slices.IndexFunc(a.Tools, func(t ToolUse) bool { return t.Server == call.tool.Server && t.Tool == call.tool.Tool.Name })
+		i := slices.IndexFunc(a.Tools, func(t ToolUse) bool {
+			return t.Server == call.target.Tool.Server && t.Tool == call.target.Tool.Tool.Name
+		})
 		if i < 0 {
-			i, a.Tools = len(a.Tools), append(a.Tools, ToolUse{Server: call.tool.Server, Tool: call.tool.Tool.Name})
+			i, a.Tools = len(a.Tools), append(a.Tools, ToolUse{Server: call.target.Tool.Server, Tool: call.target.Tool.Tool.Name})
 		}
 		a.Tools[i].Calls++
 	}
@@ -178,8 +180,8 @@ func (r *callResult) asEvidence(query string) Evidence {
 	}
 	sum := sha256.Sum256([]byte(body))
 	e := Evidence{
-		ID: r.evidence, Call: r.id, Server: r.tool.Server, Tool: r.tool.Tool.Name, Arguments: r.Arguments, At: r.start.UTC(), OK: r.err == nil,
-		Excerpt: untrusted.Truncate(body, maxExcerpt), Bytes: len(body), SHA256: hex.EncodeToString(sum[:]), URI: EvidenceURI(query, r.evidence),
+		ID: r.evidence(), Call: r.id, Server: r.target.Tool.Server, Tool: r.target.Tool.Tool.Name, Arguments: r.target.Args, At: r.start.UTC(), OK: r.err == nil,
+		Excerpt: untrusted.Truncate(body, maxExcerpt), Bytes: len(body), SHA256: hex.EncodeToString(sum[:]), URI: EvidenceURI(query, r.evidence()),
 	}
 	if len(e.Arguments) == 0 {
 		e.Arguments = json.RawMessage("{}")
@@ -216,7 +218,7 @@ func (r *run) defuse(text string) string {
 	return link.ReplaceAllStringFunc(text, func(whole string) string {
 		m := link.FindStringSubmatch(whole)
 		u, err := url.Parse(m[2])
-		known := err == nil && u.Host != "" && slices.ContainsFunc(r.executed(), func(c *callResult) bool { return c.err == nil && strings.Contains(c.body, u.Host) })
+		known := err == nil && u.Host != "" && slices.ContainsFunc(r.calls, func(c *callResult) bool { return c.err == nil && strings.Contains(c.body, u.Host) })
 		if known {
 			return whole
 		}
@@ -268,14 +270,14 @@ func (r *run) record(a *Answer, err error) *Run {
 		run.Turns[i].Text = untrusted.Truncate(r.root.opts.Redact(run.Turns[i].Text), maxExcerpt)
 	}
 	size := 0
-	for _, call := range r.executed() {
-		run.Spans = append(run.Spans, Span{call.evidence, call.start.Sub(r.start), call.elapsed})
-		if p := call.tool.Price; call.err == nil && p.Set && !p.OptOut {
+	for _, call := range r.calls {
+		run.Spans = append(run.Spans, Span{call.evidence(), call.start.Sub(r.start), call.elapsed})
+		if p := call.target.Tool.Price; call.err == nil && p.Set && !p.OptOut {
 			run.Tools += p.USD
 		}
 		body := untrusted.Truncate(call.body, maxBody)
 		if size += len(body); call.body != "" && size <= maxBodies {
-			run.Bodies[call.evidence] = body
+			run.Bodies[call.evidence()] = body
 		}
 	}
 	return run

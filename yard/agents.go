@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -22,6 +24,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/serve/offer"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 	"github.com/toolyard/toolyard/internal/trust/secret"
@@ -133,7 +136,7 @@ func (b *assembler) newAgent(name string, from agentConfig, m *sharedModel) (*bu
 	built := &builtAgent{from: from}
 	l := &from.Limits
 	o := agent.Options{
-		Name: name, Description: from.Description, Gate: &agentGate{b.yard, from.Gate}, Mode: from.mode,
+		Name: name, Description: from.Description, Gate: &agentGate{publisher: b.yard, name: from.Gate}, Mode: from.mode,
 		Instructions: func() (string, error) { return from.Instructions, nil },
 		Model: agent.Model{
 			Name: cmp.Or(from.model.Model, from.Model), Model: m, MaxOutput: from.model.MaxOutput,
@@ -282,18 +285,75 @@ func (m *sharedModel) client() (_ model.Model, err error) {
 type agentGate struct {
 	*publisher
 	name string
+	last atomic.Pointer[viewOffer]
 }
 
-// Tools implements [agent.Gate].
-func (g *agentGate) Tools(*toolyard.Call) (list []agent.Tool, err error) {
-	v, ok := g.server.View(g.name)
-	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", g.name)
+// viewOffer is the offer of a view. Queries share it.
+type viewOffer struct {
+	view *gates.View
+	agent.Offer
+}
+
+// Offer implements [agent.Gate].
+func (g *agentGate) Offer() (*agent.Offer, error) {
+	menu, err := g.server.Menu(g.name)
+	if err != nil {
+		return nil, err
 	}
-	for _, t := range v.Tools {
-		list = append(list, agent.Tool{Name: t.Name, Description: t.Description + t.Note, Tool: t.Tool})
+	if last := g.last.Load(); last != nil && last.view == menu.View {
+		return &last.Offer, nil
 	}
-	return list, nil
+	o := &viewOffer{view: menu.View, Offer: agent.Offer{Tools: agentTools(menu.View.Tools), Show: menu.View.Gate.Show}}
+	if o.Listed = o.Tools; !menu.View.Gate.ListsAll() {
+		o.Listed = agentTools(menu.View.Pinned)
+	}
+	for _, d := range offer.Definitions(menu.View.Gate) {
+		o.MetaTools = append(o.MetaTools, model.Function{Name: d.Name, Description: d.Description, Parameters: d.InputSchema})
+	}
+	o.Resolve = func(name string, args json.RawMessage, scope agent.Scope) (agent.Target, error) {
+		return g.resolve(menu, name, args, scope)
+	}
+	g.last.Store(o)
+	return &o.Offer, nil
+}
+
+func agentTools(named []gates.NamedTool) []agent.Tool {
+	list := make([]agent.Tool, len(named))
+	for i, t := range named {
+		list[i] = agent.Tool{Name: t.Name, Description: t.Description + t.Note, Tool: t.Tool}
+	}
+	return list
+}
+
+// resolve resolves a request of a model like that of an MCP client at the gate, except that
+// read_result reads the results of the query.
+func (g *agentGate) resolve(menu *offer.Menu, name string, args json.RawMessage, scope agent.Scope) (agent.Target, error) {
+	own := *menu
+	own.Results = queryResults(scope.Result)
+	found, refused := own.Resolve(name, args, offer.Requester{Caller: scope.Caller, Allows: scope.Allows})
+	target := agent.Target{Tool: agent.Tool{Name: found.Name, Tool: found.Tool}, Args: found.Args, Answer: found.Answer, Code: found.Tool != nil && found.Tool == menu.View.Gate.Code}
+	if refused != nil {
+		return target, refused
+	}
+	if found.Tool != nil && !target.Code {
+		target.Hint = func() string { return g.server.Hint(found.Name, found.Tool) }
+	}
+	return target, nil
+}
+
+// queryResults are the results of a query, by the numbers of the evidence.
+type queryResults func(id string) (text string, ok bool)
+
+// PutResult implements [offer.Results]. The query stores its results itself.
+func (queryResults) PutResult(context.Context, string, string, string, string, time.Time, time.Time) error {
+	return errors.ErrUnsupported
+}
+
+// ReadResult implements [offer.Results].
+func (q queryResults) ReadResult(_ context.Context, id, _, _ string, offset, limit int, _ time.Time) (piece string, size int, found bool, err error) {
+	text, ok := q(id)
+	start := min(offset, len(text))
+	return text[start:min(start+limit, len(text))], len(text), ok, nil
 }
 
 // Call implements [agent.Gate].

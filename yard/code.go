@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent"
 	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/script"
@@ -69,12 +70,15 @@ func (e *codeEngine) close() {
 	}
 }
 
-// callFromCode calls a tool by its name at the gate of a run.
+// callFromCode calls a tool by its name at the gate of a run. If an agent runs the code, the call is
+// one of its query.
 func (b *toolbox) callFromCode(ctx context.Context, run *toolyard.Call, name string, args json.RawMessage, key string) (*toolyard.Call, *toolyard.Result, error) {
 	if run.Depth+1 >= maxDepth {
 		return nil, nil, tooDeep()
 	}
-	return b.server.CallFromCode(ctx, &serve.CallRequest{
-		Gate: run.Gate, Tool: name, Args: args, IdempotencyKey: key, Caller: run.Caller, Request: toolyard.Request{Trace: run.Trace}, Log: run.Log, Parent: run,
+	return agent.CallFromCode(ctx, name, args, func(name string, args json.RawMessage) (*toolyard.Call, *toolyard.Result, error) {
+		return b.server.CallFromCode(ctx, &serve.CallRequest{
+			Gate: run.Gate, Tool: name, Args: args, IdempotencyKey: key, Caller: run.Caller, Request: toolyard.Request{Trace: run.Trace}, Log: run.Log, Parent: run,
+		})
 	})
 }

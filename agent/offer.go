@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/agent/model"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// Gate is the gate that an agent works at. Every call takes its call path.
+type Gate interface {
+	// Offer returns what the gate offers now.
+	Offer() (*Offer, error)
+	// Call calls a tool on behalf of a query. The name is the one at the gate. It returns the ID of
+	// the call, which is empty if the call was refused before it had one.
+	Call(ctx context.Context, c *toolyard.Call, name string, args json.RawMessage) (id string, res *toolyard.Result, err error)
+	// CallerClock reports whether queries may set an as-of time.
+	CallerClock() bool
+}
+
+// Tool is a tool with its name and description at the gate.
+type Tool struct {
+	Name, Description string
+	*toolyard.Tool
+}
+
+// Offer is what a gate offers, and how models see it. Queries share it, so it must not be changed.
+type Offer struct {
+	Tools     []Tool           // every tool
+	Listed    []Tool           // the tools that models see; the others are found with meta-tools
+	MetaTools []model.Function // tools of the gate itself, which search, describe and call tools
+	Show      int              // bytes of a result that models see; 40 KiB if zero
+
+	// Resolve returns the target of a call of a meta-tool, or of a tool that is not listed. If a tool
+	// is unknown, the name in the target is set in addition to the error. It may be nil if every tool
+	// is listed and there are no meta-tools.
+	Resolve func(name string, args json.RawMessage, scope Scope) (Target, error)
+}
+
+// Scope is what the meta-tools of a query can reach.
+type Scope struct {
+	Caller toolyard.Caller
+	Allows func(*toolyard.Tool) bool              // nil for every tool
+	Result func(id string) (text string, ok bool) // returns an earlier result of the query
+}
+
+// Target is what a request of a model leads to: a call of a tool, or an answer without a call.
+type Target struct {
+	Tool   Tool            // without a definition if there is an answer
+	Args   json.RawMessage // of the tool
+	Code   bool            // the tool runs code of the model, whose calls count instead; see [CallFromCode]
+	Answer func(context.Context) (*toolyard.Result, error)
+	Hint   func() string // what the model needs to correct invalid arguments; nil for nothing
+}
+
+// selection is what a conversation offers to its model: the offer of the gate, narrowed by the mode
+// of the query, by the query and by the hook Create.
+type selection struct {
+	*Offer
+	allowed   map[*toolyard.Tool]bool // nil for every tool
+	listed    map[string]Tool         // by name of the function
+	functions []model.Function
+}
+
+// narrowTo keeps only these tools.
+func (s *selection) narrowTo(tools []Tool) {
+	s.allowed = make(map[*toolyard.Tool]bool, len(tools))
+	for _, t := range tools {
+		s.allowed[t.Tool] = true
+	}
+}
+
+func (s *selection) allows(t *toolyard.Tool) bool { return s.allowed == nil || s.allowed[t] }
+
+// tools returns the tools that are left.
+func (s *selection) tools() []Tool {
+	if s.allowed == nil {
+		return s.Tools
+	}
+	return slices.DeleteFunc(slices.Clone(s.Tools), func(t Tool) bool { return !s.allowed[t.Tool] })
+}
+
+// count returns the number of tools that are left.
+func (s *selection) count() int {
+	if s.allowed == nil {
+		return len(s.Tools)
+	}
+	return len(s.allowed)
+}
+
+// declare sets the functions of the model.
+func (s *selection) declare() {
+	s.functions, s.listed = slices.Clone(s.MetaTools), make(map[string]Tool, len(s.Listed))
+	for _, t := range s.Listed {
+		name := functionName(t.Name)
+		if _, taken := s.listed[name]; taken || !s.allows(t.Tool) {
+			continue
+		}
+		s.listed[name] = t
+		s.functions = append(s.functions, model.Function{Name: name, Description: t.Description, Parameters: t.CallerInput()})
+	}
+}
+
+// maxFunctionName is the longest name of a function that models accept.
+const maxFunctionName = 64
+
+// functionName returns the name of a tool in the alphabet that models accept.
+func functionName(tool string) string {
+	name := strings.ReplaceAll(tool, ".", "_")
+	if name != "" && strings.ContainsAny(name[:1], "0123456789-") {
+		name = "_" + name
+	}
+	return name[:min(len(name), maxFunctionName)]
+}
+
+// canReadResults reports whether the model can read the rest of long results.
+func (s *selection) canReadResults() bool {
+	return slices.ContainsFunc(s.MetaTools, func(f model.Function) bool { return f.Name == readResult })
+}
+
+// readResult is the meta-tool that returns the next part of a long result.
+const readResult = "read_result"
+
+// resolve returns the target of a request of the model, or of its code.
+func (c *conversation) resolve(name string, args json.RawMessage) (Target, *toolyard.Error) {
+	if t, ok := c.offer.listed[name]; ok {
+		return Target{Tool: t, Args: args}, nil
+	}
+	if c.offer.Resolve == nil {
+		return Target{}, c.unknown(name)
+	}
+	scope := Scope{Caller: c.call.Caller, Result: c.result}
+	if c.offer.allowed != nil {
+		scope.Allows = c.offer.allows
+	}
+	t, err := c.offer.Resolve(name, args, scope)
+	if err != nil {
+		refused := toolyard.AsError(err)
+		if refused.Code == toolyard.UnknownTool {
+			c.noteMissing(t.Tool.Name)
+		}
+		return Target{}, refused
+	}
+	if t.Code && !t.Tool.IsReadOnly() && !c.root.writes() {
+		return Target{}, toolyard.Errorf(toolyard.PermissionDenied, "This query is read-only.")
+	}
+	return t, nil
+}
+
+func (c *conversation) unknown(name string) *toolyard.Error {
+	c.noteMissing(name)
+	var names []string
+	for _, f := range c.offer.functions {
+		names = append(names, f.Name)
+	}
+	return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool %.64q%s.", name, spelling.DidYouMean(name, names))
+}
+
+// noteMissing notes an unknown tool that the model requested.
+func (r *run) noteMissing(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if shown := untrusted.Prefix(name, 64); len(r.missing) < MaxCalls && !slices.Contains(r.missing, shown) {
+		r.missing = append(r.missing, shown)
+	}
+}
+
+// result returns the text of an earlier result.
+func (r *run) result(id string) (string, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, call := range r.calls {
+		if call.evidence() == id && call.err == nil && call.done {
+			return call.body, true
+		}
+	}
+	return "", false
+}
