@@ -1,6 +1,7 @@
 package toolyard_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"go/parser"
@@ -240,12 +241,26 @@ func TestModulesReplaceNothing(t *testing.T) {
 }
 
 // secrets matches keys that must never be committed.
-var secrets = regexp.MustCompile(`AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|sk-[A-Za-z0-9_-]{32,}|xox[baprs]-[A-Za-z0-9-]{10,}|-----BEGIN [A-Z ]*PRIVATE KEY-----|AIza[0-9A-Za-z_-]{35}|eyJ[A-Za-z0-9_-]{20,}\.eyJ`)
+// secrets are the patterns of keys, by the text that each starts with: a search for that text is much
+// faster than a regular expression.
+var secrets = map[string]*regexp.Regexp{
+	"AKIA":        regexp.MustCompile(`^[0-9A-Z]{16}`),
+	"AIza":        regexp.MustCompile(`^[0-9A-Za-z_-]{35}`),
+	"eyJ":         regexp.MustCompile(`^[A-Za-z0-9_-]{20,}\.eyJ`),
+	"gh":          regexp.MustCompile(`^[pousr]_[A-Za-z0-9]{36}`),
+	"sk-":         regexp.MustCompile(`^[A-Za-z0-9_-]{32,}`),
+	"xox":         regexp.MustCompile(`^[baprs]-[A-Za-z0-9-]{10,}`),
+	"-----BEGIN ": regexp.MustCompile(`^[A-Z ]*PRIVATE KEY-----`),
+}
 
 func TestNoSecretIsCommitted(t *testing.T) {
 	walk(t, func(path string, data []byte) {
-		if path != "architecture_test.go" && secrets.Match(data) {
-			t.Errorf("%s contains something that looks like a key: %.12s…", path, secrets.Find(data))
+		for start, rest := range secrets {
+			for _, after, found := bytes.Cut(data, []byte(start)); found; _, after, found = bytes.Cut(after, []byte(start)) {
+				if rest.Match(after) {
+					t.Errorf("%s contains something that looks like a key: %s%.8s…", path, start, after)
+				}
+			}
 		}
 	})
 }
@@ -261,7 +276,7 @@ func walk(t *testing.T, visit func(path string, data []byte)) {
 			return err
 		}
 		if d.IsDir() {
-			if slices.Contains([]string{".git", "node_modules", "bin"}, d.Name()) {
+			if slices.Contains([]string{".git", "node_modules", "bin", "built", "dist"}, d.Name()) {
 				return filepath.SkipDir
 			}
 			return nil

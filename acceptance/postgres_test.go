@@ -308,7 +308,7 @@ type books struct {
 }
 
 type charge struct {
-	purse  string
+	balance  string
 	amount toolyard.Money
 }
 
@@ -343,15 +343,15 @@ func readBooks(ctx context.Context, t *testing.T, address string) books {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	b := books{charges: make(map[string]charge), calls: make(map[string]bool)}
-	var id, purse string
+	var id, balance string
 	var amount toolyard.Money
 	rows, err := conn.Query(ctx, "select id, case when session <> '' then session else account end, price from calls where price > 0")
 	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&id, &purse, (*int64)(&amount)}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&id, &balance, (*int64)(&amount)}, func() error {
 			if _, twice := b.charges[id]; twice {
 				t.Errorf("%s was charged twice", id)
 			}
-			b.charges[id] = charge{purse, amount}
+			b.charges[id] = charge{balance, amount}
 			return nil
 		})
 	}
@@ -368,9 +368,9 @@ func readBooks(ctx context.Context, t *testing.T, address string) books {
 }
 
 // spent returns the charges of an account or session.
-func (b books) spent(purse string) (sum toolyard.Money, calls int) {
+func (b books) spent(balance string) (sum toolyard.Money, calls int) {
 	for _, c := range b.charges {
-		if c.purse == purse {
+		if c.balance == balance {
 			sum, calls = sum+c.amount, calls+1
 		}
 	}
@@ -510,7 +510,7 @@ func settled(t *testing.T, address string, limit time.Duration) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	var holds, held int64
 	for ctx.Err() == nil {
-		if err := conn.QueryRow(ctx, "select (select count(*) from holds), (select coalesce(sum(held), 0)::bigint from purses)").Scan(&holds, &held); err == nil && holds == 0 && held == 0 {
+		if err := conn.QueryRow(ctx, "select (select count(*) from holds), (select coalesce(sum(held), 0)::bigint from balances)").Scan(&holds, &held); err == nil && holds == 0 && held == 0 {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -377,12 +377,12 @@ func check(ctx context.Context, s *store.Store, calls int64) error {
 	if err := s.Audit(ctx); err != nil {
 		return err
 	}
-	purses, err := s.Accounts(ctx)
+	balances, err := s.Accounts(ctx)
 	if err != nil {
 		return err
 	}
 	spent := toolyard.Money(0)
-	for _, p := range purses {
+	for _, p := range balances {
 		spent += p.Spent
 	}
 	if should := toolyard.Money(calls) * price; spent != should {

@@ -207,8 +207,8 @@ func TestStoreFlagOverridesTheFile(t *testing.T) {
 	if keys, err := s.Keys(t.Context()); len(keys) != 3 || err != nil {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
-	if purse, err := s.Balance(t.Context(), "acme"); err != nil || purse.Remaining != 3*toolyard.USD {
-		t.Errorf("%+v %v", purse, err)
+	if balance, err := s.Balance(t.Context(), "acme"); err != nil || balance.Remaining != 3*toolyard.USD {
+		t.Errorf("%+v %v", balance, err)
 	}
 }
 

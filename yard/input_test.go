@@ -58,7 +58,7 @@ func TestInputRequestsAreNotCharged(t *testing.T) {
 	call := func(more string) (int, map[string]any) {
 		return s.do(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q,"idempotencyKey":"k"%s}`, id, more))
 	}
-	purse := func(spent, remaining string) {
+	balance := func(spent, remaining string) {
 		t.Helper()
 		_, now := s.do(t, "caller", "GET", "/api/v1/sessions/"+id, "")
 		if at(now, "spentUsd") != spent || at(now, "remainingUsd") != remaining || at(now, "heldUsd") != "0" {
@@ -70,7 +70,7 @@ func TestInputRequestsAreNotCharged(t *testing.T) {
 	if status != 200 || at(first, "inputRequired.questions.sure.message") != "Sure?" || state == "" || at(first, "result") != "" || at(first, "receipt.priceUsd") != "0" {
 		t.Fatalf("%d %v", status, first)
 	}
-	purse("0", "1")
+	balance("0", "1")
 	_, onRecord := s.do(t, "caller", "GET", "/api/v1/calls/"+at(first, "receipt.call"), "")
 	if at(onRecord, "id") == "" || strings.Contains(fmt.Sprint(onRecord), "private") {
 		t.Errorf("the recorded call contains the state of the tool: %v", onRecord)
@@ -81,13 +81,13 @@ func TestInputRequestsAreNotCharged(t *testing.T) {
 	if status != 200 || !strings.Contains(at(second, "result.content"), `private {"sure":{"action":"accept","content":{"yes":true}}}`) || at(second, "receipt.priceUsd") != "0.5" {
 		t.Fatalf("%d %v", status, second)
 	}
-	purse("0.5", "0.5")
+	balance("0.5", "0.5")
 
 	status, third := call("") // the key is taken now
 	if status != 200 || at(third, "receipt.replayed") != "true" || at(third, "result.content") != at(second, "result.content") {
 		t.Errorf("%d %v", status, third)
 	}
-	purse("0.5", "0.5")
+	balance("0.5", "0.5")
 	if ran.Load() != 2 {
 		t.Errorf("the tool ran %d times", ran.Load())
 	}

@@ -31,7 +31,15 @@ func stores(t *testing.T, test func(t *testing.T, address func(*testing.T) strin
 	})
 	t.Run("postgres", func(t *testing.T) {
 		c := pgtest.ForTest(t)
-		test(t, func(t *testing.T) string { return c.Database(t) })
+		test(t, func(t *testing.T) string {
+			return c.Copy(t, func(url string) error {
+				s, err := store.Open(context.Background(), url)
+				if err != nil {
+					return err
+				}
+				return s.Close()
+			})
+		})
 	})
 }
 

@@ -614,9 +614,9 @@ func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 				narrow := LimitRef{Key: "narrow", Name: "narrow", Limit: toolyard.Limit{PerMinute: 1}}
 				w := newWorld(t, 2, 0, func(*Options) {})
 				var all sync.WaitGroup
-				call := func(d *Controller, id string, wait time.Duration, paces ...LimitRef) bool {
-					a := plain(id, func(a *Request) { a.Limits, a.Wait = paces, wait })
-					if keyed && len(paces) > 1 {
+				call := func(d *Controller, id string, wait time.Duration, limits ...LimitRef) bool {
+					a := plain(id, func(a *Request) { a.Limits, a.Wait = limits, wait })
+					if keyed && len(limits) > 1 {
 						a.Scope, a.Key = "acme", id
 					}
 					ticket, err := d.Admit(t.Context(), a)

@@ -60,9 +60,9 @@ func inBubble(t *testing.T, test func(t *testing.T, s *stubborn, d *admission.Co
 	})
 }
 
-func paidBy(account, purse string, n int) *admission.Request {
+func paidBy(account, balance string, n int) *admission.Request {
 	return &admission.Request{
-		CallID: fmt.Sprintf("%s-%d", account, n), Caller: account, Account: account, Balance: purse, Price: toolyard.USD / 1000, Seller: "shop",
+		CallID: fmt.Sprintf("%s-%d", account, n), Caller: account, Account: account, Balance: balance, Price: toolyard.USD / 1000, Seller: "shop",
 		Timeout: time.Second, Wait: 5 * time.Second,
 	}
 }

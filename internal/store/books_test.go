@@ -22,8 +22,8 @@ type tables struct {
 	engine    // nil, because documents are not used
 	mu        sync.Mutex
 	now       time.Time
-	paces     map[string]ledger.LimitRow
-	purses    map[string]ledger.BalanceRow
+	limits    map[string]ledger.LimitRow
+	balances  map[string]ledger.BalanceRow
 	holds     map[string]ledger.HoldRow
 	runs      map[ledger.RunKey]ledger.RunRow
 	transfers map[string]ledger.Transfer
@@ -32,7 +32,7 @@ type tables struct {
 
 func newTables() *tables {
 	return &tables{
-		now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), paces: map[string]ledger.LimitRow{}, purses: map[string]ledger.BalanceRow{},
+		now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), limits: map[string]ledger.LimitRow{}, balances: map[string]ledger.BalanceRow{},
 		holds: map[string]ledger.HoldRow{}, runs: map[ledger.RunKey]ledger.RunRow{}, transfers: map[string]ledger.Transfer{},
 	}
 }
@@ -65,10 +65,10 @@ func (t *tables) read(refs ledger.Refs) *ledger.Rows {
 	r := ledger.NewRows()
 	r.Now = t.now
 	for _, key := range refs.Limits {
-		row := t.paces[key]
+		row := t.limits[key]
 		r.Limits[key] = &row
 	}
-	pickRows(t.purses, r.Balances, refs.Balances)
+	pickRows(t.balances, r.Balances, refs.Balances)
 	pickRows(t.runs, r.Runs, refs.Runs)
 	holds := slices.Clone(refs.Holds)
 	for id, h := range t.holds {
@@ -105,17 +105,17 @@ func keep[K comparable, R any](into map[K]R, changes map[K]*R, what func(*R) *le
 
 func (t *tables) write(r *ledger.Rows) error {
 	for key, p := range r.Limits {
-		t.paces[key] = ledger.LimitRow{State: p.State}
+		t.limits[key] = ledger.LimitRow{State: p.State}
 	}
 	if t.careless { // it accepts everything
 		for _, p := range r.Balances {
-			if p.Change = ledger.Created; t.purses[p.ID].ID != "" {
+			if p.Change = ledger.Created; t.balances[p.ID].ID != "" {
 				p.Change = ledger.Changed
 			}
 		}
 	}
 	err := errors.Join(
-		keep(t.purses, r.Balances, func(p *ledger.BalanceRow) *ledger.Change { return &p.Change }),
+		keep(t.balances, r.Balances, func(p *ledger.BalanceRow) *ledger.Change { return &p.Change }),
 		keep(t.holds, r.Holds, func(h *ledger.HoldRow) *ledger.Change { return &h.Change }),
 		keep(t.runs, r.Runs, func(r *ledger.RunRow) *ledger.Change { return &r.Change }),
 	)
@@ -139,10 +139,10 @@ func (t *tables) stale(context.Context, int) ([]ledger.Refs, error) {
 	defer t.mu.Unlock()
 	for id, h := range t.holds {
 		if !h.Expires.After(t.now) {
-			r.Holds, r.Balances = append(r.Holds, id), append(r.Balances, h.Balance, t.purses[h.Balance].Account)
+			r.Holds, r.Balances = append(r.Holds, id), append(r.Balances, h.Balance, t.balances[h.Balance].Account)
 		}
 	}
-	for id, p := range t.purses {
+	for id, p := range t.balances {
 		if over := !p.Expires.IsZero() && !p.Expires.After(t.now); p.State == ledger.StateOpen && over || p.State != ledger.StateOpen && p.Available > 0 {
 			r.Balances = append(r.Balances, id, p.Account)
 		}
@@ -167,7 +167,7 @@ func closeIn(ctx context.Context, e engine, id, account string) error {
 // sums are the totals of the transfers and holds of a balance.
 type sums struct {
 	net     map[string]toolyard.Money // by place
-	charges map[string]toolyard.Money // by purse, as all below
+	charges map[string]toolyard.Money // by balance, as all below
 	held    map[string]toolyard.Money
 	spent   map[string]toolyard.Money
 	calls   map[string]int
@@ -203,14 +203,14 @@ func (t *tables) check() error {
 	if err != nil {
 		return err
 	}
-	for id, p := range t.purses {
+	for id, p := range t.balances {
 		switch {
 		case p.Available < 0 || p.Held < 0 || p.Spent < 0 || p.Calls < 0 || p.HeldCalls < 0:
 			return fmt.Errorf("less than nothing: %+v", p)
 		case p.Held != s.held[id] || p.HeldCalls != s.calls[id]:
 			return fmt.Errorf("its holds have %s and %d calls: %+v", s.held[id], s.calls[id], p)
-		case p.Available != s.net["purse/"+id]:
-			return fmt.Errorf("by its transfers it has %s: %+v", s.net["purse/"+id], p)
+		case p.Available != s.net["balance/"+id]:
+			return fmt.Errorf("by its transfers it has %s: %+v", s.net["balance/"+id], p)
 		case p.Spent+s.spent[id] != s.charges[id]:
 			return fmt.Errorf("its charges are %s: %+v", s.charges[id], p)
 		case p.MaxCalls > 0 && p.Calls+p.HeldCalls > p.MaxCalls:
@@ -218,7 +218,7 @@ func (t *tables) check() error {
 		case p.ID != p.Account && s.charges[id] > p.Limit:
 			return fmt.Errorf("it spent %s: %+v", s.charges[id], p)
 		}
-		delete(s.net, "purse/"+id)
+		delete(s.net, "balance/"+id)
 	}
 	for place, amount := range s.net {
 		if place != "world" && place[:6] != "sales/" && amount != 0 {
@@ -231,7 +231,7 @@ func (t *tables) check() error {
 // used returns the spend and the number of counted calls of balances.
 func (t *tables) used() map[string][2]int64 {
 	all := map[string][2]int64{}
-	for id, p := range t.purses {
+	for id, p := range t.balances {
 		all[id] = [2]int64{int64(p.Spent), int64(p.Calls)}
 	}
 	for _, h := range t.holds {
@@ -262,7 +262,7 @@ func newBookMachine(nothing *Store) *bookMachine {
 
 var (
 	someAccounts = []string{"a", "b"}
-	somePurses   = []string{"a", "b", "s", "t", "u"} // s and t are of a, u is of b
+	someBalances = []string{"a", "b", "s", "t", "u"} // s and t are of a, u is of b
 	accountOf    = map[string]string{"a": "a", "b": "b", "s": "a", "t": "a", "u": "b"}
 )
 
@@ -282,8 +282,8 @@ func (m *bookMachine) fund(t *rapid.T) {
 }
 
 func (m *bookMachine) open(t *rapid.T) {
-	id := rapid.SampledFrom(somePurses[2:]).Draw(t, "session")
-	if _, there := m.purses[id]; there {
+	id := rapid.SampledFrom(someBalances[2:]).Draw(t, "session")
+	if _, there := m.balances[id]; there {
 		return
 	}
 	open := ledger.Session{ID: id, Account: accountOf[id], Limit: money(t, 60, "limit"), Calls: rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "calls"), TTL: time.Minute}
@@ -294,8 +294,8 @@ func (m *bookMachine) open(t *rapid.T) {
 }
 
 func (m *bookMachine) shut(t *rapid.T) {
-	id := rapid.SampledFrom(somePurses[2:]).Draw(t, "session")
-	if _, there := m.purses[id]; !there {
+	id := rapid.SampledFrom(someBalances[2:]).Draw(t, "session")
+	if _, there := m.balances[id]; !there {
 		return
 	}
 	if err := closeIn(t.Context(), m.tables, id, accountOf[id]); err != nil {
@@ -337,9 +337,9 @@ func (m *bookMachine) settles(t *rapid.T) (list []ledger.Settlement) {
 func (m *bookMachine) leases(t *rapid.T) (list []ledger.HoldRequest) {
 	for range rapid.IntRange(0, 2).Draw(t, "funds") {
 		m.serial++
-		purse := rapid.SampledFrom(somePurses).Draw(t, "purse")
-		name := fmt.Sprintf("h%d%s", rapid.IntRange(0, 1).Draw(t, "n"), purse)
-		f := ledger.HoldRequest{Hold: fmt.Sprint(name, ".", m.retired[name]), Balance: purse, Account: accountOf[purse]}
+		balance := rapid.SampledFrom(someBalances).Draw(t, "balance")
+		name := fmt.Sprintf("h%d%s", rapid.IntRange(0, 1).Draw(t, "n"), balance)
+		f := ledger.HoldRequest{Hold: fmt.Sprint(name, ".", m.retired[name]), Balance: balance, Account: accountOf[balance]}
 		f.Serial, f.TTL, f.Calls = m.serial, 20*time.Second, rapid.IntRange(0, 4).Draw(t, "calls")
 		f.Want, f.Min, f.Idle = money(t, 30, "want"), money(t, 10, "least"), money(t, 10, "idle")
 		if !slices.ContainsFunc(list, func(other ledger.HoldRequest) bool { return other.Hold == f.Hold }) {
@@ -352,10 +352,10 @@ func (m *bookMachine) leases(t *rapid.T) (list []ledger.HoldRequest) {
 func (m *bookMachine) admissions(t *rapid.T) (list []ledger.AdmitRequest) {
 	for range rapid.IntRange(0, 2).Draw(t, "admits") {
 		m.calls++
-		purse := rapid.SampledFrom(append(somePurses, "")).Draw(t, "purse")
-		a := ledger.AdmitRequest{Call: fmt.Sprint("c", m.calls), Balance: purse, Account: accountOf[purse], Timeout: 10 * time.Second}
+		balance := rapid.SampledFrom(append(someBalances, "")).Draw(t, "balance")
+		a := ledger.AdmitRequest{Call: fmt.Sprint("c", m.calls), Balance: balance, Account: accountOf[balance], Timeout: 10 * time.Second}
 		a.Run = ledger.RunKey{Scope: "scope", Key: fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))}
-		if purse != "" {
+		if balance != "" {
 			a.Price = money(t, 10, "price")
 		}
 		list = append(list, a)
@@ -481,7 +481,7 @@ func (m *bookMachine) finish(t *rapid.T) {
 		}
 	}
 	for _, id := range someAccounts {
-		there += m.purses[id].Available
+		there += m.balances[id].Available
 	}
 	if len(m.tables.holds) > 0 || there+spent != in {
 		t.Fatalf("of %s, %s was spent, and %s is there; %d holds", in, spent, there, len(m.tables.holds))
@@ -510,10 +510,10 @@ func TestBooksAddUp(t *testing.T) {
 func bookkeeper(t *testing.T) (*tables, func(*ledger.Batch) *ledger.Results) {
 	kept := newTables()
 	s := newStore(&database{engine: kept}, "", nil)
-	kept.purses["a"] = ledger.BalanceRow{ID: "a", Account: "a", State: ledger.StateOpen, Available: 10}
-	kept.purses["s"] = ledger.BalanceRow{ID: "s", Account: "a", State: ledger.StateOpen, Available: 10, Limit: 10, MaxCalls: 5}
-	kept.transfers["0"] = ledger.Transfer{ID: "0", From: "world", To: "purse/a", Amount: 10}
-	kept.transfers["1"] = ledger.Transfer{ID: "1", From: "world", To: "purse/s", Amount: 10}
+	kept.balances["a"] = ledger.BalanceRow{ID: "a", Account: "a", State: ledger.StateOpen, Available: 10}
+	kept.balances["s"] = ledger.BalanceRow{ID: "s", Account: "a", State: ledger.StateOpen, Available: 10, Limit: 10, MaxCalls: 5}
+	kept.transfers["0"] = ledger.Transfer{ID: "0", From: "world", To: "balance/a", Amount: 10}
+	kept.transfers["1"] = ledger.Transfer{ID: "1", From: "world", To: "balance/s", Amount: 10}
 	return kept, func(b *ledger.Batch) *ledger.Results {
 		t.Helper()
 		a, err := s.Exchange(t.Context(), b)
@@ -588,7 +588,7 @@ func TestAnUnusedReservationIsReturnedOnce(t *testing.T) {
 			t.Error(r.Message)
 		}
 	}
-	if p := kept.purses["s"]; p.Available != 10 || p.Held != 0 || p.Calls != 0 {
+	if p := kept.balances["s"]; p.Available != 10 || p.Held != 0 || p.Calls != 0 {
 		t.Errorf("%+v", p)
 	}
 	admit.Call = "d"

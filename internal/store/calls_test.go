@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // recordStart is the start of the calls in tests: shortly before midnight UTC.
@@ -407,12 +406,12 @@ func BenchmarkRecord(b *testing.B) {
 
 // Long queries leave enough connections for calls.
 func TestQuestionsLeaveConnections(t *testing.T) {
-	s := openAt(t, pgtest.ForTest(t).Database(t))
+	s := openAt(t, engines["postgres"](t))
 	tx, err := s.engine.(*postgres).pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE purses, paces IN ACCESS EXCLUSIVE MODE`); err != nil { // listing them takes long
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE balances, limits IN ACCESS EXCLUSIVE MODE`); err != nil { // listing them takes long
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

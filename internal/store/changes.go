@@ -37,7 +37,7 @@ type ChangeQuery struct {
 	Limit  int    // MaxCalls if zero or greater
 }
 
-const changeColumns = "id, at, caller, account, deed, subject, detail, status, remote"
+const changeColumns = "id, at, caller, account, action, subject, detail, status, remote"
 
 // BeginChange stores a change before it is made.
 func (s *changeStore) BeginChange(ctx context.Context, c *Change) error {
@@ -72,7 +72,7 @@ func (s *changeStore) Changes(ctx context.Context, q ChangeQuery) ([]*Change, er
 	}
 	f := &filter{}
 	f.equal("caller", q.Caller)
-	f.equal("deed", q.Action)
+	f.equal("action", q.Action)
 	f.equal("subject", q.Subject)
 	f.behind("at", q.Before.At, q.Before.ID)
 	text := "SELECT " + changeColumns + " FROM changes" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)

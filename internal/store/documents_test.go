@@ -19,16 +19,9 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// documentEngines are the engines to test documents with. PostgreSQL is started if there is
-// one on this machine.
-var documentEngines = map[string]func(testing.TB) string{
-	"memory":   engines["memory"],
-	"sqlite":   engines["sqlite"],
-	"postgres": func(t testing.TB) string { return pgtest.ForTest(t).Database(t) },
-}
-
-func onDocumentEngines(t *testing.T, test func(t *testing.T, address string)) {
-	for name, address := range documentEngines {
+// onAddresses runs a test with an address of every engine.
+func onAddresses(t *testing.T, test func(t *testing.T, address string)) {
+	for name, address := range engines {
 		t.Run(name, func(t *testing.T) { test(t, address(t)) })
 	}
 }
@@ -66,7 +59,7 @@ func putSoon(t *testing.T, s *Store, name, body string) {
 }
 
 func TestDocuments(t *testing.T) {
-	onDocumentEngines(t, func(t *testing.T, address string) {
+	onAddresses(t, func(t *testing.T, address string) {
 		s, ctx := openAt(t, address), t.Context()
 		if body, version, err := s.Document(ctx, "a"); body != nil || version != 0 || err != nil {
 			t.Fatal(body, version, err)
@@ -98,7 +91,7 @@ func TestDocuments(t *testing.T) {
 
 // If several writers replace the same version, one succeeds.
 func TestDocumentsAreReplacedOnce(t *testing.T) {
-	onDocumentEngines(t, func(t *testing.T, address string) {
+	onAddresses(t, func(t *testing.T, address string) {
 		stores := []*Store{openAt(t, address)}
 		if address != "memory" {
 			stores = append(stores, openAt(t, address))
@@ -168,7 +161,7 @@ func (w *watching) next(limit time.Duration) string {
 }
 
 func TestWatch(t *testing.T) {
-	onDocumentEngines(t, func(t *testing.T, address string) {
+	onAddresses(t, func(t *testing.T, address string) {
 		defer leaktest.VerifyNone(t, goleak.IgnoreCurrent())
 		s, err := Open(t.Context(), address)
 		if err != nil {
@@ -206,7 +199,7 @@ func TestWatchSeesOthers(t *testing.T) {
 
 // All watchers see each change within a second; on PostgreSQL, much sooner.
 func TestWatchersAreNotifiedSoon(t *testing.T) {
-	address := pgtest.ForTest(t).Database(t)
+	address := engines["postgres"](t)
 	for _, n := range []int{3, 20} {
 		writer := openAt(t, address)
 		var watchers []*watching

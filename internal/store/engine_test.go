@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -27,49 +26,56 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/base/leaktest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// testServer names the environment variable with the URL of a PostgreSQL server on which
-// tests may make databases.
-const testServer = "TOOLYARD_TEST_POSTGRES"
+// newDatabases return the addresses of new databases, which have no tables yet.
+var newDatabases = map[string]func(testing.TB) string{
+	"memory":   func(testing.TB) string { return "memory" },
+	"sqlite":   func(t testing.TB) string { return "sqlite:" + newFile(t) },
+	"postgres": func(t testing.TB) string { return pgtest.ForTest(t).Database(t) },
+}
 
-// postgresAddress returns the URL of a new database, which is dropped after the test.
-func postgresAddress(t testing.TB) string {
-	t.Helper()
-	server := os.Getenv(testServer)
-	if server == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s is not set", testServer)
-		}
-		t.Skipf("%s is not set", testServer)
-	}
-	name := "test_" + strings.ToLower(rand.Text())
-	run := func(text string) {
-		ctx := context.Background() // t.Context is over when the database is dropped
-		conn, err := pgx.Connect(ctx, server)
+func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "a b?%20.db") }
+
+// engines return the addresses of databases with tables, which are copied: that is faster than the
+// migrations.
+var engines = map[string]func(testing.TB) string{
+	"memory": newDatabases["memory"],
+	"sqlite": func(t testing.TB) string {
+		content, err := migratedFile()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close(ctx) }()
-		if _, err := conn.Exec(ctx, text); err != nil {
-			t.Error(err)
+		file := newFile(t)
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	run("CREATE DATABASE " + name)
-	t.Cleanup(func() { run("DROP DATABASE " + name + " WITH (FORCE)") })
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
+		return "sqlite:" + file
+	},
+	"postgres": func(t testing.TB) string { return pgtest.ForTest(t).Copy(t, createTables) },
 }
 
-// engines are the addresses to test with.
-var engines = map[string]func(testing.TB) string{
-	"memory":   func(testing.TB) string { return "memory" },
-	"sqlite":   func(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "a b?%20.db") },
-	"postgres": postgresAddress,
+// migratedFile is the content of an SQLite database with tables.
+var migratedFile = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "toolyard")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is in the folder for temporary files
+	file := filepath.Join(dir, "migrated.db")
+	if err := createTables("sqlite:" + file); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+func createTables(address string) error {
+	s, err := Open(context.Background(), address)
+	if err != nil {
+		return err
+	}
+	return s.Close()
 }
 
 // onEngines runs a test on every engine.
@@ -133,7 +139,7 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 				}
 				r.Limits["p1"], r.Balances, r.Holds, r.Runs = want.Limits["p1"], want.Balances, want.Holds, want.Runs
 				if how == ledger.Created {
-					r.Transfers = []ledger.Transfer{{ID: "c", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "s", At: at}, {ID: "t", From: "world", To: "purse/a", Amount: 1, Kind: "fund", Balance: "", At: at}}
+					r.Transfers = []ledger.Transfer{{ID: "c", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "s", At: at}, {ID: "t", From: "world", To: "balance/a", Amount: 1, Kind: "fund", Balance: "", At: at}}
 					r.Calls = someCalls(2, at)
 					r.Calls[0].ID, r.Calls[1].ID, r.Calls[1].Price = "c", "d", 0
 				}
@@ -270,14 +276,14 @@ func TestAnErrorUndoesEverything(t *testing.T) {
 func TestTheDatabaseRejectsInvalidRows(t *testing.T) {
 	a := ledger.BalanceRow{Change: ledger.Created, ID: "b", Account: "b", State: ledger.StateOpen}
 	cases := map[string]func(*ledger.Rows){
-		"balance": func(r *ledger.Rows) { p := a; p.Available = -1; r.Balances["b"] = &p },
-		"held":    func(r *ledger.Rows) { p := a; p.Held = -1; r.Balances["b"] = &p },
-		"spent":   func(r *ledger.Rows) { p := a; p.Spent = -1; r.Balances["b"] = &p },
-		"state":   func(r *ledger.Rows) { p := a; p.State = "merry"; r.Balances["b"] = &p },
+		"available": func(r *ledger.Rows) { p := a; p.Available = -1; r.Balances["b"] = &p },
+		"held":      func(r *ledger.Rows) { p := a; p.Held = -1; r.Balances["b"] = &p },
+		"spent":     func(r *ledger.Rows) { p := a; p.Spent = -1; r.Balances["b"] = &p },
+		"state":     func(r *ledger.Rows) { p := a; p.State = "merry"; r.Balances["b"] = &p },
 		"left": func(r *ledger.Rows) {
 			r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "a", Unspent: -1}
 		},
-		"purse":  func(r *ledger.Rows) { r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "none"} },
+		"owner":  func(r *ledger.Rows) { r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "none"} },
 		"amount": func(r *ledger.Rows) { r.Transfers = []ledger.Transfer{{ID: "t", From: "x", To: "y", Amount: -1}} },
 		"circle": func(r *ledger.Rows) { r.Transfers = []ledger.Transfer{{ID: "t", From: "x", To: "x"}} },
 		"twice": func(r *ledger.Rows) {
@@ -306,7 +312,7 @@ func TestTheDatabaseRejectsInvalidRows(t *testing.T) {
 	})
 }
 
-func TestAnExchangeSeesExpiredHoldsOfItsPurses(t *testing.T) {
+func TestAnExchangeSeesExpiredHoldsOfItsBalances(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
 			for _, id := range []string{"a", "b"} {
@@ -356,10 +362,30 @@ func TestStaleFindsExpiredRows(t *testing.T) {
 	})
 }
 
+// The books of a version with other table names still balance.
+func TestRenamedTablesKeepTheBooks(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		exchange(t, s, ledger.Refs{}, someBooks)
+		provider := migrator(t, s)
+		if _, err := provider.DownTo(t.Context(), 120); err != nil {
+			t.Fatal(err)
+		}
+		if n := rowCount(t, s, `SELECT count(*) FROM transfers, purses WHERE 'purse/' || purses.id IN (source, target)`); n != 4 {
+			t.Errorf("%d transfers of the account", n)
+		}
+		if _, err := provider.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Audit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestMigrationsAreMadeOnce(t *testing.T) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		t.Run(name, func(t *testing.T) {
-			address := engines[name](t)
+			address := newDatabases[name](t)
 			var all sync.WaitGroup
 			for range 5 {
 				all.Go(func() {
@@ -449,7 +475,7 @@ func TestMaintainDeletesOldRows(t *testing.T) {
 }
 
 func TestDaysOfTheRecord(t *testing.T) {
-	s := openAt(t, postgresAddress(t))
+	s := openAt(t, engines["postgres"](t))
 	p := s.engine.(*postgres)
 	today := time.Now().UTC().Truncate(day)
 	partition := func(at time.Time) string { return dayTable + at.Format(dayFormat) }
@@ -491,12 +517,12 @@ func someBooks(r *ledger.Rows) {
 	r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, Account: "a", State: ledger.StateOpen, Available: 60, Held: 40, HeldCalls: 5}
 	r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "a", Unspent: 30, Spent: 10, CallsUnspent: 4, CallsSpent: 1, Expires: at.Add(time.Hour)}
 	r.Transfers = []ledger.Transfer{
-		{ID: "f", From: "world", To: "purse/a", Amount: 100, Kind: "fund", Balance: "", At: at},
-		{ID: "l", From: "purse/a", To: "hold/h", Amount: 40, Kind: "lease", Balance: "", At: at},
+		{ID: "f", From: "world", To: "balance/a", Amount: 100, Kind: "fund", Balance: "", At: at},
+		{ID: "l", From: "balance/a", To: "hold/h", Amount: 40, Kind: "lease", Balance: "", At: at},
 		{ID: "call-0", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: at},
 		{ID: "call-1", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: at}, // written in one transaction
-		{ID: "1", From: "purse/a", To: "hold/gone", Amount: 7, Kind: "lease", Balance: "", At: at},
-		{ID: "2", From: "hold/gone", To: "purse/a", Amount: 7, Kind: "release", Balance: "", At: at},
+		{ID: "1", From: "balance/a", To: "hold/gone", Amount: 7, Kind: "lease", Balance: "", At: at},
+		{ID: "2", From: "hold/gone", To: "balance/a", Amount: 7, Kind: "release", Balance: "", At: at},
 	}
 	r.Calls = someCalls(2, at)
 	r.Calls[0].Session, r.Calls[1].Session = "", ""
@@ -508,16 +534,16 @@ func TestAudit(t *testing.T) {
 		want  string // a part of the finding
 	}{
 		{"", ""},
-		{`UPDATE purses SET balance = 61`, "a has a balance of 61, but its transfers add up to 60"},
+		{`UPDATE balances SET available = 61`, "a has a balance of 61, but its transfers add up to 60"},
 		{`UPDATE holds SET unspent = 29, spent = 11`, "hold h has 29 left, but its transfers add up to 30"},
-		{`UPDATE purses SET held = 41`, "a has 41 on hold, but its holds add up to 40"},
-		{`UPDATE purses SET held_calls = 6`, "a has 6 calls on hold, but its holds add up to 5"},
-		{`UPDATE purses SET spent = 1`, "a has spent 11, but its charges add up to 10"},
+		{`UPDATE balances SET held = 41`, "a has 41 on hold, but its holds add up to 40"},
+		{`UPDATE balances SET held_calls = 6`, "a has 6 calls on hold, but its holds add up to 5"},
+		{`UPDATE balances SET spent = 1`, "a has spent 11, but its charges add up to 10"},
 		{`DELETE FROM transfers WHERE id = '2'`, "hold/gone no longer exists, but its transfers add up to 7"},
-		{`UPDATE transfers SET purse = 'x' WHERE kind = 'charge'`, "charge charge/call-0 belongs to a missing account or session"},
+		{`UPDATE transfers SET balance = 'x' WHERE kind = 'charge'`, "charge charge/call-0 belongs to a missing account or session"},
 		{`DELETE FROM calls WHERE id = 'call-1'`, "a was charged 10, but its recorded calls add up to 5"},
-		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (purse, amount) VALUES ('a', 5)`, "account a has 2 calls of 10 in the totals, but 1 calls of 5"},
-		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (purse, amount) VALUES ('a', 5); UPDATE sums SET calls = 1, usd = 5`, ""},
+		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (balance, amount) VALUES ('a', 5)`, "account a has 2 calls of 10 in the totals, but 1 calls of 5"},
+		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (balance, amount) VALUES ('a', 5); UPDATE sums SET calls = 1, usd = 5`, ""},
 	}
 	onEngines(t, func(t *testing.T, s *Store) {
 		run := func(text string) {
@@ -534,7 +560,7 @@ func TestAudit(t *testing.T) {
 			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want %q", c.spoil, err, c.want)
 			}
-			for _, table := range []string{"retired", "calls", "sums", "minutes", "transfers", "holds", "purses"} {
+			for _, table := range []string{"retired", "calls", "sums", "minutes", "transfers", "holds", "balances"} {
 				run("DELETE FROM " + table)
 			}
 		}
@@ -673,7 +699,7 @@ func (p *proxy) set(cut bool) {
 // behindProxy opens a new database through a proxy.
 func behindProxy(t *testing.T) (*Store, *proxy) {
 	t.Helper()
-	address := postgresAddress(t)
+	address := engines["postgres"](t)
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
 		t.Fatal(err)
@@ -731,7 +757,7 @@ func TestLostCommitIsReportedAsUncertain(t *testing.T) {
 }
 
 func TestAReadOnlyServerIsUnavailable(t *testing.T) {
-	address := postgresAddress(t)
+	address := engines["postgres"](t)
 	s := openAt(t, address)
 	admin, err := pgx.Connect(t.Context(), address)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
-	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // testLedger is the ledger whose histories are recorded.
@@ -56,12 +55,12 @@ const (
 // op is an operation.
 type op struct {
 	verb
-	purse  int   // anAccount or aSession
-	n      int   // name of the hold, call or reference
-	key    int   // of an admission
-	serial int64 // of a lease
-	amount toolyard.Money
-	least  toolyard.Money
+	balance int   // anAccount or aSession
+	n       int   // name of the hold, call or reference
+	key     int   // of an admission
+	serial  int64 // of a lease
+	amount  toolyard.Money
+	least   toolyard.Money
 }
 
 // seen is the result of an operation.
@@ -70,35 +69,35 @@ type seen struct {
 	money [3]toolyard.Money
 }
 
-// The sequential model: a balance, its holds and its keys, as simple as possible.
+// The sequential model: a available, its holds and its keys, as simple as possible.
 type (
-	modelPurse struct {
-		there, closed  bool
-		balance, spent toolyard.Money // total spend of all its holds
+	modelBalance struct {
+		there, closed    bool
+		available, spent toolyard.Money // total spend of all its holds
 	}
 	modelHold struct {
-		there  bool
-		purse  int
-		serial int64
-		left   toolyard.Money
+		there   bool
+		balance int
+		serial  int64
+		left    toolyard.Money
 	}
 	modelRun struct {
 		state ledger.RunState
 		call  int
 	}
 	modelBooks struct {
-		purses  [2]modelPurse
-		holds   [holdCount]modelHold
-		calls   [clients]modelHold // reservations, one per client
-		runs    [keyCount]modelRun
-		funded  uint64 // references
-		charged uint64 // calls
+		balances [2]modelBalance
+		holds    [holdCount]modelHold
+		calls    [clients]modelHold // reservations, one per client
+		runs     [keyCount]modelRun
+		funded   uint64 // references
+		charged  uint64 // calls
 	}
 )
 
 // step applies one operation and returns the expected result.
 func (m *modelBooks) step(o op) seen {
-	p := &m.purses[o.purse]
+	p := &m.balances[o.balance]
 	switch o.verb {
 	case doFund:
 		return m.fund(p, o)
@@ -119,7 +118,7 @@ func (m *modelBooks) step(o op) seen {
 		if !h.there || h.left < o.amount {
 			return seen{code: toolyard.OutcomeUnknown}
 		}
-		h.left, m.purses[h.purse].spent = h.left-o.amount, m.purses[h.purse].spent+o.amount
+		h.left, m.balances[h.balance].spent = h.left-o.amount, m.balances[h.balance].spent+o.amount
 	case doAdmit:
 		return m.admit(p, o)
 	case doEnd, doNever:
@@ -130,51 +129,51 @@ func (m *modelBooks) step(o op) seen {
 	return seen{}
 }
 
-func (m *modelBooks) fund(p *modelPurse, o op) seen {
+func (m *modelBooks) fund(p *modelBalance, o op) seen {
 	if m.funded&(1<<o.n) != 0 {
 		return seen{}
 	}
-	if p.balance+o.amount < 0 {
+	if p.available+o.amount < 0 {
 		return seen{code: toolyard.BudgetExceeded}
 	}
 	m.funded |= 1 << o.n
-	p.there, p.balance = true, p.balance+o.amount
+	p.there, p.available = true, p.available+o.amount
 	return seen{}
 }
 
 func (m *modelBooks) open(o op) seen {
 	m.refund()
-	account, session := &m.purses[anAccount], &m.purses[aSession]
+	account, session := &m.balances[anAccount], &m.balances[aSession]
 	switch {
 	case session.there:
 		return seen{} // opening the same session again has no effect
-	case account.balance < o.amount:
+	case account.available < o.amount:
 		return seen{code: toolyard.BudgetExceeded}
 	}
-	account.balance -= o.amount
-	*session = modelPurse{there: true, balance: o.amount}
+	account.available -= o.amount
+	*session = modelBalance{there: true, available: o.amount}
 	return seen{}
 }
 
 // refund returns the money of a closed session. It needs both rows, so it does not happen when a
 // hold of the session ends: the next sweep does it.
 func (m *modelBooks) refund() {
-	if s := &m.purses[aSession]; s.closed {
-		m.purses[anAccount].balance += s.balance
-		s.balance = 0
+	if s := &m.balances[aSession]; s.closed {
+		m.balances[anAccount].available += s.available
+		s.available = 0
 	}
 }
 
-func (m *modelBooks) lease(p *modelPurse, o op) seen {
+func (m *modelBooks) lease(p *modelBalance, o op) seen {
 	h := &m.holds[o.n]
 	switch {
-	case !p.there && o.purse == aSession:
+	case !p.there && o.balance == aSession:
 		return m.granted(h, toolyard.NotFound)
 	case !p.there || p.closed:
 		return m.granted(h, toolyard.BudgetExceeded)
 	case h.there && h.serial >= o.serial:
 		return m.granted(h, "")
-	case p.balance < o.least:
+	case p.available < o.least:
 		if h.there && h.left == 0 {
 			*h = modelHold{}
 		} else if h.there {
@@ -182,9 +181,9 @@ func (m *modelBooks) lease(p *modelPurse, o op) seen {
 		}
 		return m.granted(h, toolyard.BudgetExceeded)
 	}
-	amount := max(o.least, min(o.amount, p.balance/2))
-	p.balance -= amount
-	*h = modelHold{there: true, purse: o.purse, serial: o.serial, left: h.left + amount}
+	amount := max(o.least, min(o.amount, p.available/2))
+	p.available -= amount
+	*h = modelHold{there: true, balance: o.balance, serial: o.serial, left: h.left + amount}
 	return m.granted(h, "")
 }
 
@@ -194,12 +193,12 @@ func (m *modelBooks) granted(h *modelHold, code toolyard.Code) seen {
 
 func (m *modelBooks) release(h *modelHold) {
 	if h.there {
-		m.purses[h.purse].balance += h.left
+		m.balances[h.balance].available += h.left
 		*h = modelHold{}
 	}
 }
 
-func (m *modelBooks) admit(p *modelPurse, o op) seen {
+func (m *modelBooks) admit(p *modelBalance, o op) seen {
 	r := &m.runs[o.key]
 	switch {
 	case r.state == ledger.RunRunning && r.call == o.n:
@@ -208,13 +207,13 @@ func (m *modelBooks) admit(p *modelPurse, o op) seen {
 		return seen{code: toolyard.InProgress}
 	case r.state == ledger.RunDone:
 		return seen{code: toolyard.IdempotencyConflict} // how a replay is written down here
-	case !p.there && o.purse == aSession:
+	case !p.there && o.balance == aSession:
 		return seen{code: toolyard.NotFound}
-	case !p.there || p.closed || p.balance < o.amount:
+	case !p.there || p.closed || p.available < o.amount:
 		return seen{code: toolyard.BudgetExceeded}
 	}
-	p.balance -= o.amount
-	m.calls[o.n] = modelHold{there: true, purse: o.purse, left: o.amount}
+	p.available -= o.amount
+	m.calls[o.n] = modelHold{there: true, balance: o.balance, left: o.amount}
 	*r = modelRun{ledger.RunRunning, o.n}
 	return seen{}
 }
@@ -232,7 +231,7 @@ func (m *modelBooks) end(o op) seen {
 		return seen{code: toolyard.OutcomeUnknown}
 	}
 	if h.there {
-		h.left, m.purses[h.purse].spent = h.left-amount, m.purses[h.purse].spent+amount
+		h.left, m.balances[h.balance].spent = h.left-amount, m.balances[h.balance].spent+amount
 		m.release(h)
 	}
 	if amount > 0 {
@@ -246,24 +245,24 @@ func (m *modelBooks) end(o op) seen {
 	return seen{}
 }
 
-func (m *modelBooks) look(p *modelPurse, o op) seen {
+func (m *modelBooks) look(p *modelBalance, o op) seen {
 	if !p.there {
 		return seen{code: toolyard.NotFound}
 	}
 	held, spent := toolyard.Money(0), p.spent
-	if o.purse == anAccount {
-		spent += m.purses[aSession].spent
+	if o.balance == anAccount {
+		spent += m.balances[aSession].spent
 	}
 	for _, h := range append(m.holds[:], m.calls[:]...) {
-		if h.there && h.purse == o.purse {
+		if h.there && h.balance == o.balance {
 			held += h.left
 		}
 	}
-	return seen{money: [3]toolyard.Money{p.balance, held, spent}}
+	return seen{money: [3]toolyard.Money{p.available, held, spent}}
 }
 
-// purseModel is the model for the checker.
-var purseModel = porcupine.Model{
+// balanceModel is the model for the checker.
+var balanceModel = porcupine.Model{
 	Init: func() any { return modelBooks{} },
 	Step: func(state, input, output any) (bool, any) {
 		m := state.(modelBooks)
@@ -280,7 +279,7 @@ type recorder struct {
 	all   []porcupine.Operation
 }
 
-func (r *recorder) purse(i int) string {
+func (r *recorder) balance(i int) string {
 	return fmt.Sprint(r.name, "-", [2]string{"account", "session"}[i])
 }
 
@@ -296,7 +295,7 @@ func (r *recorder) do(ctx context.Context, client int, o op) error {
 }
 
 func (r *recorder) act(ctx context.Context, o op) (seen, error) {
-	id := r.purse(o.purse)
+	id := r.balance(o.balance)
 	switch o.verb {
 	case doFund:
 		err := r.Fund(ctx, id, o.amount, fmt.Sprint(o.n))
@@ -305,7 +304,7 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 		}
 		return codeSeen(err)
 	case doOpen:
-		_, err := r.OpenSession(ctx, ledger.Session{ID: id, Account: r.purse(anAccount), Limit: o.amount, TTL: time.Hour})
+		_, err := r.OpenSession(ctx, ledger.Session{ID: id, Account: r.balance(anAccount), Limit: o.amount, TTL: time.Hour})
 		return codeSeen(err)
 	case doClose:
 		_, err := r.CloseSession(ctx, id)
@@ -326,19 +325,19 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 
 // batch returns an operation as a replica sends it.
 func (r *recorder) batch(o op) *ledger.Batch {
-	id, hold := r.purse(o.purse), fmt.Sprintf("%s-%d-hold-%d", r.name, o.purse, o.n)
+	id, hold := r.balance(o.balance), fmt.Sprintf("%s-%d-hold-%d", r.name, o.balance, o.n)
 	call := fmt.Sprint(r.name, "-call-", o.n)
 	run := ledger.RunKey{Scope: r.name, Key: fmt.Sprint(o.key)}
 	b := &ledger.Batch{Replica: "r"}
 	switch o.verb {
 	case doLease:
-		b.Holds = []ledger.HoldRequest{{Hold: hold, Serial: o.serial, Balance: id, Account: r.purse(anAccount), Want: o.amount, Min: o.least, TTL: time.Hour}}
+		b.Holds = []ledger.HoldRequest{{Hold: hold, Serial: o.serial, Balance: id, Account: r.balance(anAccount), Want: o.amount, Min: o.least, TTL: time.Hour}}
 	case doDrop:
 		b.Releases = []ledger.HoldRelease{{Hold: hold, Balance: id}}
 	case doSettle:
 		b.Settlements = []ledger.Settlement{{Call: fmt.Sprintf("%s-%d", hold, o.serial), Hold: hold, Balance: id, Amount: o.amount, Calls: 1}}
 	case doAdmit:
-		b.Admits = []ledger.AdmitRequest{{Call: call, Run: run, Balance: id, Account: r.purse(anAccount), Price: o.amount, Timeout: time.Hour}}
+		b.Admits = []ledger.AdmitRequest{{Call: call, Run: run, Balance: id, Account: r.balance(anAccount), Price: o.amount, Timeout: time.Hour}}
 	case doEnd:
 		b.Settlements = []ledger.Settlement{{Call: call, Run: &run, Hold: call, Balance: id, Amount: o.amount, Calls: 1, EndHold: true, Outcome: []byte("{}")}}
 	case doNever:
@@ -383,23 +382,23 @@ func answerSeen(a *ledger.Results) (s seen) {
 func someOps(r *rand.Rand, client, n int) (list []op) {
 	over := false
 	for i := range n {
-		o := op{verb: verb(r.IntN(int(verbs))), purse: r.IntN(2), amount: toolyard.Money(1 + r.IntN(9)), serial: int64(1 + i*10 + client)}
+		o := op{verb: verb(r.IntN(int(verbs))), balance: r.IntN(2), amount: toolyard.Money(1 + r.IntN(9)), serial: int64(1 + i*10 + client)}
 		o.least = toolyard.Money(r.IntN(5))
 		switch o.verb {
 		case doFund:
-			o.purse, o.n, o.amount = anAccount, r.IntN(4), []toolyard.Money{20, 20, 7, -5}[r.IntN(4)]
+			o.balance, o.n, o.amount = anAccount, r.IntN(4), []toolyard.Money{20, 20, 7, -5}[r.IntN(4)]
 		case doOpen:
-			o.purse, o.amount = aSession, 10
+			o.balance, o.amount = aSession, 10
 		case doClose:
-			o.purse = aSession
+			o.balance = aSession
 		case doAdmit, doEnd, doNever:
-			o.purse, o.n, o.key, o.amount = anAccount, client, client%keyCount, 4
+			o.balance, o.n, o.key, o.amount = anAccount, client, client%keyCount, 4
 			if over {
 				o.verb = doLook
 			}
 			over = over || o.verb == doNever
 		case doLease, doDrop, doSettle:
-			o.n = o.purse * (1 + client)
+			o.n = o.balance * (1 + client)
 		}
 		list = append(list, o)
 	}
@@ -425,7 +424,7 @@ func record(t testing.TB, l testLedger, name string, seed uint64) []porcupine.Op
 	}
 	all.Wait()
 	for i := range 2 {
-		if err := rec.do(t.Context(), 0, op{verb: doLook, purse: i}); err != nil {
+		if err := rec.do(t.Context(), 0, op{verb: doLook, balance: i}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -446,7 +445,7 @@ func histories(most int) int {
 func checkHistories(t *testing.T, l testLedger, n int) {
 	for i := range n {
 		h := record(t, l, fmt.Sprint("h", i), uint64(i))
-		if !porcupine.CheckOperations(purseModel, h) {
+		if !porcupine.CheckOperations(balanceModel, h) {
 			t.Fatalf("history %d is not linearizable:\n%s", i, describe(h))
 		}
 	}
@@ -463,7 +462,7 @@ func describe(all []porcupine.Operation) (text string) {
 func TestHistories(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { checkHistories(t, openAt(t, "memory"), histories(1000)) })
 	t.Run("sqlite", func(t *testing.T) { checkHistories(t, openAt(t, engines["sqlite"](t)), histories(60)) })
-	t.Run("postgres", func(t *testing.T) { checkHistories(t, openAt(t, pgtest.ForTest(t).Database(t)), histories(120)) })
+	t.Run("postgres", func(t *testing.T) { checkHistories(t, openAt(t, engines["postgres"](t)), histories(120)) })
 }
 
 // inTables is a ledger on tables.
@@ -497,12 +496,12 @@ func (l inTables) CloseSession(ctx context.Context, id string) (*ledger.Balance,
 func (l inTables) Balance(_ context.Context, id string) (*ledger.Balance, error) {
 	l.tables.mu.Lock()
 	defer l.tables.mu.Unlock()
-	row, there := l.tables.purses[id]
+	row, there := l.tables.balances[id]
 	if !there {
 		return nil, toolyard.Errorf(toolyard.NotFound, "There is no %s.", id)
 	}
 	p := &ledger.Balance{Account: row.Account, Remaining: row.Available, Spent: row.Spent}
-	for _, session := range l.tables.purses {
+	for _, session := range l.tables.balances {
 		if id == row.Account && session.Account == id && session.ID != id {
 			p.Spent += session.Spent
 		}
@@ -511,7 +510,7 @@ func (l inTables) Balance(_ context.Context, id string) (*ledger.Balance, error)
 		if h.Balance == id {
 			p.Remaining, p.Held = p.Remaining+h.Unspent, p.Held+h.Unspent
 		}
-		if h.Balance == id || id == row.Account && l.tables.purses[h.Balance].Account == id {
+		if h.Balance == id || id == row.Account && l.tables.balances[h.Balance].Account == id {
 			p.Spent += h.Spent
 		}
 	}
@@ -594,7 +593,7 @@ func TestHistoriesFindBrokenLedgers(t *testing.T) {
 			found := 0
 			for i := range most {
 				h := record(t, tt.make(newTables()), fmt.Sprint("h", i), uint64(i))
-				if !porcupine.CheckOperations(purseModel, h) {
+				if !porcupine.CheckOperations(balanceModel, h) {
 					found++
 				}
 			}

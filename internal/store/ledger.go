@@ -36,7 +36,7 @@ func (s *accountStore) Fund(ctx context.Context, account string, amount toolyard
 // ledger.MaxFunds.
 func (s *accountStore) inSessions(ctx context.Context, account string) (toolyard.Money, error) {
 	var dollars int64
-	err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(balance / 1000000000 + held / 1000000000), 0) FROM purses WHERE account = $1 AND id <> account`, account).Scan(&dollars)
+	err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(available / 1000000000 + held / 1000000000), 0) FROM balances WHERE account = $1 AND id <> account`, account).Scan(&dollars)
 	return toolyard.Money(min(dollars, int64(ledger.MaxFunds/toolyard.USD))) * toolyard.USD, s.engine.explain(err)
 }
 
@@ -51,7 +51,7 @@ func (s *accountStore) sameFunding(ctx context.Context, f *ledger.Funding, refer
 	if err != nil {
 		return s.engine.explain(err)
 	}
-	if target != "purse/"+f.Account {
+	if target != "balance/"+f.Account {
 		paid = -paid
 	}
 	if paid != f.Amount {
@@ -92,16 +92,16 @@ const (
 )
 
 // emptySession is the SQL condition for an ended session that moved no money.
-const emptySession = `id <> account AND state IN ('closed', 'expired') AND spent = 0 AND balance = 0 AND held = 0 AND held_calls = 0
-	AND NOT EXISTS (SELECT 1 FROM holds WHERE purse = purses.id)`
+const emptySession = `id <> account AND state IN ('closed', 'expired') AND spent = 0 AND available = 0 AND held = 0 AND held_calls = 0
+	AND NOT EXISTS (SELECT 1 FROM holds WHERE balance = balances.id)`
 
 // checkSessionQuota refuses a session of an account that has too many. Sessions that are opened
 // concurrently may exceed the quota.
 func (s *accountStore) checkSessionQuota(ctx context.Context, session ledger.Session) error {
 	var exists, opened, empty int
-	err := s.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM purses WHERE id = $1),
-		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND state = 'open' LIMIT $3) AS o),
-		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND spent = 0 LIMIT $4) AS e)`,
+	err := s.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM balances WHERE id = $1),
+		(SELECT count(*) FROM (SELECT 1 FROM balances WHERE account = $2 AND id <> account AND state = 'open' LIMIT $3) AS o),
+		(SELECT count(*) FROM (SELECT 1 FROM balances WHERE account = $2 AND id <> account AND spent = 0 LIMIT $4) AS e)`,
 		session.ID, session.Account, maxOpenSessions, maxEmptySessions).Scan(&exists, &opened, &empty)
 	switch {
 	case err != nil:
@@ -179,7 +179,7 @@ func accountPage(q AccountQuery) (where string, args []any) {
 	if q.After != "" {
 		f.where = append(f.where, "id > "+f.arg(q.After))
 	}
-	page := "SELECT id FROM purses" + f.String() + " ORDER BY id LIMIT " + f.arg(q.Limit)
+	page := "SELECT id FROM balances" + f.String() + " ORDER BY id LIMIT " + f.arg(q.Limit)
 	return "p.id IN (" + page + ")", f.args
 }
 
@@ -214,12 +214,12 @@ func (s *accountStore) queryBalances(ctx context.Context, db *sql.DB, where, ord
 
 // spentBySessions is what the sessions of an account p have spent, in SQL.
 const spentBySessions = `CASE WHEN p.id <> p.account THEN 0 ELSE
-	COALESCE((SELECT SUM(s.spent) FROM purses s WHERE s.account = p.id AND s.id <> p.id), 0) +
-	COALESCE((SELECT SUM(sh.spent) FROM purses s JOIN holds sh ON sh.purse = s.id WHERE s.account = p.id AND s.id <> p.id), 0) END`
+	COALESCE((SELECT SUM(s.spent) FROM balances s WHERE s.account = p.id AND s.id <> p.id), 0) +
+	COALESCE((SELECT SUM(sh.spent) FROM balances s JOIN holds sh ON sh.balance = s.id WHERE s.account = p.id AND s.id <> p.id), 0) END`
 
 // selectBalances returns the statement that reads balances and their holds.
 func selectBalances(where, order string) string {
-	return `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0) + ` + spentBySessions + `,
+	return `SELECT p.id, p.account, p.state, p.cap, p.available, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0) + ` + spentBySessions + `,
 		p.calls + COALESCE(SUM(h.calls_spent), 0), p.max_calls, p.expires
-		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE ` + where + ` GROUP BY p.id ORDER BY ` + order
+		FROM balances p LEFT JOIN holds h ON h.balance = p.id WHERE ` + where + ` GROUP BY p.id ORDER BY ` + order
 }

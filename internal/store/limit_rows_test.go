@@ -21,11 +21,11 @@ func TestIdleLimitsAreDeleted(t *testing.T) {
 			"cooldown": fmt.Sprintf(`{"next":%q,"last":%q}`, at(-time.Hour), at(old)),
 			"turn":     fmt.Sprintf(`{"turn":{"replica":"r","slot":1,"until":%q},"last":%q}`, at(old), at(old)),
 		} {
-			if _, err := s.db.ExecContext(t.Context(), `INSERT INTO paces (key, state) VALUES ($1, $2)`, key, state); err != nil {
+			if _, err := s.db.ExecContext(t.Context(), `INSERT INTO limits (key, state) VALUES ($1, $2)`, key, state); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := s.db.ExecContext(t.Context(), `INSERT INTO paces (key) VALUES ('new')`); err != nil {
+		if _, err := s.db.ExecContext(t.Context(), `INSERT INTO limits (key) VALUES ('new')`); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Maintain(t.Context(), 0); err != nil {
@@ -37,7 +37,7 @@ func TestIdleLimitsAreDeleted(t *testing.T) {
 			err := row.Scan(&key)
 			left = append(left, key)
 			return err
-		}, `SELECT key FROM paces ORDER BY key`)
+		}, `SELECT key FROM limits ORDER BY key`)
 		if diff := cmp.Diff([]string{"cooldown", "new", "recent", "turn"}, left); diff != "" || err != nil {
 			t.Error(err, diff)
 		}

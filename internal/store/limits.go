@@ -66,7 +66,7 @@ func (s *ledgerStore) limitStates(ctx context.Context, keys []string, do func(ke
 				return fmt.Errorf("%s: %w", key, err)
 			}
 			return nil
-		}, `SELECT key, state FROM paces WHERE key IN (`+strings.Join(names, ", ")+`)`, f.args...)
+		}, `SELECT key, state FROM limits WHERE key IN (`+strings.Join(names, ", ")+`)`, f.args...)
 		if err != nil {
 			return s.engine.explain(err)
 		}

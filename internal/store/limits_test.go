@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-func TestPaces(t *testing.T) {
+func TestLimitRows(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		busy := ledger.LimitRequest{Key: "busy", Limit: toolyard.Limit{PerMinute: 100, Concurrency: 10}, Permits: 7, Concurrency: 3, SlotTTL: time.Hour}

@@ -128,8 +128,8 @@ func TestAccountPages(t *testing.T) {
 	})
 }
 
-func idsOf(purses []*ledger.Balance) (ids []string) {
-	for _, p := range purses {
+func idsOf(balances []*ledger.Balance) (ids []string) {
+	for _, p := range balances {
 		ids = append(ids, p.ID)
 	}
 	return ids
@@ -159,17 +159,17 @@ func TestPagesWhileRowsAreAdded(t *testing.T) {
 			var seen, paid []string
 			for q, a := (KeyQuery{Limit: limit}), (AccountQuery{Limit: limit}); ; add(rapid.IntRange(0, 1).Draw(rt, "more")) {
 				page, err := s.KeyPage(ctx, q)
-				purses, also := s.AccountPage(ctx, a)
+				balances, also := s.AccountPage(ctx, a)
 				if err = cmp.Or(err, also); err != nil {
 					rt.Fatal(err)
 				}
 				for _, k := range page {
 					seen, q.Before = append(seen, k.Prefix), Cursor{k.Created, k.Prefix}
 				}
-				for _, p := range purses {
+				for _, p := range balances {
 					paid, a.After = append(paid, p.ID), p.ID
 				}
-				if len(page) < limit && len(purses) < limit {
+				if len(page) < limit && len(balances) < limit {
 					break
 				}
 			}
@@ -182,14 +182,14 @@ func TestPagesWhileRowsAreAdded(t *testing.T) {
 // all returns all keys and accounts.
 func all(t *rapid.T, s *Store) (keys, accounts []string) {
 	list, err := s.Keys(context.Background())
-	purses, also := s.Accounts(context.Background())
+	balances, also := s.Accounts(context.Background())
 	if err = cmp.Or(err, also); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range list {
 		keys = append(keys, k.Prefix)
 	}
-	return keys, idsOf(purses)
+	return keys, idsOf(balances)
 }
 
 // checkSeen fails unless each of before was seen, and nothing twice.
@@ -232,9 +232,9 @@ func fill(t testing.TB, s *Store, n int) {
 	}
 	for _, text := range []string{
 		`INSERT INTO keys (` + keyColumns + `) SELECT 'k' || i, ` + blob + `, 'key ' || i, 'caller' || (i % 1000), 'account' || (i % 1000), '[]', 1700000000000000 + i / 3, 0, i % 2 FROM ` + series,
-		`INSERT INTO purses (id, account, state, cap, balance, held, spent, calls, held_calls, max_calls)
+		`INSERT INTO balances (id, account, state, cap, available, held, spent, calls, held_calls, max_calls)
 			SELECT 'account' || i, 'account' || i, 'open', 0, 1, 0, 0, 0, 0, 0 FROM ` + series,
-		`INSERT INTO purses (id, account, state, cap, balance, held, spent, calls, held_calls, max_calls)
+		`INSERT INTO balances (id, account, state, cap, available, held, spent, calls, held_calls, max_calls)
 			SELECT 'session' || i, 'account' || i, 'open', 0, 1, 0, 0, 0, 0, 0 FROM ` + series,
 	} {
 		if _, err := s.db.ExecContext(t.Context(), text, n); err != nil {
@@ -245,7 +245,7 @@ func fill(t testing.TB, s *Store, n int) {
 
 // Pages are read with indexes, however many rows there are.
 func TestPlansOfPages(t *testing.T) {
-	s := openAt(t, postgresAddress(t))
+	s := openAt(t, engines["postgres"](t))
 	fill(t, s, 30_000)
 	if _, err := s.db.ExecContext(t.Context(), `ANALYZE`); err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestPlansOfPages(t *testing.T) {
 		"begins": {Limit: 100, Prefix: "account77"}, "begins, next": {Limit: 100, Prefix: "account", After: "account5"}, "begins with nothing": {Prefix: "b"},
 	} {
 		where, args := accountPage(q)
-		if p := plan(t, s, selectBalances(where, "p.id"), args); !strings.Contains(p, "purses_accounts") || strings.Contains(p, "Seq Scan on purses") {
+		if p := plan(t, s, selectBalances(where, "p.id"), args); !strings.Contains(p, "balances_accounts") || strings.Contains(p, "Seq Scan on balances") {
 			t.Errorf("%s:\n%s", name, p)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // heard collects the messages that a replica receives, until the test ends.
@@ -52,7 +50,7 @@ func next(t *testing.T, messages <-chan []byte) string {
 }
 
 func TestMessagesReachTheReplicasThatTheyAreFor(t *testing.T) {
-	s := openAt(t, pgtest.ForTest(t).Database(t))
+	s := openAt(t, engines["postgres"](t))
 	a, b := heard(t, s, "a"), heard(t, s, "b")
 	large := bytes.Repeat([]byte("é<"), 20_000)
 	for _, m := range []struct {
@@ -75,7 +73,7 @@ func TestMessagesReachTheReplicasThatTheyAreFor(t *testing.T) {
 }
 
 func TestEndedSessionsAreRememberedAndBounded(t *testing.T) {
-	s := openAt(t, pgtest.ForTest(t).Database(t))
+	s := openAt(t, engines["postgres"](t))
 	expires := time.Now().Add(time.Hour)
 	for i := range 1005 {
 		if err := s.EndSession(t.Context(), fmt.Sprintf("s%04d", i), "acme ann", expires.Add(time.Duration(i)*time.Second)); err != nil {

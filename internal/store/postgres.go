@@ -107,12 +107,12 @@ func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
 
 // Statements that read and lock rows in the order of their names.
 var (
-	pgCreateLimits = `INSERT INTO paces (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
+	pgCreateLimits = `INSERT INTO limits (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
 	pgLockLimits   = pgLock(&limitTable)
 	pgLockBalances = pgLock(&balanceTable)
 	pgLockApproved = pgLock(&approvalTable)
 	pgLockHolds    = `SELECT ` + holdTable.list() + ` FROM holds WHERE id IN (
-		SELECT unnest($1::text[]) UNION SELECT id FROM holds WHERE purse = ANY($2::text[]) AND expires <= clock_timestamp()
+		SELECT unnest($1::text[]) UNION SELECT id FROM holds WHERE balance = ANY($2::text[]) AND expires <= clock_timestamp()
 	) ORDER BY id FOR UPDATE`
 	pgLockRuns = `SELECT ` + runTable.list() + ` FROM runs
 		WHERE (scope, key) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY scope, key FOR UPDATE`
@@ -460,7 +460,7 @@ func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
 	return pgError(errors.Join(err, p.gather(ctx), p.deleteRuns(ctx), p.deleteLimits(ctx),
 		p.deleteOlder(ctx, `DELETE FROM minutes WHERE minute < now() - $1::interval`, keep),
 		p.deleteOlder(ctx, `DELETE FROM messages WHERE at < now() - $1::interval`, keepMessages),
-		p.deleteOlder(ctx, `DELETE FROM purses WHERE `+emptySession+` AND expires < now() - $1::interval`, keepSessions),
+		p.deleteOlder(ctx, `DELETE FROM balances WHERE `+emptySession+` AND expires < now() - $1::interval`, keepSessions),
 		p.deleteOlder(ctx, `DELETE FROM approvals WHERE expires < now() - $1::interval`, keepApprovals),
 		p.deleteOlder(ctx, `DELETE FROM grants WHERE expires < now() - $1::interval`, keepApprovals),
 		p.deleteOlder(ctx, `DELETE FROM consumed WHERE until < now() - $1::interval`, keepConsumed),
@@ -476,7 +476,7 @@ const pgIdleLimit = `(state::jsonb ->> 'last')::timestamptz < now() - $1::interv
 // lock keeps calls from using a row between its creation and its own lock.
 func (p *postgres) deleteLimits(ctx context.Context) error {
 	for {
-		rows, err := p.pool.Query(ctx, `SELECT key FROM paces WHERE `+pgIdleLimit+` LIMIT $2`, keepLimits, limitChunk)
+		rows, err := p.pool.Query(ctx, `SELECT key FROM limits WHERE `+pgIdleLimit+` LIMIT $2`, keepLimits, limitChunk)
 		if err != nil {
 			return err
 		}
@@ -485,10 +485,10 @@ func (p *postgres) deleteLimits(ctx context.Context) error {
 			return err
 		}
 		err = p.exclusively(ctx, func(tx pgx.Tx, _ time.Time) error {
-			if _, err := tx.Exec(ctx, `LOCK TABLE paces IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+			if _, err := tx.Exec(ctx, `LOCK TABLE limits IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, `DELETE FROM paces WHERE key = ANY($2::text[]) AND `+pgIdleLimit, keepLimits, keys)
+			_, err := tx.Exec(ctx, `DELETE FROM limits WHERE key = ANY($2::text[]) AND `+pgIdleLimit, keepLimits, keys)
 			return err
 		})
 		if err != nil || len(keys) < limitChunk {

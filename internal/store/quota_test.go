@@ -19,9 +19,9 @@ func TestAccountSpendIncludesItsSessions(t *testing.T) {
 		if _, err := s.OpenSession(ctx, ledger.Session{ID: "s", Account: "acme", Limit: 50, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		for i, purse := range []string{"s", "acme"} {
-			lease := ledger.HoldRequest{Hold: "hold-" + purse, Serial: 1, Balance: purse, Account: "acme", Want: 10, Min: 10, TTL: time.Hour}
-			charge := ledger.Settlement{Call: fmt.Sprint("call-", i), Hold: lease.Hold, Balance: purse, Amount: 7, Seller: "shop"}
+		for i, balance := range []string{"s", "acme"} {
+			lease := ledger.HoldRequest{Hold: "hold-" + balance, Serial: 1, Balance: balance, Account: "acme", Want: 10, Min: 10, TTL: time.Hour}
+			charge := ledger.Settlement{Call: fmt.Sprint("call-", i), Hold: lease.Hold, Balance: balance, Amount: 7, Seller: "shop"}
 			for _, b := range []*ledger.Batch{{Replica: "r", Holds: []ledger.HoldRequest{lease}}, {Replica: "r", Settlements: []ledger.Settlement{charge}}} {
 				if _, err := s.Exchange(ctx, b); err != nil {
 					t.Fatal(err)

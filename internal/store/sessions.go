@@ -30,6 +30,6 @@ func (s *accountStore) Sessions(ctx context.Context, q SessionQuery) ([]*ledger.
 	f.equal("account", q.Account)
 	f.equal("state", q.State)
 	f.behind("expires", q.Before.Expires, q.Before.ID)
-	page := "SELECT id FROM purses" + f.String() + " ORDER BY expires DESC, id DESC LIMIT " + f.arg(q.Limit)
+	page := "SELECT id FROM balances" + f.String() + " ORDER BY expires DESC, id DESC LIMIT " + f.arg(q.Limit)
 	return s.queryBalances(ctx, s.reports, "p.id IN ("+page+")", "p.expires DESC, p.id DESC", f.args...)
 }

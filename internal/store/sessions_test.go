@@ -37,7 +37,7 @@ func TestSessions(t *testing.T) {
 		end := all[0].Expires
 		for i, p := range all { // many end at the same time
 			p.Expires = end.Add(-time.Duration(i/7) * time.Minute)
-			if _, err := s.db.ExecContext(ctx, `UPDATE purses SET expires = $1 WHERE id = $2`, p.Expires, p.ID); err != nil {
+			if _, err := s.db.ExecContext(ctx, `UPDATE balances SET expires = $1 WHERE id = $2`, p.Expires, p.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

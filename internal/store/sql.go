@@ -54,8 +54,8 @@ func (s *Store) Maintain(ctx context.Context, keep time.Duration) error {
 // retire returns the statement that adds the price of calls that are about to be deleted to the
 // retired amounts of the balances that paid, so that the books still balance.
 func retire(from string) string {
-	return `INSERT INTO retired (purse, amount) SELECT CASE WHEN session <> '' THEN session ELSE account END, sum(price)
-		FROM ` + from + ` GROUP BY 1 ON CONFLICT (purse) DO UPDATE SET amount = retired.amount + excluded.amount`
+	return `INSERT INTO retired (balance, amount) SELECT CASE WHEN session <> '' THEN session ELSE account END, sum(price)
+		FROM ` + from + ` GROUP BY 1 ON CONFLICT (balance) DO UPDATE SET amount = retired.amount + excluded.amount`
 }
 
 // staleRefs finds expired holds with their balances and accounts, which get the money back;
@@ -80,9 +80,9 @@ func staleRefs(ctx context.Context, db *sql.DB, now time.Time, limit int) (list 
 		var hold, balance, account string
 		err := s.Scan(&hold, &balance, &account)
 		return ledger.Refs{Holds: []string{hold}, Balances: []string{balance, account}}, err
-	}, `SELECT holds.id, purse, account FROM holds JOIN purses ON purses.id = purse WHERE holds.expires <= $1 ORDER BY holds.expires LIMIT $2`, now, limit)
-	find(session, `SELECT id, account FROM purses WHERE state = 'open' AND expires <= $1 ORDER BY expires LIMIT $2`, now, limit)
-	find(session, `SELECT id, account FROM purses WHERE state <> 'open' AND balance > 0 ORDER BY id LIMIT $1`, limit)
+	}, `SELECT holds.id, balance, account FROM holds JOIN balances ON balances.id = balance WHERE holds.expires <= $1 ORDER BY holds.expires LIMIT $2`, now, limit)
+	find(session, `SELECT id, account FROM balances WHERE state = 'open' AND expires <= $1 ORDER BY expires LIMIT $2`, now, limit)
+	find(session, `SELECT id, account FROM balances WHERE state <> 'open' AND available > 0 ORDER BY id LIMIT $1`, limit)
 	find(func(s scanner) (ledger.Refs, error) {
 		var key ledger.RunKey
 		err := s.Scan(&key.Scope, &key.Key)

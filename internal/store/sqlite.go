@@ -28,10 +28,10 @@ type lite struct {
 
 // Statements that read. A list of names is a JSON array.
 var (
-	liteCreateLimits = `INSERT INTO paces (key) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`
+	liteCreateLimits = `INSERT INTO limits (key) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`
 	liteReadLimits   = liteRead(&limitTable)
 	liteReadBalances = liteRead(&balanceTable)
-	liteReadHolds    = liteRead(&holdTable) + ` OR id IN (SELECT id FROM holds WHERE purse IN (SELECT value FROM json_each(?)) AND expires <= ?)`
+	liteReadHolds    = liteRead(&holdTable) + ` OR id IN (SELECT id FROM holds WHERE balance IN (SELECT value FROM json_each(?)) AND expires <= ?)`
 	liteReadApproved = liteRead(&approvalTable)
 	liteReadRuns     = `SELECT ` + runTable.list() + ` FROM runs WHERE (scope, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`
 	liteReadCharged  = `SELECT id FROM transfers WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each($1)) UNION ALL
@@ -353,12 +353,12 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 	err := errors.Join(
 		l.trim(ctx, `DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE state <> 'running' AND until <= $1 LIMIT $2)`, now),
 		l.trim(ctx, `DELETE FROM minutes WHERE (minute, shard) IN (SELECT minute, shard FROM minutes WHERE minute < $1 LIMIT $2)`, now.Add(-minutes)),
-		l.trim(ctx, `DELETE FROM purses WHERE id IN (SELECT id FROM purses WHERE `+emptySession+` AND expires < $1 LIMIT $2)`, now.Add(-keepSessions)),
+		l.trim(ctx, `DELETE FROM balances WHERE id IN (SELECT id FROM balances WHERE `+emptySession+` AND expires < $1 LIMIT $2)`, now.Add(-keepSessions)),
 		l.trim(ctx, `DELETE FROM approvals WHERE id IN (SELECT id FROM approvals WHERE expires < $1 LIMIT $2)`, now.Add(-keepApprovals)),
 		l.trim(ctx, `DELETE FROM grants WHERE id IN (SELECT id FROM grants WHERE expires < $1 LIMIT $2)`, now.Add(-keepApprovals)),
 		l.trim(ctx, `DELETE FROM consumed WHERE id IN (SELECT id FROM consumed WHERE until < $1 LIMIT $2)`, now.Add(-keepConsumed)),
 		l.trim(ctx, `DELETE FROM results WHERE id IN (SELECT id FROM results WHERE expires < $1 LIMIT $2)`, now),
-		l.trim(ctx, `DELETE FROM paces WHERE key IN (SELECT key FROM paces WHERE julianday(json_extract(state, '$.last')) < julianday($1 / 1e6, 'unixepoch')
+		l.trim(ctx, `DELETE FROM limits WHERE key IN (SELECT key FROM limits WHERE julianday(json_extract(state, '$.last')) < julianday($1 / 1e6, 'unixepoch')
 			AND json_extract(state, '$.turn') IS NULL AND coalesce(julianday(json_extract(state, '$.next')), 0) < julianday('now') LIMIT $2)`, now.Add(-keepLimits)),
 		l.trim(ctx, `DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE at < $1 LIMIT $2)`, now.Add(-keepChanges)),
 	)

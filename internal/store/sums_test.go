@@ -19,7 +19,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // aRecord is the expected record.
@@ -195,7 +194,7 @@ func sumsAddUp(t testing.TB, s *Store) {
 // and nothing is lost or counted twice.
 func TestSumsOfManyReplicas(t *testing.T) {
 	const replicas, rounds, each = 6, 40, 30
-	address := pgtest.ForTest(t).Database(t)
+	address := engines["postgres"](t)
 	stores := make([]*Store, replicas)
 	for i := range stores {
 		stores[i] = openAt(t, address)
@@ -340,7 +339,7 @@ func migrator(t *testing.T, s *Store) *goose.Provider {
 
 // The first week is recomputed only when some of its days are deleted.
 func TestTheFirstWeek(t *testing.T) {
-	s := openAt(t, pgtest.ForTest(t).Database(t))
+	s := openAt(t, engines["postgres"](t))
 	p, monday := s.engine.(*postgres), time.Now().UTC().Add(-30*day).Truncate(week)
 	for i := range 21 {
 		calls := someCalls(5, monday.Add(time.Duration(i)*day))

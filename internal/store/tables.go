@@ -31,14 +31,14 @@ type table struct {
 }
 
 var (
-	limitTable = table{"paces", 1, []column{{"key", text}, {"state", optionalText}}}
+	limitTable = table{"limits", 1, []column{{"key", text}, {"state", optionalText}}}
 
-	balanceTable = table{"purses", 1, []column{
+	balanceTable = table{"balances", 1, []column{
 		{"id", text},
 		{"account", text},
 		{"state", text},
 		{"cap", number},
-		{"balance", number},
+		{"available", number},
 		{"held", number},
 		{"spent", number},
 		{"calls", number},
@@ -49,7 +49,7 @@ var (
 
 	holdTable = table{"holds", 1, []column{
 		{"id", text},
-		{"purse", text},
+		{"balance", text},
 		{"replica", text},
 		{"serial", number},
 		{"unspent", number},
@@ -64,7 +64,7 @@ var (
 	}}
 
 	transferTable = table{"transfers", 1, []column{
-		{"id", text}, {"source", text}, {"target", text}, {"amount", number}, {"kind", text}, {"purse", text}, {"at", moment},
+		{"id", text}, {"source", text}, {"target", text}, {"amount", number}, {"kind", text}, {"balance", text}, {"at", moment},
 	}}
 
 	callTable = table{"calls", 2, []column{

@@ -15,7 +15,7 @@ import (
 )
 
 func TestVersions(t *testing.T) {
-	onDocumentEngines(t, func(t *testing.T, address string) {
+	onAddresses(t, func(t *testing.T, address string) {
 		s, ctx := openAt(t, address), t.Context()
 		if list, err := s.Versions(ctx, "a", 10); len(list) != 0 || err != nil {
 			t.Fatal(list, err)
@@ -54,7 +54,7 @@ func TestVersions(t *testing.T) {
 }
 
 func TestTheOldestVersionsAreForgotten(t *testing.T) {
-	onDocumentEngines(t, func(t *testing.T, address string) {
+	onAddresses(t, func(t *testing.T, address string) {
 		s, ctx := openAt(t, address), t.Context()
 		for i := range int64(MaxVersions + 3) {
 			for _, name := range []string{"a", "b"} {
@@ -78,7 +78,7 @@ func TestTheOldestVersionsAreForgotten(t *testing.T) {
 
 // If several writers replace the same version, one succeeds, and only its version is stored.
 func TestVersionsAreKeptOnce(t *testing.T) {
-	onDocumentEngines(t, func(t *testing.T, address string) {
+	onAddresses(t, func(t *testing.T, address string) {
 		s := openAt(t, address)
 		var all sync.WaitGroup
 		var won atomic.Int64

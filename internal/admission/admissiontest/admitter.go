@@ -68,8 +68,8 @@ func paced(key string, l toolyard.Limit) *admission.Request {
 }
 
 // paid returns a request with a price.
-func paid(purse, price string) *admission.Request {
-	return ask(func(a *admission.Request) { a.Balance, a.Price = purse, USD(price) })
+func paid(balance, price string) *admission.Request {
+	return ask(func(a *admission.Request) { a.Balance, a.Price = balance, USD(price) })
 }
 
 // USD parses an amount of dollars, and panics if it is invalid.
@@ -152,13 +152,13 @@ func session(t *testing.T, l ledger.Ledger, limit string, calls int) string {
 }
 
 // audit checks the ledger once nothing is on hold, and returns a balance.
-func audit(t *testing.T, l ledger.Ledger, purse string) *ledger.Balance {
+func audit(t *testing.T, l ledger.Ledger, balance string) *ledger.Balance {
 	t.Helper()
 	if err := l.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		p, err := l.Balance(t.Context(), purse)
+		p, err := l.Balance(t.Context(), balance)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,12 +288,12 @@ func testRetryAfter(t *testing.T, open Replicas) {
 
 func testBudget(t *testing.T, open Replicas) {
 	replicas, l := open(t, 3)
-	purse := session(t, l, "0.2505", 0)
+	balance := session(t, l, "0.2505", 0)
 	var ok, refused atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 400 {
 		wg.Go(func() {
-			switch _, err := run(t.Context(), replicas[i%3], paid(purse, "0.001"), nil); codeOf(err) {
+			switch _, err := run(t.Context(), replicas[i%3], paid(balance, "0.001"), nil); codeOf(err) {
 			case toolyard.OK:
 				ok.Add(1)
 			case toolyard.BudgetExceeded:
@@ -304,14 +304,14 @@ func testBudget(t *testing.T, open Replicas) {
 		})
 	}
 	wg.Wait()
-	audit(t, l, purse) // the money that one replica held while another refused was returned
+	audit(t, l, balance) // the money that one replica held while another refused was returned
 	for range 300 {
-		if _, err := run(t.Context(), replicas[0], paid(purse, "0.001"), nil); err != nil {
+		if _, err := run(t.Context(), replicas[0], paid(balance, "0.001"), nil); err != nil {
 			break
 		}
 		ok.Add(1)
 	}
-	p := audit(t, l, purse)
+	p := audit(t, l, balance)
 	if ok.Load() != 250 || refused.Load() < 150 || p.Spent != USD("0.25") || p.Remaining != USD("0.0005") {
 		t.Errorf("%d calls were made and %d refused: %+v", ok.Load(), refused.Load(), p)
 	}
@@ -320,9 +320,9 @@ func testBudget(t *testing.T, open Replicas) {
 func testFailedCall(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
 	for _, key := range []string{"", "k-failed"} {
-		purse := session(t, l, "0.002", 0)
+		balance := session(t, l, "0.002", 0)
 		for range 3 {
-			a := paid(purse, "0.002")
+			a := paid(balance, "0.002")
 			if key != "" {
 				a.Scope, a.Key = "failed", key+fmt.Sprint(asks.Add(1))
 			}
@@ -334,11 +334,11 @@ func testFailedCall(t *testing.T, open Replicas) {
 				t.Fatal(err)
 			}
 		}
-		receipt, err := run(t.Context(), replicas[0], paid(purse, "0.002"), nil)
+		receipt, err := run(t.Context(), replicas[0], paid(balance, "0.002"), nil)
 		if err != nil || receipt.Price != USD("0.002") || *receipt.Remaining != 0 {
 			t.Errorf("%+v %v", receipt, err)
 		}
-		if p := audit(t, l, purse); p.Spent != USD("0.002") {
+		if p := audit(t, l, balance); p.Spent != USD("0.002") {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -346,10 +346,10 @@ func testFailedCall(t *testing.T, open Replicas) {
 
 func testCalls(t *testing.T, open Replicas) {
 	replicas, l := open(t, 2)
-	purse := session(t, l, "0", 100)
+	balance := session(t, l, "0", 100)
 	var ok atomic.Int64
 	call := func(i int) toolyard.Code {
-		ticket, err := admit(t.Context(), replicas[i%2], paid(purse, "0"))
+		ticket, err := admit(t.Context(), replicas[i%2], paid(balance, "0"))
 		if err == nil {
 			ok.Add(1)
 			o := ran
@@ -369,25 +369,25 @@ func testCalls(t *testing.T, open Replicas) {
 		wg.Go(func() { call(i) })
 	}
 	wg.Wait()
-	audit(t, l, purse)
+	audit(t, l, balance)
 	for i := 0; call(i) == toolyard.OK; i++ { // calls that one replica held while another refused
 	}
-	if p := audit(t, l, purse); ok.Load() != 100 || p.Calls != 100 {
+	if p := audit(t, l, balance); ok.Load() != 100 || p.Calls != 100 {
 		t.Errorf("%d calls were made: %+v", ok.Load(), p)
 	}
 }
 
 func testClosed(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
-	purse := session(t, l, "1", 0)
-	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); err != nil {
+	balance := session(t, l, "1", 0)
+	if _, err := run(t.Context(), replicas[0], paid(balance, "0.25"), nil); err != nil {
 		t.Fatal(err)
 	}
-	audit(t, l, purse) // nothing is on hold
-	if p, err := l.CloseSession(t.Context(), purse); err != nil || p.State != ledger.StateClosed || p.Spent != USD("0.25") {
+	audit(t, l, balance) // nothing is on hold
+	if p, err := l.CloseSession(t.Context(), balance); err != nil || p.State != ledger.StateClosed || p.Spent != USD("0.25") {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); codeOf(err) != toolyard.BudgetExceeded {
+	if _, err := run(t.Context(), replicas[0], paid(balance, "0.25"), nil); codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
 	if p := audit(t, l, "acme"); p.Remaining != USD("0.75") {
@@ -397,36 +397,36 @@ func testClosed(t *testing.T, open Replicas) {
 
 func testForeign(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
-	purse := session(t, l, "1", 0)
+	balance := session(t, l, "1", 0)
 	for _, key := range []string{"", "k"} {
-		a := paid(purse, "0.25")
+		a := paid(balance, "0.25")
 		a.Account, a.Scope, a.Key = "mallory", "mallory", key
 		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.NotFound {
 			t.Error(err)
 		}
 	}
-	if p := audit(t, l, purse); p.Spent != 0 {
+	if p := audit(t, l, balance); p.Spent != 0 {
 		t.Errorf("%+v", p)
 	}
 }
 
 // keyed returns a request with an idempotency key.
-func keyed(purse, key, body string) *admission.Request {
-	a := paid(purse, "0.001")
+func keyed(balance, key, body string) *admission.Request {
+	a := paid(balance, "0.001")
 	a.Scope, a.Key, a.Digest, a.Writes = "acme/ann", key, sha256.Sum256([]byte(body)), true
 	return a
 }
 
 func testOneRun(t *testing.T, open Replicas) {
 	replicas, l := open(t, 3)
-	purse := session(t, l, "1", 0)
+	balance := session(t, l, "1", 0)
 	var runs, replays, told atomic.Int64
 	var wg sync.WaitGroup
 	end := time.Now().Add(patience)
 	for i := range 200 {
 		wg.Go(func() {
 			for time.Now().Before(end) {
-				a := keyed(purse, "one", "body")
+				a := keyed(balance, "one", "body")
 				a.Timeout = 2 * patience
 				_, err := run(t.Context(), replicas[i%3], a, func() {
 					for runs.Add(1); told.Load() == 0 && time.Now().Before(end); {
@@ -450,26 +450,26 @@ func testOneRun(t *testing.T, open Replicas) {
 		})
 	}
 	wg.Wait()
-	if p := audit(t, l, purse); runs.Load() != 1 || replays.Load() != 199 || told.Load() == 0 || p.Spent != USD("0.001") {
+	if p := audit(t, l, balance); runs.Load() != 1 || replays.Load() != 199 || told.Load() == 0 || p.Spent != USD("0.001") {
 		t.Errorf("it ran %d times, was replayed %d times, %d were told to wait: %+v", runs.Load(), replays.Load(), told.Load(), p)
 	}
 }
 
 func testConflict(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
-	purse := session(t, l, "1", 0)
-	if _, err := run(t.Context(), replicas[0], keyed(purse, "same", "one"), nil); err != nil {
+	balance := session(t, l, "1", 0)
+	if _, err := run(t.Context(), replicas[0], keyed(balance, "same", "one"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t.Context(), replicas[0], keyed(purse, "same", "other"), nil); codeOf(err) != toolyard.IdempotencyConflict {
+	if _, err := run(t.Context(), replicas[0], keyed(balance, "same", "other"), nil); codeOf(err) != toolyard.IdempotencyConflict {
 		t.Error(err)
 	}
-	other := keyed(purse, "same", "other")
+	other := keyed(balance, "same", "other")
 	other.Scope = "acme/bob"
 	if _, err := run(t.Context(), replicas[0], other, nil); err != nil {
 		t.Errorf("the key of another caller is another key: %v", err)
 	}
-	ticket, err := admit(t.Context(), replicas[0], keyed(purse, "same", "one"))
+	ticket, err := admit(t.Context(), replicas[0], keyed(balance, "same", "one"))
 	if err != nil || ticket.Replay == nil {
 		t.Fatal(ticket, err)
 	}
@@ -482,7 +482,7 @@ func testConflict(t *testing.T, open Replicas) {
 // cannot if the call may have had an effect.
 func testKeyAfterFailure(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
-	purse := session(t, l, "1", 0)
+	balance := session(t, l, "1", 0)
 	for key, test := range map[string]struct {
 		failure *toolyard.Error
 		want    toolyard.Code // of the repeated call
@@ -492,14 +492,14 @@ func testKeyAfterFailure(t *testing.T, open Replicas) {
 		"lost":         {&toolyard.Error{Code: toolyard.Unavailable, Message: "The server ended."}, toolyard.OutcomeUnknown},
 		"timed out":    {&toolyard.Error{Code: toolyard.Timeout, Message: "The call timed out."}, toolyard.OutcomeUnknown},
 	} {
-		admitted, err := admit(t.Context(), replicas[0], keyed(purse, key, "body"))
+		admitted, err := admit(t.Context(), replicas[0], keyed(balance, key, "body"))
 		if err != nil {
 			t.Fatalf("%s: %v", key, err)
 		}
 		if _, err := replicas[0].Settle(t.Context(), admitted, toolyard.Outcome{Err: test.failure}); err != nil {
 			t.Fatalf("%s: %v", key, err)
 		}
-		if _, err := run(t.Context(), replicas[0], keyed(purse, key, "body"), nil); codeOf(err) != test.want {
+		if _, err := run(t.Context(), replicas[0], keyed(balance, key, "body"), nil); codeOf(err) != test.want {
 			t.Errorf("%s: the repeated call ends with %v, want %s", key, err, test.want)
 		}
 	}
@@ -575,16 +575,16 @@ func reversed(list []string) []string {
 // the permit is still available afterwards.
 func testAllOrNothing(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
-	purse := session(t, l, "0.001", 0)
+	balance := session(t, l, "0.001", 0)
 	limit := []admission.LimitRef{{Key: "both", Name: "both", Limit: toolyard.Limit{PerMinute: 1, Concurrency: 1}}}
 	for _, key := range []string{"", "k"} {
-		a := paid(purse, "0.002")
+		a := paid(balance, "0.002")
 		a.Limits, a.Wait, a.Scope, a.Key = limit, time.Second, "acme/ann", key
 		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.BudgetExceeded {
 			t.Error(err)
 		}
 	}
-	a := keyed(purse, "k", "body")
+	a := keyed(balance, "k", "body")
 	a.Limits = limit
 	if _, err := run(t.Context(), replicas[0], a, nil); err != nil {
 		t.Errorf("what was not used is gone: %v", err)

@@ -18,7 +18,7 @@ func TestLedger(t *testing.T, open func(*testing.T) ledger.Ledger) {
 		"no more than there is": testOverdraw,
 		"sessions":              testSession,
 		"sessions that expire":  testExpire,
-		"unknown purses":        testUnknown,
+		"unknown balances":      testUnknown,
 		"sessions of many":      testSessions,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,9 +31,9 @@ func TestLedger(t *testing.T, open func(*testing.T) ledger.Ledger) {
 	}
 }
 
-func remaining(t *testing.T, l ledger.Ledger, purse string) toolyard.Money {
+func remaining(t *testing.T, l ledger.Ledger, balance string) toolyard.Money {
 	t.Helper()
-	p, err := l.Balance(t.Context(), purse)
+	p, err := l.Balance(t.Context(), balance)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func Fund(rows *Rows, f *Funding) (repeated bool, err error) {
 	if f.Amount > 0 && (!ok || f.Amount > MaxFunds || sum > MaxFunds-min(MaxFunds, p.Held)-f.InSessions) {
 		return false, toolyard.Errorf(toolyard.Invalid, "Cannot add %s USD to the account %s: the maximum for an account and its sessions is %s USD.", f.Amount, f.Account, MaxFunds)
 	}
-	t := Transfer{ID: f.ID, From: "world", To: "purse/" + f.Account, Amount: f.Amount, Kind: "fund"}
+	t := Transfer{ID: f.ID, From: "world", To: "balance/" + f.Account, Amount: f.Amount, Kind: "fund"}
 	if f.Amount < 0 {
 		t.From, t.To, t.Amount = t.To, t.From, -f.Amount
 	}
@@ -93,7 +93,7 @@ func Open(rows *Rows, s Session) error {
 	if s.Limit > 0 {
 		account.Available -= s.Limit
 		account.Mark()
-		b.transfer(Transfer{ID: "open/" + p.ID, From: "purse/" + account.ID, To: "purse/" + p.ID, Amount: s.Limit, Kind: "open"})
+		b.transfer(Transfer{ID: "open/" + p.ID, From: "balance/" + account.ID, To: "balance/" + p.ID, Amount: s.Limit, Kind: "open"})
 	}
 	return nil
 }

@@ -215,7 +215,7 @@ func (b *books) refund(p *BalanceRow) {
 	}
 	b.transfer(Transfer{
 		ID:   fmt.Sprintf("close/%s/%d", p.ID, p.Spent+p.Available+p.Held),
-		From: "purse/" + p.ID, To: "purse/" + account.ID, Amount: amount, Kind: "close",
+		From: "balance/" + p.ID, To: "balance/" + account.ID, Amount: amount, Kind: "close",
 	})
 	account.Available, p.Available = account.Available+amount, p.Available-amount
 	account.Mark()
@@ -319,7 +319,7 @@ func (b *books) lease(p *BalanceRow, h *HoldRow, r HoldRequest) *Refusal {
 
 // hold moves money and calls from a balance into a hold, or back if they are negative.
 func (b *books) hold(p *BalanceRow, h *HoldRow, amount toolyard.Money, calls int, transferID string) {
-	t := Transfer{ID: transferID, From: "purse/" + p.ID, To: "hold/" + h.ID, Amount: amount, Kind: "lease"}
+	t := Transfer{ID: transferID, From: "balance/" + p.ID, To: "hold/" + h.ID, Amount: amount, Kind: "lease"}
 	if amount < 0 {
 		t.From, t.To, t.Amount, t.Kind = t.To, t.From, -amount, "release"
 	}

@@ -158,7 +158,7 @@ type RunRow struct {
 	Outcome json.RawMessage
 }
 
-// Transfer moves money between two places: purse/ID, hold/ID, sales/ID or world. All charges of
+// Transfer moves money between two places: balance/ID, hold/ID, sales/ID or world. All charges of
 // a transaction from one hold to one seller are written as one transfer; the price of each call
 // is in its CallRow, which is written in the same transaction.
 type Transfer struct {

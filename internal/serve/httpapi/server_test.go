@@ -65,7 +65,7 @@ func (l *fakeLedger) Balance(_ context.Context, id string) (*ledger.Balance, err
 	}
 	p, ok := l.balances[id]
 	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "there is no purse %s", id)
+		return nil, toolyard.Errorf(toolyard.NotFound, "there is no balance %s", id)
 	}
 	shown := *p
 	return &shown, nil

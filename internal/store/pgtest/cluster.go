@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,12 @@ type Cluster struct {
 	port     string
 	settings []string
 	disk     io.Closer // mounted disk of the folder, or nil
+
+	template struct { // see Copy
+		once sync.Once
+		name string
+		err  error
+	}
 
 	keeper *program // the shell around the server; nil if it is not running
 	say    io.WriteCloser

@@ -56,11 +56,40 @@ func need(t testing.TB, c *Cluster, err error) *Cluster {
 // Database creates a database for a test and returns its URL. It is dropped when the test ends.
 func (c *Cluster) Database(t testing.TB) string {
 	t.Helper()
-	name := "test_" + strings.ToLower(rand.Text())
-	if err := c.Exec("create database " + name); err != nil {
+	return c.create(t, "")
+}
+
+// Copy creates a database like one that prepare has prepared, and returns its URL. It is dropped
+// when the test ends. All databases of a process are prepared in the same way: prepare is called
+// once, for a template that is left to the cluster.
+func (c *Cluster) Copy(t testing.TB, prepare func(url string) error) string {
+	t.Helper()
+	c.template.once.Do(func() {
+		c.template.name = newName()
+		if c.template.err = c.Exec("create database " + c.template.name); c.template.err == nil {
+			c.template.err = prepare(c.database(c.template.name))
+		}
+	})
+	if c.template.err != nil {
+		t.Fatal(c.template.err)
+	}
+	return c.create(t, " template "+c.template.name)
+}
+
+func (c *Cluster) create(t testing.TB, options string) string {
+	t.Helper()
+	name := newName()
+	if err := c.Exec("create database " + name + options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Exec("drop database if exists " + name + " with (force)") }) // the server may have stopped
+	return c.database(name)
+}
+
+func newName() string { return "test_" + strings.ToLower(rand.Text()) }
+
+// database returns the URL of a database.
+func (c *Cluster) database(name string) string {
 	u := *c.base
 	u.Path = "/" + name
 	return u.String()
