@@ -50,9 +50,9 @@ func (c *connections) options(address string) serverauth.Options {
 	}
 }
 
-// pages returns the pages on which people connect.
-func (c *connections) pages(address string) *serverauth.Pages {
-	return &serverauth.Pages{Options: c.options(address), Person: c.person}
+// connector returns what completes sign-ins of people who return to an address.
+func (c *connections) connector(address string) *serverauth.Connector {
+	return &serverauth.Connector{Options: c.options(address), Person: c.person}
 }
 
 // person returns the authorizer of a server, or nil.
@@ -127,32 +127,98 @@ func (c *connections) Connections(ctx context.Context, caller toolyard.Caller) (
 	}
 	people := c.yard.current.Load().people
 	for _, id := range slices.Sorted(maps.Keys(people)) {
-		shown := httpapi.Connection{Server: id, State: "none"}
+		p := people[id]
+		shown := httpapi.Connection{Server: id, State: "none", Key: p.TakesKey()}
 		if i := slices.IndexFunc(stored, func(s serverauth.Connection) bool { return s.Server == id }); i >= 0 {
 			shown.State, shown.Issuer, shown.Scopes, shown.Since = stored[i].State, stored[i].Issuer, stored[i].Scopes, stored[i].Created
+			shown.Expires, shown.Renewed = p.Lifetime(&stored[i])
 		}
 		list = append(list, shown)
 	}
 	return list, nil
 }
 
-// Connect implements [httpapi.Connections].
-func (c *connections) Connect(caller toolyard.Caller, server string) (string, error) {
+// maxListed bounds the connections to a server in a list.
+const maxListed = 500
+
+// ServerConnections implements [httpapi.Connections].
+func (c *connections) ServerConnections(ctx context.Context, server string) (list []httpapi.ServerConnection, more bool, err error) {
+	if c.person(server) == nil {
+		return nil, false, errNotPerPerson(server)
+	}
+	stored, err := c.store.ServerConnections(ctx, server, maxListed+1)
+	for _, s := range stored[:min(len(stored), maxListed)] {
+		list = append(list, httpapi.ServerConnection{Caller: s.Caller, Account: s.Account, State: s.State, Issuer: s.Issuer, Scopes: s.Scopes, Since: s.Created})
+	}
+	return list, len(stored) > maxListed, err
+}
+
+func errNotPerPerson(server string) error {
+	return toolyard.Errorf(toolyard.NotFound, "There is no server %.64q that is called as a person.", server)
+}
+
+// personFor returns the authorizer of a server that a caller names.
+func (c *connections) personFor(server string) (*serverauth.Person, error) {
 	p := c.person(server)
 	switch {
 	case p == nil:
-		return "", nil
+		return nil, errNotPerPerson(server)
 	case p.URL == "":
-		return "", toolyard.Errorf(toolyard.Unavailable, "Links need the address of this server: set url in the configuration.")
+		return nil, toolyard.Errorf(toolyard.Unavailable, "Sign-ins need the address of this server: set url in the configuration.")
+	}
+	return p, nil
+}
+
+// Link implements [httpapi.Connections].
+func (c *connections) Link(caller toolyard.Caller, server string) (string, error) {
+	p, err := c.personFor(server)
+	if err != nil {
+		return "", err
 	}
 	return p.Link(caller)
+}
+
+// Review implements [httpapi.Connections].
+func (c *connections) Review(ctx context.Context, caller toolyard.Caller, server, ticket string) (*httpapi.ConnectionReview, error) {
+	p, err := c.personFor(server)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.Review(ctx, caller, ticket)
+	if err != nil {
+		return nil, err
+	}
+	return &httpapi.ConnectionReview{Server: server, Caller: caller.ID, Key: r.Key, Host: r.Host, Scopes: r.Scopes}, nil
+}
+
+// BeginSignIn implements [httpapi.Connections].
+func (c *connections) BeginSignIn(ctx context.Context, caller toolyard.Caller, server, ticket string) (address, cookie string, err error) {
+	p, err := c.personFor(server)
+	if err != nil {
+		return "", "", err
+	}
+	return p.BeginSignIn(ctx, caller, ticket)
+}
+
+// EnterKey implements [httpapi.Connections].
+func (c *connections) EnterKey(ctx context.Context, caller toolyard.Caller, server, ticket, key string) error {
+	p, err := c.personFor(server)
+	if err != nil {
+		return err
+	}
+	return p.EnterKey(ctx, caller, ticket, key)
+}
+
+// Complete implements [httpapi.Connections].
+func (c *connections) Complete(ctx context.Context, caller toolyard.Caller, cookies []string, response string) (string, error) {
+	return c.connector("").Complete(ctx, caller, cookies, response)
 }
 
 // Disconnect implements [httpapi.Connections].
 func (c *connections) Disconnect(ctx context.Context, caller toolyard.Caller, server string) error {
 	p := c.person(server)
 	if p == nil {
-		return toolyard.Errorf(toolyard.NotFound, "There is no server %q that is called as a person.", server)
+		return errNotPerPerson(server)
 	}
 	_, err := p.Disconnect(ctx, caller)
 	return err

@@ -1,30 +1,30 @@
 package yard_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/issuertest"
 	"github.com/toolyard/toolyard/internal/trust/oauthtest"
+	"github.com/toolyard/toolyard/yard"
 )
 
-// stopBefore makes a browser stop at a redirect to our callback, and returns the address.
-func (b *visit) stopBefore(link string) (callback string) {
-	b.t.Helper()
-	b.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
-		if strings.Contains(req.URL.Path, "/oauth/callback") {
-			callback = req.URL.String()
-			return http.ErrUseLastResponse
-		}
-		return nil
+// started begins the sign-in of a caller in a new browser, and returns it with the address of the
+// callback.
+func (c *connectable) started(caller string) (b *browser, callback string) {
+	c.t.Helper()
+	b = c.page(caller)
+	status, answer := b.beginConnection(c.linkFor(caller))
+	if status != http.StatusOK {
+		c.t.Fatal(status, answer)
 	}
-	b.connect(link)
-	b.CheckRedirect = nil
-	if callback == "" {
-		b.t.Fatal("the authorization server did not redirect to the callback")
-	}
-	return callback
+	return b, b.leave(answer["address"].(string))
 }
 
 func with(address, name, value string) string {
@@ -35,127 +35,251 @@ func with(address, name, value string) string {
 	return u.String()
 }
 
-// A48, A49, A50, A57: a response of the authorization server counts only in the browser that began the
-// sign-in, once, and from the expected server.
+// A48, A49, A50: a response of the authorization server counts only for the person who began the
+// sign-in, in the same browser, once, and from the expected server.
 func TestForgedCallbacksConnectNobody(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()
 	before := c.as.Counts()
-	for name, attack := range map[string]func(b *visit, callback string) string{
-		"another browser": func(_ *visit, callback string) string { b := newVisit(t); return b.read(b.Get(callback)) },
-		"the cookie of another sign-in": func(_ *visit, callback string) string {
-			b := newVisit(t)
-			b.stopBefore(c.linkFor("bob"))
-			return b.read(b.Get(callback))
+	for name, attack := range map[string]func(b *browser, callback string) (int, map[string]any){
+		"another person": func(b *browser, callback string) (int, map[string]any) {
+			return c.page("bob").finishConnection(b.back(callback))
 		},
-		"another state": func(b *visit, callback string) string { return b.read(b.Get(with(callback, "state", "x"))) },
-		"another issuer": func(b *visit, callback string) string {
-			return b.read(b.Get(with(callback, "iss", "https://evil.example")))
+		"another person in the same browser": func(b *browser, callback string) (int, map[string]any) {
+			other := c.page("bob")
+			other.cookie["toolyard-connect"] = b.cookie["toolyard-connect"]
+			return other.finishConnection(b.back(callback))
 		},
-		"an issuer with a slash": func(b *visit, callback string) string {
-			return b.read(b.Get(with(callback, "iss", c.as.URL+"/")))
+		"no session": func(b *browser, callback string) (int, map[string]any) {
+			response := b.back(callback)
+			b.page = ""
+			return b.finishConnection(response)
 		},
-		"two states": func(b *visit, callback string) string { return b.read(b.Get(callback + "&state=x")) },
-		"a form":     func(b *visit, callback string) string { return b.read(b.PostForm(callback, nil)) },
-		"HEAD":       func(b *visit, callback string) string { return b.read(b.Head(callback)) },
-		"an image": func(b *visit, callback string) string {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, callback, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Sec-Fetch-Dest", "image")
-			return b.read(b.Do(req))
+		"another browser of the person": func(b *browser, callback string) (int, map[string]any) {
+			return c.page("ann").finishConnection(b.back(callback))
 		},
-		"a prefetch": func(b *visit, callback string) string {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, callback, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Sec-Purpose", "prefetch")
-			return b.read(b.Do(req))
+		"the cookie of another sign-in": func(b *browser, callback string) (int, map[string]any) {
+			other, _ := c.started("ann")
+			return other.finishConnection(b.back(callback))
 		},
-		"an error with a script": func(b *visit, callback string) string {
-			return b.read(b.Get(with(with(callback, "error", "access_denied"), "error_description", "<script>alert(1)</script>")))
+		"a page of another site": func(b *browser, callback string) (int, map[string]any) {
+			response := b.back(callback)
+			b.site = "cross-site"
+			return b.finishConnection(response)
 		},
+		"a page of another port": func(b *browser, callback string) (int, map[string]any) {
+			response := b.back(callback)
+			b.site = "same-site"
+			return b.finishConnection(response)
+		},
+		"another state": func(b *browser, callback string) (int, map[string]any) {
+			return b.finishConnection(b.back(with(callback, "state", "x")))
+		},
+		"another issuer": func(b *browser, callback string) (int, map[string]any) {
+			return b.finishConnection(b.back(with(callback, "iss", "https://evil.example")))
+		},
+		"an issuer with a slash": func(b *browser, callback string) (int, map[string]any) {
+			return b.finishConnection(b.back(with(callback, "iss", c.as.URL+"/")))
+		},
+		"two states": func(b *browser, callback string) (int, map[string]any) {
+			return b.finishConnection(b.back(callback + "&state=x"))
+		},
+		"an error with a script": func(b *browser, callback string) (int, map[string]any) {
+			return b.finishConnection(b.back(with(with(callback, "error", "access_denied"), "error_description", "<script>alert(1)</script>")))
+		},
+		"no query": func(b *browser, _ string) (int, map[string]any) { return b.finishConnection("%zz") },
 	} {
-		b := newVisit(t)
-		if page := attack(b, b.stopBefore(c.linkFor("ann"))); strings.Contains(page, "<h1>Connected</h1>") || strings.Contains(page, "<script>") {
-			t.Errorf("%s: %s", name, page)
+		b, callback := c.started("ann")
+		if status, answer := attack(b, callback); status < 400 || status >= 500 || strings.Contains(fmt.Sprint(answer), "script") {
+			t.Errorf("%s: %d %v", name, status, answer)
 		}
 	}
 	c.linkFor("ann") // is still not connected
-	if after := c.as.Counts(); after.Refreshes != before.Refreshes {
-		t.Errorf("%+v", after)
+	if after := c.as.Counts(); after.Redeemed != before.Redeemed {
+		t.Errorf("a code was redeemed: %+v", after)
 	}
-	b := newVisit(t)
-	callback := b.stopBefore(c.linkFor("ann"))
-	if page := b.read(b.Get(callback)); !strings.Contains(page, "<h1>Connected</h1>") {
-		t.Error(page)
+	b, callback := c.started("ann")
+	cookie, response := b.cookie["toolyard-connect"], b.back(callback)
+	if status, answer := b.finishConnection(response); status != http.StatusOK {
+		t.Error(status, answer)
 	}
-	if page := b.read(b.Get(callback)); !strings.Contains(page, "<h1>Start again</h1>") {
-		t.Error("a callback counts twice:", page)
+	b.cookie["toolyard-connect"] = cookie
+	if status, answer := b.finishConnection(response); status != http.StatusBadRequest {
+		t.Error("a callback counts twice:", status, answer)
 	}
 }
 
-// A56, A58: a link is for one sign-in at one server, and only its own page can begin it.
-func TestForgedLinksBeginNoSignIn(t *testing.T) {
+// A57: the callback reacts only to the navigation of a browser window, and changes nothing itself.
+func TestCallbackIsOnlyANavigation(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
-	c.start()
-	link := c.linkFor("ann")
-	address, ticket, _ := strings.Cut(link, "?ticket=")
-	codes := c.as.Counts().Codes
-	for name, forged := range map[string]string{
-		"changed": address + "?ticket=" + ticket[:20] + "A" + ticket[21:] + "x", "cut": link[:len(link)-4], "none": address,
-		"another server": strings.Replace(link, "/crm", "/other", 1),
+	for name, request := range map[string]struct{ method, header, value, query string }{
+		"too long":   {method: http.MethodGet, query: strings.Repeat("x", 9<<10)},
+		"a form":     {method: http.MethodPost},
+		"HEAD":       {method: http.MethodHead},
+		"an image":   {method: http.MethodGet, header: "Sec-Fetch-Dest", value: "image"},
+		"a frame":    {method: http.MethodGet, header: "Sec-Fetch-Dest", value: "iframe"},
+		"a prefetch": {method: http.MethodGet, header: "Sec-Purpose", value: "prefetch"},
 	} {
-		if page := newVisit(t).connect(forged); !strings.Contains(page, "<h1>Start again</h1>") {
-			t.Errorf("%s: %s", name, page)
-		}
-	}
-	post := func(header, value string) int {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(url.Values{"ticket": {ticket}}.Encode()))
+		req, err := http.NewRequestWithContext(t.Context(), request.method, c.url+"/oauth/callback?code=c&state=s"+request.query, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.Header.Set(header, value)
-		res, err := http.DefaultClient.Do(req)
+		if request.header != "" {
+			req.Header.Set(request.header, request.value)
+		}
+		res, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = res.Body.Close()
-		return res.StatusCode
+		if res.StatusCode < 400 || res.Header.Get("Location") != "" {
+			t.Errorf("%s: %s", name, res.Status)
+		}
 	}
-	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
-		if status := post(header, value); status != http.StatusForbidden {
-			t.Errorf("a page of another site begins a sign-in: %s, status %d", header, status)
+}
+
+// A55: only the person for whom a link was made can use it. Others, an operator among them, change
+// nothing, and their attempt is recorded.
+func TestLinksWorkOnlyForTheirPerson(t *testing.T) {
+	c := newConnectable(t, false, "{type: person}")
+	c.start()
+	link := c.linkFor("ann")
+	server, ticket := ticketOf(link)
+	codes := c.as.Counts().Codes
+	nobody := newBrowser(t, &testAPI{Server: c.server})
+	for name, want := range map[string]struct {
+		b      *browser
+		status int
+	}{
+		"another person": {c.page("bob"), http.StatusForbidden}, "an operator": {c.page("local"), http.StatusForbidden}, "nobody": {nobody, http.StatusUnauthorized},
+	} {
+		for _, step := range []string{"review", "signin"} {
+			status, answer := want.b.send("POST", "/connections/"+server+"/"+step, map[string]string{"ticket": ticket})
+			if status != want.status || strings.Contains(fmt.Sprint(answer), "ann") || want.b.cookie["toolyard-connect"] != "" {
+				t.Errorf("%s, %s: %d %v", name, step, status, answer)
+			}
 		}
 	}
 	if n := c.as.Counts().Codes; n != codes {
 		t.Errorf("%d sign-ins were begun", n-codes)
 	}
-	c.signIn(link, "ann.smith")
-	if page := newVisit(t).connect(link); !strings.Contains(page, "<h1>Start again</h1>") {
-		t.Error("a link counts twice:", page)
+	if _, body := c.api("GET", "/changes?action=connection.signin&caller=bob", ""); !strings.Contains(body, `"status":403`) {
+		t.Error("the attempt is not recorded:", body)
+	}
+	c.signIn(link, "ann", "ann.smith") // the attempts have not used the link
+	c.expect("ann", "ann.smith")
+	c.linkFor("bob")
+}
+
+// A55 for a person of an issuer: the session of another person, and an API key with the same caller ID,
+// are other owners.
+func TestLinksOfPeopleWorkOnlyInTheirSession(t *testing.T) {
+	as := oauthtest.New(t)
+	address := startProtectedServer(t, as, false)
+	t.Setenv("CONSOLE_SECRET", "s3cret")
+	corp := issuertest.New(t)
+	corp.Provider.Secret = "s3cret"
+	s := newTestAPI(t, fmt.Sprintf(`
+url: %s
+hosts: [tools.example.com]
+issuers:
+  corp:
+    issuer: %s
+    console: {client: console, secretRef: env:CONSOLE_SECRET}
+    access: [{anyone: true, gates: [chat]}]
+servers:
+  crm: {url: %q, auth: {type: person}, effects: {"*": read}}
+gates:
+  chat: {mode: read, callers: tokens}
+`, publicURL, corp.URL, address), yard.Options{Tools: []*toolyard.Tool{whoami}})
+	within(t, time.Minute, "the issuer to be known", func() bool {
+		status, _ := s.do(t, "none", "POST", "/api/v1/signin/issuers/corp", "")
+		return status == http.StatusOK
+	})
+	people := make(map[string]*browser)
+	for _, name := range []string{"ann", "bob"} {
+		corp.Provider.SetClaims(map[string]any{"sub": name, "groups": []string{"staff"}})
+		people[name] = newBrowser(t, s)
+		people[name].signIn(corp)
+	}
+	key, token, err := identity.New("twin", "corp:ann", "corp:ann", nil, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.store.PutKey(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	people["twin"] = newBrowser(t, s)
+	people["twin"].enterConsole(token)
+	status, answer := people["ann"].send("POST", "/connections/crm", nil)
+	link, _ := answer["url"].(string)
+	if status != http.StatusOK || !strings.HasPrefix(link, publicURL+"/console/connections/crm#ticket=") {
+		t.Fatal(status, answer)
+	}
+	for _, name := range []string{"bob", "twin"} {
+		if status, answer := people[name].beginConnection(link); status != http.StatusForbidden {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
+	}
+	if status, answer := people["ann"].beginConnection(link); status != http.StatusOK {
+		t.Error(status, answer)
+	}
+}
+
+// A56: a link is for one sign-in at one server.
+func TestForgedLinksBeginNoSignIn(t *testing.T) {
+	c := newConnectable(t, false, "{type: person}")
+	c.start()
+	link := c.linkFor("ann")
+	address, ticket, _ := strings.Cut(link, "#ticket=")
+	codes := c.as.Counts().Codes
+	ann := c.page("ann")
+	for name, forged := range map[string]string{
+		"changed": address + "#ticket=" + ticket[:20] + "A" + ticket[21:] + "x", "cut": link[:len(link)-4],
+		"another server": strings.Replace(link, "/crm", "/other", 1),
+	} {
+		if status, answer := ann.beginConnection(forged); status != http.StatusBadRequest && status != http.StatusNotFound {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
+	}
+	if n := c.as.Counts().Codes; n != codes {
+		t.Errorf("%d sign-ins were begun", n-codes)
+	}
+	c.signIn(link, "ann", "ann.smith")
+	if status, answer := ann.beginConnection(link); status != http.StatusBadRequest {
+		t.Error("a link counts twice:", status, answer)
 	}
 	c.expect("ann", "ann.smith")
 }
 
-// A59: pages reveal nothing to other sites, to caches and to frames.
-func TestConnectPagesArePrivate(t *testing.T) {
+// A58: a page of another site, or of another port, begins no sign-in.
+func TestOtherSitesBeginNoSignIn(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
-	res, err := http.Get(c.operatorLink())
+	b := c.page("local")
+	for _, site := range []string{"cross-site", "same-site", "none"} {
+		b.site = site
+		if status, answer := b.send("POST", "/connections/crm/signin", map[string]string{}); status != http.StatusForbidden && status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %v", site, status, answer)
+		}
+	}
+	if b.cookie["toolyard-connect"] != "" {
+		t.Error("a sign-in has begun")
+	}
+}
+
+// A59: a callback reveals nothing to other sites, to caches and to logs: the response moves to the fragment.
+func TestCallbackIsPrivate(t *testing.T) {
+	c := newConnectable(t, false, "{type: person}")
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Get(c.url + "/oauth/callback?code=c&state=s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	for name, want := range map[string]string{"Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
+	for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Location": "/console/connections#code=c&state=s"} {
 		if got := res.Header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
-	}
-	if csp := res.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "frame-ancestors 'none'") || !strings.Contains(csp, "default-src 'none'") {
-		t.Error(csp)
 	}
 }
 
@@ -163,13 +287,10 @@ func TestConnectPagesArePrivate(t *testing.T) {
 func TestNewAccountEndsTheOldSession(t *testing.T) {
 	c := newConnectable(t, true, "{type: person}")
 	c.start()
-	c.signIn(c.linkFor("ann"), "ann.private")
+	c.signIn(c.linkFor("ann"), "ann", "ann.private")
 	c.expect("ann", "ann.private")
 	// The operator connects again while still connected.
-	c.as.Set(func(s *oauthtest.Server) { s.Person = "operator.new" })
-	if page := newVisit(t).connect(c.operatorLink()); !strings.Contains(page, "<h1>Connected</h1>") {
-		t.Fatal(page)
-	}
+	c.signIn(c.operatorLink(), "local", "operator.new")
 	c.expect("local", "operator.new")
 	c.expect("ann", "ann.private")
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"html"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,9 +25,10 @@ const operatorToken = "operator-token-of-this-test"
 // connectable is a yard with the server crm, which is called on behalf of each caller.
 type connectable struct {
 	*yard.Yard
-	t   *testing.T
-	as  *oauthtest.Server
-	url string
+	t      *testing.T
+	as     *oauthtest.Server
+	server *httptest.Server
+	url    string
 }
 
 func newConnectable(t *testing.T, legacy bool, auth string) *connectable {
@@ -69,33 +67,36 @@ servers:
 	h := y.Handler()
 	handler.Store(&h)
 	runYard(t, y)
-	return &connectable{y, t, as, server.URL}
+	return &connectable{y, t, as, server, server.URL}
 }
 
 // api sends a request of the operator to the HTTP API.
-func (c *connectable) api(method, path string) (int, string) {
+func (c *connectable) api(method, path, body string) (int, string) {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/api/v1"+path, http.NoBody)
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+operatorToken)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
+	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return res.StatusCode, string(body)
+	return res.StatusCode, string(text)
 }
 
 // operatorLink returns a link for the operator.
 func (c *connectable) operatorLink() string {
 	c.t.Helper()
-	status, body := c.api("POST", "/connections/crm")
+	status, body := c.api("POST", "/connections/crm", "")
 	var page struct{ URL string }
 	if status != http.StatusOK || json.Unmarshal([]byte(body), &page) != nil || page.URL == "" {
 		c.t.Fatal(status, body)
@@ -103,65 +104,114 @@ func (c *connectable) operatorLink() string {
 	return page.URL
 }
 
-// visit is a visit of a person with a browser.
-type visit struct {
-	*http.Client
-	t *testing.T
-}
-
-func newVisit(t *testing.T) *visit {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
+// page opens the console in a new browser and signs a caller in: the operator, who is local, or another
+// one with a new API key.
+func (c *connectable) page(caller string) *browser {
+	c.t.Helper()
+	key := operatorToken
+	if caller != "local" {
+		status, body := c.api("POST", "/keys", fmt.Sprintf(`{"name":"test","caller":%q,"account":%q}`, caller, caller))
+		var created struct{ Token string }
+		if status != http.StatusCreated || json.Unmarshal([]byte(body), &created) != nil || created.Token == "" {
+			c.t.Fatal(status, body)
+		}
+		key = created.Token
 	}
-	return &visit{&http.Client{Jar: jar}, t}
+	b := newBrowser(c.t, &testAPI{Server: c.server})
+	b.enterConsole(key)
+	return b
 }
 
-func (b *visit) read(res *http.Response, err error) string {
+// enterConsole signs in to the console with a key.
+func (b *browser) enterConsole(key string) {
 	b.t.Helper()
+	status, answer := b.send("POST", "/signin", map[string]string{"key": key})
+	if status != http.StatusOK {
+		b.t.Fatal(status, answer)
+	}
+	b.page = answer["pageSecret"].(string)
+}
+
+// ticketOf returns the server and the ticket of a link.
+func ticketOf(link string) (server, ticket string) {
+	page, ticket, _ := strings.Cut(link, "#ticket=")
+	_, server, _ = strings.Cut(page, "/console/connections/")
+	return server, ticket
+}
+
+// beginConnection reviews a link, agrees, and returns the address of the authorization server.
+func (b *browser) beginConnection(link string) (status int, answer map[string]any) {
+	b.t.Helper()
+	server, ticket := ticketOf(link)
+	body := map[string]string{"ticket": ticket}
+	if status, answer = b.send("POST", "/connections/"+server+"/review", body); status != http.StatusOK {
+		return status, answer
+	}
+	return b.send("POST", "/connections/"+server+"/signin", body)
+}
+
+// leave opens the address of the authorization server, which signs in a person without a page, and
+// returns the address to which it sends the browser.
+func (b *browser) leave(address string) (callback string) {
+	b.t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Get(address)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	callback = res.Header.Get("Location")
+	if !strings.HasPrefix(callback, b.server.URL+"/oauth/callback?") {
+		b.t.Fatalf("the authorization server sends the browser to %q", callback)
+	}
+	return callback
+}
+
+// back opens the callback, and returns the response of the authorization server that it passes to the
+// page of the console.
+func (b *browser) back(callback string) (response string) {
+	b.t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Get(callback)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return html.UnescapeString(string(body))
+	_ = res.Body.Close()
+	page, response, ok := strings.Cut(res.Header.Get("Location"), "#")
+	if res.StatusCode != http.StatusSeeOther || page != "/console/connections" || !ok {
+		b.t.Fatal(res.Status, res.Header)
+	}
+	return response
 }
 
-var ticketField = regexp.MustCompile(`name="ticket" value="([^"]+)"`)
-
-// connect opens a link and agrees, and returns the last page. The authorization server signs in a
-// person without a page.
-func (b *visit) connect(link string, fields ...string) string {
+// finishConnection sends the response of the authorization server, as the page does.
+func (b *browser) finishConnection(response string) (status int, answer map[string]any) {
 	b.t.Helper()
-	page := b.read(b.Get(link))
-	ticket := ticketField.FindStringSubmatch(page)
-	if ticket == nil {
-		return page
-	}
-	form := url.Values{"ticket": {ticket[1]}}
-	for i := 0; i+1 < len(fields); i += 2 {
-		form.Set(fields[i], fields[i+1])
-	}
-	address, _, _ := strings.Cut(link, "?")
-	return b.read(b.PostForm(address, form))
+	return b.send("POST", "/oauth/response", map[string]string{"response": response})
 }
 
-// signIn connects a person, who has the account of the same name at the server.
-func (c *connectable) signIn(link, person string) {
+// connect opens a link, agrees and signs in at the authorization server.
+func (b *browser) connect(link string) (status int, answer map[string]any) {
+	b.t.Helper()
+	if status, answer = b.beginConnection(link); status != http.StatusOK {
+		return status, answer
+	}
+	return b.finishConnection(b.back(b.leave(answer["address"].(string))))
+}
+
+// signIn connects a caller, who has the account of a person at the server.
+func (c *connectable) signIn(link, caller, person string) {
 	c.t.Helper()
 	c.as.Set(func(s *oauthtest.Server) { s.Person = person })
-	if page := newVisit(c.t).connect(link); !strings.Contains(page, "<h1>Connected</h1>") {
-		c.t.Fatal(page)
+	if status, answer := c.page(caller).connect(link); status != http.StatusOK || answer["server"] != "crm" {
+		c.t.Fatal(status, answer)
 	}
 }
 
 // start lets the operator connect, so that the tools are known.
 func (c *connectable) start() {
 	c.t.Helper()
-	c.signIn(c.operatorLink(), "operator")
+	c.signIn(c.operatorLink(), "local", "operator")
 	c.awaitTool()
 }
 
@@ -177,7 +227,7 @@ func (c *connectable) awaitTool() {
 	}
 }
 
-var linkPattern = regexp.MustCompile(`http://[^ "]+/connect/crm\?ticket=[A-Za-z0-9_-]+`)
+var linkPattern = regexp.MustCompile(`http://[^ "]+/console/connections/crm#ticket=[A-Za-z0-9_-]+`)
 
 // linkFor calls the tool as a person who is not connected, and returns the link in the error.
 func (c *connectable) linkFor(caller string) string {
@@ -212,8 +262,8 @@ func TestServerIsCalledAsThePerson(t *testing.T) {
 		t.Run(fmt.Sprintf("legacy=%t", legacy), func(t *testing.T) {
 			c := newConnectable(t, legacy, "{type: person}")
 			c.start()
-			c.signIn(c.linkFor("ann"), "ann.smith")
-			c.signIn(c.linkFor("bob"), "bob.jones")
+			c.signIn(c.linkFor("ann"), "ann", "ann.smith")
+			c.signIn(c.linkFor("bob"), "bob", "bob.jones")
 			for range 3 {
 				c.expect("ann", "ann.smith")
 				c.expect("bob", "bob.jones")
@@ -225,7 +275,7 @@ func TestServerIsCalledAsThePerson(t *testing.T) {
 			c.expect("ann", "ann.smith")
 			c.expect("bob", "bob.jones")
 			c.as.RevokeAll() // the refresh tokens are refused too: ann has to sign in again
-			c.signIn(c.linkFor("ann"), "ann.miller")
+			c.signIn(c.linkFor("ann"), "ann", "ann.miller")
 			c.expect("ann", "ann.miller")
 			c.linkFor("bob")
 		})
@@ -235,16 +285,36 @@ func TestServerIsCalledAsThePerson(t *testing.T) {
 func TestDisconnectRevokesTheTokens(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()
-	if _, body := c.api("GET", "/connections"); !strings.Contains(body, `"state":"active"`) || strings.Contains(body, "at-") {
+	if _, body := c.api("GET", "/connections", ""); !strings.Contains(body, `"state":"active"`) || !strings.Contains(body, `"renewed":true`) || strings.Contains(body, "at-") {
 		t.Error(body)
 	}
-	if status, body := c.api("DELETE", "/connections/crm"); status != http.StatusNoContent || c.as.Counts().Revocations != 1 {
+	if _, body := c.api("GET", "/connections/crm/people", ""); !strings.Contains(body, `"caller":"local"`) || strings.Contains(body, "at-") || strings.Contains(body, "rt-") {
+		t.Error(body)
+	}
+	if status, body := c.api("DELETE", "/connections/crm", ""); status != http.StatusNoContent || c.as.Counts().Revocations != 1 {
 		t.Error(status, body)
 	}
-	if _, body := c.api("GET", "/connections"); !strings.Contains(body, `"state":"none"`) {
+	if _, body := c.api("GET", "/connections", ""); !strings.Contains(body, `"state":"none"`) {
 		t.Error(body)
 	}
 	c.linkFor("local")
+}
+
+func TestConnectedCallersAreListed(t *testing.T) {
+	c := newConnectable(t, false, "{type: header, header: PRIVATE-TOKEN}")
+	s := c.page("ann")
+	if status, answer := s.send("PUT", "/connections/crm/key", map[string]string{"key": "key-of-ann"}); status != http.StatusNoContent {
+		t.Fatal(status, answer)
+	}
+	if status, answer := s.send("GET", "/connections/crm/people", nil); status != http.StatusForbidden {
+		t.Error("a caller sees who is connected:", status, answer)
+	}
+	if _, body := c.api("GET", "/connections/crm/people", ""); !strings.Contains(body, `"caller":"ann"`) || !strings.Contains(body, `"more":false`) || strings.Contains(body, "key-of-ann") {
+		t.Error(body)
+	}
+	if _, answer := c.page("bob").send("GET", "/connections", nil); strings.Contains(fmt.Sprint(answer), "active") {
+		t.Error("bob sees a connection of ann:", answer)
+	}
 }
 
 func TestSignInInsideACall(t *testing.T) {
@@ -258,7 +328,7 @@ func TestSignInInsideACall(t *testing.T) {
 		if len(questions) != 1 || questions[0].URL == "" || !strings.Contains(questions[0].Message, "sign in to the server crm") {
 			t.Error(questions)
 		}
-		c.signIn(questions[0].URL, "ann.smith")
+		c.signIn(questions[0].URL, "ann", "ann.smith")
 		return json.RawMessage(`{"toolyard.signin":{"action":"accept"}}`), nil
 	})
 	if err != nil || asked != 1 {
@@ -285,7 +355,7 @@ func TestUnauthenticatedCallersHaveNoConnection(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c.signIn(c.linkFor("ann"), "ann.smith")
+	c.signIn(c.linkFor("ann"), "ann", "ann.smith")
 	_, err := c.Call(t.Context(), "", toolyard.Caller{ID: "ann", Account: "other"}, "crm__whoami", nil)
 	if err == nil || toolyard.AsError(err).Code != "SIGN_IN_REQUIRED" {
 		t.Error("the key of another account uses the connection", err)
@@ -314,16 +384,21 @@ func TestPeopleEnterTheirOwnKeys(t *testing.T) {
 			}))
 			t.Cleanup(upstream.Close)
 			c := newReplica(t, oauthtest.New(t), upstream.URL+"/mcp", "{type: header, header: PRIVATE-TOKEN, per: person}", "memory")
-			enter := func(link, key string) {
+			enter := func(link, caller, key string) {
 				t.Helper()
-				if page := newVisit(t).connect(link, "secret", key); !strings.Contains(page, "<h1>Connected</h1>") || strings.Contains(page, key) {
-					t.Fatal(page)
+				server, ticket := ticketOf(link)
+				other := c.page("mallory")
+				if status, answer := other.send("PUT", "/connections/"+server+"/key", map[string]string{"ticket": ticket, "key": key}); status != http.StatusForbidden {
+					t.Error("another person enters a key:", status, answer)
+				}
+				if status, answer := c.page(caller).send("PUT", "/connections/"+server+"/key", map[string]string{"ticket": ticket, "key": key}); status != http.StatusNoContent {
+					t.Fatal(status, answer)
 				}
 			}
-			enter(c.operatorLink(), "key-of-operator")
+			enter(c.operatorLink(), "local", "key-of-operator")
 			c.awaitTool()
-			enter(c.linkFor("ann"), "key-of-ann")
-			enter(c.linkFor("bob"), "key-of-bob")
+			enter(c.linkFor("ann"), "ann", "key-of-ann")
+			enter(c.linkFor("bob"), "bob", "key-of-bob")
 			for _, name := range []string{"ann", "bob"} {
 				c.expect(name, "key-of-"+name)
 			}

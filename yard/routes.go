@@ -45,8 +45,8 @@ func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients of any origin
 	}
 	if y.enforcement.store != nil {
-		people := y.assembler.connections.pages(c.URL)
-		people.Register(mux)
+		people := y.assembler.connections.connector(c.URL)
+		mux.HandleFunc(serverauth.CallbackPath, people.ServeCallback)
 		all.HandleFunc(serverauth.DocumentPath, people.ServeDocument) // for authorization servers
 	}
 	all.Handle("/", protect(c, mux))

@@ -127,5 +127,5 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 
 // protect rejects cross-origin browser requests and sets deadlines for bodies.
 func protect(c *config.Source, next http.Handler) http.Handler {
-	return limitBodies(inbound.RefuseCrossOrigin(next, stringsOf(c.Origins), stringsOf(c.Hosts), console.Prefix, "/", serverauth.ConnectPath, serverauth.CallbackPath))
+	return limitBodies(inbound.RefuseCrossOrigin(next, stringsOf(c.Origins), stringsOf(c.Hosts), console.Prefix, "/", serverauth.CallbackPath))
 }

@@ -11,7 +11,7 @@ await main(async () => {
     await page.waitForURL(/\/console\/calls$/);
     await heading('Calls').waitFor();
     const links = await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link').allInnerTexts();
-    check('the navigation has only accessible pages', links.join() === 'harbor,Calls,Queries,Spend,Links', links);
+    check('the navigation has only accessible pages', links.join() === 'harbor,Calls,Queries,Spend,Links,Connections', links);
     await page.getByRole('banner').getByText('acme').waitFor();
     check('there is no global search', (await page.getByRole('search').count()) === 0);
   });

@@ -39,7 +39,7 @@ async function addresses() {
     '/servers', '/servers/up', ...['pending', 'tools', 'pins', 'stderr'].map((tab) => `/servers/up?tab=${tab}`), '/servers/gone',
     '/packs', '/toolsets', '/toolsets?tab=history', '/toolsets/desk', '/gates', '/gates?gate=chat', '/gates?gate=all&tab=connect',
     '/calls', `/calls/${await latest('hello')}`, `/calls/${await latest('throw')}`, '/calls?tool=none',
-    '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/links', '/limits', '/keys', '/problems', '/changes', '/nowhere',
+    '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/links', '/connections', '/limits', '/keys', '/problems', '/changes', '/nowhere',
   ];
 }
 
@@ -47,7 +47,7 @@ async function addresses() {
 async function ownAddresses() {
   const { calls } = await api(settings.caller, 'GET', '/calls?limit=1');
   return [
-    '/', '/calls', '/calls?tool=none', `/calls/${calls[0].id}`, '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/links',
+    '/', '/calls', '/calls?tool=none', `/calls/${calls[0].id}`, '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/links', '/connections',
     '/servers', '/tools/-/plan_trip?tab=try', '/nowhere',
   ];
 }

@@ -149,7 +149,13 @@ async function people() {
 async function connections() {
   const { connections } = await call('listConnections', {}, undefined, viewer);
   expect('no server is called as a person', connections.length === 0, connections);
-  await call('connect', { path: { server: 'nothing' } }, 404);
+  const path = { server: 'nothing' };
+  await call('connect', { path }, 404);
+  await call('listServerConnections', { path }, 404, viewer);
+  await call('reviewConnection', { path, body: { ticket: 'x' } }, 404);
+  await call('signInToServer', { path, body: {} }, 404);
+  await call('enterKey', { path, body: { key: 'x' } }, 404);
+  await call('completeConnection', { body: { response: 'code=x&state=x' } }, 400);
   await call('disconnect', { path: { server: 'nothing' } }, 404);
 }
 

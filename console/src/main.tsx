@@ -4,6 +4,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { signIn } from "./api/actions";
+import { takeAuthorizationResponse } from "./api/authorization";
 import { ApiError } from "./api/client";
 import { takeIssuerResponse } from "./api/issuer";
 import { queries } from "./api/queries";
@@ -42,6 +43,7 @@ window.addEventListener("vite:preloadError", (event) => {
 
 async function start() {
   showTheme();
+  takeAuthorizationResponse(); // before the sign-in link: an authorization server must not be able to send one
   const { token, refused } = takeSignInLink();
   const failed = (error: unknown) => client.setQueryData(["signin", "failed"], error);
   const person = await takeIssuerResponse().catch((error: unknown) => void failed(new Error(error instanceof Error ? error.message : String(error))));

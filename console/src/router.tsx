@@ -82,6 +82,8 @@ const routes = [
     component: lazyRouteComponent(() => import("./screens/Spend")),
   }),
   createRoute({ getParentRoute: () => root, path: "/links", component: lazyRouteComponent(() => import("./screens/Links")) }),
+  createRoute({ getParentRoute: () => root, path: "/connections", component: lazyRouteComponent(() => import("./screens/Connections")) }),
+  createRoute({ getParentRoute: () => root, path: "/connections/$server", component: lazyRouteComponent(() => import("./screens/Connect")) }),
   createRoute({
     getParentRoute: () => root,
     path: "/limits",

@@ -36,7 +36,7 @@ func serverItem(s *upstream.Server, id string, c config.Server, status upstream.
 	item := httpapi.ServerItem{
 		ID: id, Transport: status.Transport, Target: status.Target, State: status.State, Since: status.Since.UTC(),
 		ServerIdentity: httpapi.ServerIdentity{Protocol: status.Protocol, Name: status.Name, Version: status.Version}, Error: status.Error, Tools: len(s.Tools()), Restarts: status.Restarts,
-		Required: c.Required, Pin: c.Pin, Problems: problems,
+		Required: c.Required, Pin: c.Pin, Problems: problems, People: c.Auth.PerPerson(),
 	}
 	item.Waiting, item.Rejected = s.PendingCount()
 	return item

@@ -44,12 +44,21 @@ func (s *connectionStore) connection(row scanner) (*serverauth.Connection, error
 }
 
 // Connections implements [serverauth.Store].
-func (s *connectionStore) Connections(ctx context.Context, o serverauth.Owner) (list []serverauth.Connection, err error) {
+func (s *connectionStore) Connections(ctx context.Context, o serverauth.Owner) ([]serverauth.Connection, error) {
+	return s.connections(ctx, `WHERE account = $1 AND caller = $2 ORDER BY server LIMIT 1000`, o.Account, o.Caller)
+}
+
+// ServerConnections implements [serverauth.Store].
+func (s *connectionStore) ServerConnections(ctx context.Context, server string, limit int) ([]serverauth.Connection, error) {
+	return s.connections(ctx, `WHERE server = $1 ORDER BY created DESC, account, caller LIMIT $2`, server, limit)
+}
+
+func (s *connectionStore) connections(ctx context.Context, condition string, args ...any) (list []serverauth.Connection, err error) {
 	err = query(ctx, s.db, func(row scanner) error {
 		c, err := scanConnection(row)
 		list = append(list, *c)
 		return err
-	}, `SELECT `+connectionColumns+` FROM connections WHERE account = $1 AND caller = $2 ORDER BY server LIMIT 1000`, o.Account, o.Caller)
+	}, `SELECT `+connectionColumns+` FROM connections `+condition, args...)
 	if err != nil {
 		return nil, fmt.Errorf("store: connections: %w", s.engine.explain(err))
 	}

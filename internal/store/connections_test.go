@@ -36,6 +36,11 @@ func TestConnectionsAreReplacedByVersionAndLease(t *testing.T) {
 		if diff := cmp.Diff(&c, got); diff != "" {
 			t.Error(diff)
 		}
+		for server, want := range map[string]int{"crm": 1, "other": 0} {
+			if list, err := s.ServerConnections(ctx, server, 10); err != nil || len(list) != want {
+				t.Errorf("%s has %d connections: %v", server, len(list), err)
+			}
+		}
 		for _, other := range []serverauth.Owner{{Account: "acme", Caller: "bob"}, {Account: "other", Caller: "ann"}, {Caller: "ann"}} {
 			if got, err := s.Connection(ctx, other, "crm"); err != nil || got != nil {
 				t.Errorf("%+v has the connection of ann: %v", other, err)

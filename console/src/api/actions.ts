@@ -57,3 +57,13 @@ export const unblockPerson = (caller: string) => post<api.Person>(path`/people/$
 
 export const setLink = ({ kind, address }: api.Link) => put<api.Link>(path`/links/${kind}`, { address } satisfies api.SetLink);
 export const removeLink = (kind: string) => remove(path`/links/${kind}`);
+
+export const reviewConnection = (server: string, ticket: string, signal?: AbortSignal) =>
+  post<api.ConnectionReview>(path`/connections/${server}/review`, ticketOf(ticket), signal);
+export const signInToServer = (server: string, ticket: string) => post<api.BegunConnection>(path`/connections/${server}/signin`, ticketOf(ticket));
+export const enterKey = (server: string, ticket: string, key: string) =>
+  put<undefined>(path`/connections/${server}/key`, { ...ticketOf(ticket), key } satisfies api.ConnectionKey);
+export const completeConnection = (response: string) => post<api.ConnectedServer>("/oauth/response", { response } satisfies api.AuthorizationResponse);
+export const disconnect = (server: string) => remove(path`/connections/${server}`);
+
+const ticketOf = (ticket: string): api.ConnectionTicket => (ticket === "" ? {} : { ticket });

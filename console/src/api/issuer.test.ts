@@ -9,8 +9,8 @@ let shown = "";
 let answer: () => Response;
 
 function visit(url: string) {
-  const { origin, pathname, search } = new URL(url, "https://tools.example.com");
-  vi.stubGlobal("location", { origin, pathname, search, assign: (to: string) => (left = to) });
+  const { origin, pathname, search, hash } = new URL(url, "https://tools.example.com");
+  vi.stubGlobal("location", { origin, pathname, search, hash, assign: (to: string) => (left = to) });
 }
 
 beforeEach(() => {
@@ -46,6 +46,12 @@ test("a response without a sign-in has no secret, and a refused one leaves no tr
   await expect(takeIssuerResponse()).rejects.toThrow("Start again.");
   expect(sent.at(-1)?.body).toMatchObject({ secret: "" });
   expect([shown, pageSecret()]).toEqual(["/console/", ""]);
+});
+
+test("a sign-in keeps the ticket of a link, and no other fragment", () => {
+  expect(pageOf("/console/connections/crm#ticket=t1")).toBe("/console/connections/crm#ticket=t1");
+  expect(pageOf("/console/connections/crm#key=tyl_x")).toBe("/console/connections/crm");
+  expect(pageOf("/console/calls#ticket=t1")).toBe("/console/calls");
 });
 
 test("other pages are no response", async () => {

@@ -8,22 +8,23 @@ import type { Me } from "./types";
 const name = "toolyard.signin";
 const home = "/console/";
 const callback = "/console/signin/";
+const connect = "/console/connections/"; // and a server; the fragment contains the ticket of a link
 
 type Pending = { secret: string; back: string };
 
 /** Leaves the console to sign in with an issuer, and comes back to the current page. */
 export async function leaveToSignIn(issuer: string): Promise<void> {
   const { address, secret } = await startSignIn(issuer);
-  localStorage.setItem(name, JSON.stringify({ secret, back: location.pathname + location.search } satisfies Pending));
+  localStorage.setItem(name, JSON.stringify({ secret, back: location.pathname + location.search + location.hash } satisfies Pending));
   location.assign(address);
 }
 
 /** A page of the console to go back to; the start page if the path is none. */
 export function pageOf(path: unknown): string {
   if (typeof path !== "string" || !URL.canParse(path, location.origin)) return home;
-  const { origin, pathname, search } = new URL(path, location.origin);
+  const { origin, pathname, search, hash } = new URL(path, location.origin);
   const isPage = origin === location.origin && (pathname + "/").startsWith(home) && !pathname.startsWith(callback);
-  return isPage ? pathname + search : home;
+  return isPage ? pathname + search + (pathname.startsWith(connect) && hash.startsWith("#ticket=") ? hash : "") : home;
 }
 
 function takePending(): Pending {

@@ -2,6 +2,7 @@
 // name of the resource: invalidateQueries({queryKey: ["servers"]}) covers the list and every
 // single server.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { reviewConnection } from "./actions";
 import { get, path, type Query } from "./client";
 import type * as api from "./types";
 
@@ -217,6 +218,28 @@ export const queries = {
     queryOptions({
       queryKey: ["links"],
       queryFn: ({ signal }) => get<api.Links>("/links", {}, signal),
+      staleTime: 10 * second,
+    }),
+
+  connections: () =>
+    queryOptions({
+      queryKey: ["connections", "list"],
+      queryFn: ({ signal }) => get<api.Connections>("/connections", {}, signal),
+      staleTime: 5 * second,
+    }),
+
+  connectionReview: (server: string, ticket: string) =>
+    queryOptions({
+      queryKey: ["connections", "review", server, ticket],
+      queryFn: ({ signal }) => reviewConnection(server, ticket, signal),
+      staleTime: 300 * second,
+      retry: false, // another attempt finds the same, and discovery is slow
+    }),
+
+  serverConnections: (server: string) =>
+    queryOptions({
+      queryKey: ["connections", "people", server],
+      queryFn: ({ signal }) => get<api.ServerConnections>(path`/connections/${server}/people`, {}, signal),
       staleTime: 10 * second,
     }),
 

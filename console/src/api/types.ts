@@ -118,6 +118,17 @@ export type Funding = schema.Fund;
 export type SessionFilter = Query<schema.ListSessionsData>;
 export type SessionPage = schema.Sessions;
 
+export type Connections = schema.Connections;
+export type Connection = Connections["connections"][number];
+export type ServerConnections = schema.ServerConnections;
+export type ServerConnection = ServerConnections["connections"][number];
+export type ConnectionTicket = schema.ConnectionTicket;
+export type ConnectionReview = schema.ConnectionReview;
+export type ConnectionKey = schema.ConnectionKey;
+export type BegunConnection = schema.BegunConnection;
+export type AuthorizationResponse = schema.AuthorizationResponse;
+export type ConnectedServer = schema.ConnectedServer;
+
 export type Links = schema.Links;
 export type Link = schema.Link;
 export type SetLink = schema.SetLink;

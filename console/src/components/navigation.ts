@@ -1,11 +1,11 @@
-import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, MessageCircleQuestionMark, Package, Server, ShieldCheck, Users } from "lucide-react";
+import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, MessageCircleQuestionMark, Package, Plug, Server, ShieldCheck, Users } from "lucide-react";
 import type { Overview } from "../api/types";
 import { otherProblems } from "../health";
 
 type Badge = { count: number; tone: "warn" | "bad"; title: string };
 
 export type NavItem = {
-  to: "/" | "/catalog" | "/servers" | "/packs" | "/toolsets" | "/gates" | "/approvals" | "/calls" | "/queries" | "/spend" | "/limits" | "/links" | "/people" | "/keys" | "/problems" | "/changes";
+  to: "/" | "/catalog" | "/servers" | "/packs" | "/toolsets" | "/gates" | "/approvals" | "/calls" | "/queries" | "/spend" | "/limits" | "/links" | "/connections" | "/people" | "/keys" | "/problems" | "/changes";
   name: string;
   icon: LucideIcon;
   /** The number of items that need attention. */
@@ -37,6 +37,7 @@ const navigation: NavGroup[] = [
       { to: "/spend", name: "Spend", icon: Coins, own: true },
       { to: "/limits", name: "Limits", icon: Gauge },
       { to: "/links", name: "Links", icon: Link2, own: true },
+      { to: "/connections", name: "Connections", icon: Plug, own: true },
     ],
   },
   {
@@ -61,12 +62,13 @@ export function isOwn(route: string): boolean {
 }
 
 const onPhone: NavItem["to"][] = ["/", "/catalog", "/servers", "/calls"];
+const ownOnPhone: NavItem["to"][] = ["/calls", "/spend", "/connections"];
 
 /** The items of the bottom bar on phones, and those behind More. */
 export function phoneNavigation(all: boolean): { bar: NavItem[]; more: NavItem[] } {
   const items = navigationOf(all).flatMap((group) => group.items);
-  if (!all) return { bar: items, more: [] };
-  return { bar: items.filter(({ to }) => onPhone.includes(to)), more: items.filter(({ to }) => !onPhone.includes(to)) };
+  const first = all ? onPhone : ownOnPhone;
+  return { bar: items.filter(({ to }) => first.includes(to)), more: items.filter(({ to }) => !first.includes(to)) };
 }
 
 function problemBadge(overview: Overview): Badge | undefined {

@@ -14,6 +14,7 @@ import { plural } from "../format";
 import { visible } from "../format/visible";
 import { useCanChange } from "../session";
 import { Approvals } from "./server/Approvals";
+import { Connected } from "./server/Connected";
 import { Hash } from "./server/Hash";
 import { Retry } from "./server/Retry";
 import { ServerFacts } from "./server/ServerFacts";
@@ -47,6 +48,7 @@ function Loaded({ server, now }: { server: ServerDetail; now: number }) {
     { id: "pending", label: "Approval", count: server.waiting, content: <Approvals server={server} tool={tool} /> },
     { id: "tools", label: "Tools", count: server.tools, content: <ServerTools server={server} /> },
     { id: "pins", label: "Pins", count: server.pins.length, content: <Pins server={server} /> },
+    ...(server.people ? [{ id: "people", label: "Connections", content: <Connected server={server.id} /> }] : []),
     { id: "stderr", label: "Logs", content: <Stderr server={server} /> },
   ];
   return (

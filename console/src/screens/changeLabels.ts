@@ -20,6 +20,11 @@ const labels: Record<string, string> = {
   "person.unblock": "Unblock a person",
   "session.open": "Open a session",
   "session.close": "Close a session",
+  "connection.start": "Create a link to connect",
+  "connection.signin": "Begin to connect to a server",
+  "connection.complete": "Connect to a server",
+  "connection.key": "Enter a key for a server",
+  "connection.remove": "Disconnect from a server",
   "link.set": "Link an address",
   "link.remove": "Remove a link",
 };

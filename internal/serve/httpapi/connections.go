@@ -12,9 +12,18 @@ import (
 type Connections interface {
 	// Connections returns the servers that a caller can connect to, by ID.
 	Connections(ctx context.Context, caller toolyard.Caller) ([]Connection, error)
-	// Connect returns the address of the page on which the caller connects to a server. It is empty
-	// if the server is unknown.
-	Connect(caller toolyard.Caller, server string) (address string, err error)
+	// ServerConnections returns who is connected to a server, newest first, and whether there are more.
+	ServerConnections(ctx context.Context, server string) (list []ServerConnection, more bool, err error)
+	// Link returns the address of the page on which the caller connects to a server.
+	Link(caller toolyard.Caller, server string) (address string, err error)
+	// Review returns what the caller is asked for. The ticket is that of a link, or empty.
+	Review(ctx context.Context, caller toolyard.Caller, server, ticket string) (*ConnectionReview, error)
+	// BeginSignIn returns the address at which the caller signs in, and a cookie for [Connections.Complete].
+	BeginSignIn(ctx context.Context, caller toolyard.Caller, server, ticket string) (address, cookie string, err error)
+	// EnterKey stores the caller's key for a server.
+	EnterKey(ctx context.Context, caller toolyard.Caller, server, ticket, key string) error
+	// Complete completes a sign-in with the response of the authorization server.
+	Complete(ctx context.Context, caller toolyard.Caller, cookies []string, response string) (server string, err error)
 	// Disconnect deletes the connection of a caller, if it exists, and revokes its tokens.
 	Disconnect(ctx context.Context, caller toolyard.Caller, server string) error
 }
@@ -23,18 +32,72 @@ type Connections interface {
 type Connection struct {
 	Server string    `json:"server" doc:"ID of the server."`
 	State  string    `json:"state" enum:"active,stale,none" doc:"stale means that the caller has to sign in again."`
+	Key    bool      `json:"key" doc:"Whether the caller enters a key instead of signing in."`
 	Issuer string    `json:"issuer,omitempty" doc:"The authorization server; absent for a key that the caller has entered."`
 	Scopes []string  `json:"scopes,omitempty" doc:"Granted rights."`
 	Since  time.Time `json:"since,omitzero" doc:"When the caller connected."`
+	// Expires is zero for an unknown lifetime.
+	Expires time.Time `json:"expires,omitzero" doc:"When the access token expires."`
+	Renewed bool      `json:"renewed,omitempty" doc:"Whether the access token is renewed before it expires."`
 }
 
 type connectionsPage struct {
 	Connections []Connection `json:"connections"`
 }
 
-type connectPage struct {
-	URL string `json:"url" doc:"Address of the page on which the caller connects. It is for this caller only, valid for ten minutes and one sign-in."`
+// ServerConnection is the connection of a caller to a server, as operators see it.
+type ServerConnection struct {
+	Caller  string    `json:"caller" doc:"The caller whose calls use the connection."`
+	Account string    `json:"account,omitempty" doc:"Account of the API key; absent for a person of an issuer."`
+	State   string    `json:"state" enum:"active,stale" doc:"stale means that the caller has to sign in again."`
+	Issuer  string    `json:"issuer,omitempty" doc:"The authorization server; absent for a key that the caller has entered."`
+	Scopes  []string  `json:"scopes,omitempty" doc:"Granted rights."`
+	Since   time.Time `json:"since" doc:"When the caller connected."`
 }
+
+type serverConnectionsPage struct {
+	Connections []ServerConnection `json:"connections"`
+	More        bool               `json:"more" doc:"Whether there are more connections than listed."`
+}
+
+type connectPage struct {
+	URL string `json:"url" doc:"Address of the page on which the caller connects. It works for this caller only, for ten minutes and one sign-in."`
+}
+
+// ConnectionReview is what a caller is asked for before a connection is made.
+type ConnectionReview struct {
+	Server string   `json:"server" doc:"ID of the server."`
+	Caller string   `json:"caller" doc:"The caller whose calls will use the connection."`
+	Key    bool     `json:"key" doc:"Whether the caller enters a key instead of signing in."`
+	Host   string   `json:"host,omitempty" doc:"Host at which the person signs in."`
+	Scopes []string `json:"scopes,omitempty" doc:"Requested rights."`
+}
+
+// ticketBody names the link with which a caller connects.
+type ticketBody struct {
+	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=. Without it, the caller connects with the rights that the server requires by default."`
+}
+
+type connectionKeyBody struct {
+	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=."`
+	Key    string `json:"key" minLength:"1" maxLength:"8192" doc:"The caller's key for the server."`
+}
+
+type begunConnection struct {
+	Address string `json:"address" doc:"Where the person signs in. Open it in the same browser, which also has the cookie of this response."`
+}
+
+// authorizationResponse is the response of an authorization server, as the browser received it.
+type authorizationResponse struct {
+	Response string `json:"response" minLength:"1" maxLength:"8192" doc:"The query of the address /oauth/callback to which the authorization server sent the browser."`
+}
+
+type connectedServer struct {
+	Server string `json:"server" doc:"ID of the server."`
+}
+
+// connectCookie binds a sign-in at an authorization server to the browser in which it began.
+const connectCookie = "toolyard-connect"
 
 // connectionHandler serves the connections of the caller.
 type connectionHandler struct {
@@ -56,21 +119,82 @@ func (h *connectionHandler) list(r *request) (*reply, error) {
 		return nil, err
 	}
 	list, err := h.connections.Connections(r.Context(), r.caller)
-	if list == nil {
-		list = []Connection{}
-	}
-	return respond(connectionsPage{list}, err)
+	return respond(connectionsPage{orEmpty(list)}, err)
 }
 
-func (h *connectionHandler) connect(r *request) (*reply, error) {
+func (h *connectionHandler) listServer(r *request) (*reply, error) {
 	if err := h.check(r.caller); err != nil {
 		return nil, err
 	}
-	address, err := h.connections.Connect(r.caller, r.PathValue("server"))
-	if err == nil && address == "" {
-		err = notFound("There is no server %q that is called as a person.", shown(r.PathValue("server")))
+	list, more, err := h.connections.ServerConnections(r.Context(), r.PathValue("server"))
+	return respond(serverConnectionsPage{orEmpty(list), more}, err)
+}
+
+func (h *connectionHandler) link(r *request) (*reply, error) {
+	if err := h.check(r.caller); err != nil {
+		return nil, err
 	}
+	address, err := h.connections.Link(r.caller, r.PathValue("server"))
 	return respond(connectPage{address}, err)
+}
+
+func (h *connectionHandler) review(r *request) (*reply, error) {
+	if err := h.check(r.caller); err != nil {
+		return nil, err
+	}
+	body, err := read[ticketBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	return respond(h.connections.Review(r.Context(), r.caller, r.PathValue("server"), body.Ticket))
+}
+
+func (h *connectionHandler) signIn(r *request) (*reply, error) {
+	if err := h.check(r.caller); err != nil {
+		return nil, err
+	}
+	body, err := read[ticketBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	address, value, err := h.connections.BeginSignIn(r.Context(), r.caller, r.PathValue("server"), body.Ticket)
+	if err != nil {
+		return nil, err
+	}
+	setCookie(r, connectCookie, value, flowTime)
+	return &reply{body: begunConnection{address}}, nil
+}
+
+func (h *connectionHandler) enterKey(r *request) (*reply, error) {
+	if err := h.check(r.caller); err != nil {
+		return nil, err
+	}
+	body, err := read[connectionKeyBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{}, h.connections.EnterKey(r.Context(), r.caller, r.PathValue("server"), body.Ticket, body.Key)
+}
+
+// complete completes a sign-in, which must have begun in this browser. Only a page of this server can
+// send the cookie.
+func (h *connectionHandler) complete(r *request) (*reply, error) {
+	if err := h.check(r.caller); err != nil {
+		return nil, err
+	}
+	body, err := read[authorizationResponse](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	var values []string
+	for _, c := range r.CookiesNamed(connectCookie) {
+		if len(values) < maxCookies && sameOrigin(r.Request) {
+			values = append(values, c.Value)
+		}
+	}
+	server, err := h.connections.Complete(r.Context(), r.caller, values, body.Response)
+	setCookie(r, connectCookie, "", -time.Second)
+	return &reply{body: connectedServer{server}, subject: shown(server)}, err
 }
 
 func (h *connectionHandler) disconnect(r *request) (*reply, error) {
@@ -84,8 +208,28 @@ func (h *connectionHandler) routes() []route {
 	return []route{
 		{method: "GET", path: "/connections", id: "listConnections", summary: "List the servers that are called as the caller, and the caller's connections to them.", access: caller, gives: answer[connectionsPage]("Connections"), refusals: []int{404}, serve: h.list},
 		{
+			method: "GET", path: "/connections/{server}/people", id: "listServerConnections", summary: "List the callers who are connected to a server, newest first.",
+			access: viewer, gives: answer[serverConnectionsPage]("ServerConnections"), refusals: []int{404}, serve: h.listServer,
+		},
+		{
 			method: "POST", path: "/connections/{server}", id: "connect", summary: "Get the address of the page on which the caller connects to a server.",
-			access: caller, action: "connection.start", gives: answer[connectPage]("ConnectPage"), refusals: []int{404, 429}, serve: h.connect,
+			access: caller, action: "connection.start", gives: answer[connectPage]("ConnectPage"), refusals: []int{404, 429}, serve: h.link,
+		},
+		{
+			method: "POST", path: "/connections/{server}/review", id: "reviewConnection", summary: "Get what the caller is asked for before a connection to a server is made.",
+			access: caller, takes: body[ticketBody]("ConnectionTicket"), gives: answer[ConnectionReview]("ConnectionReview"), refusals: []int{400, 403, 404, 503}, long: true, serve: h.review,
+		},
+		{
+			method: "POST", path: "/connections/{server}/signin", id: "signInToServer", summary: "Begin the caller's sign-in at the authorization server of a server.",
+			access: caller, action: "connection.signin", takes: body[ticketBody]("ConnectionTicket"), gives: answer[begunConnection]("BegunConnection"), refusals: []int{400, 403, 404, 429, 503}, long: true, serve: h.signIn,
+		},
+		{
+			method: "PUT", path: "/connections/{server}/key", id: "enterKey", summary: "Store the caller's key for a server.",
+			access: caller, action: "connection.key", takes: body[connectionKeyBody]("ConnectionKey"), status: http.StatusNoContent, refusals: []int{400, 403, 404, 429, 503}, serve: h.enterKey,
+		},
+		{
+			method: "POST", path: "/oauth/response", id: "completeConnection", summary: "Complete the caller's sign-in with the response of the authorization server.",
+			access: caller, action: "connection.complete", takes: body[authorizationResponse]("AuthorizationResponse"), gives: answer[connectedServer]("ConnectedServer"), refusals: []int{400, 403, 404, 429, 503}, long: true, serve: h.complete,
 		},
 		{
 			method: "DELETE", path: "/connections/{server}", id: "disconnect", summary: "Delete the caller's connection to a server, if it exists, and revoke its tokens.",

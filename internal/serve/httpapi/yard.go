@@ -87,6 +87,7 @@ type ServerItem struct {
 	Required bool   `json:"required,omitempty"`
 	Pin      string `json:"pin" enum:"first,approve,off"`
 	Problems int    `json:"problems"`
+	People   bool   `json:"people,omitempty" doc:"Whether it is called on behalf of each caller, who has to connect first."`
 }
 
 // ServerDetail is an MCP server.

@@ -54,7 +54,7 @@ type family struct {
 
 // Counters count requests.
 type Counters struct {
-	Codes, Refreshes, ClientTokens, Registrations, Revocations, Reuses int
+	Codes, Redeemed, Refreshes, ClientTokens, Registrations, Revocations, Reuses int
 }
 
 // New starts a server, which is stopped when the test ends.
@@ -182,6 +182,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		f.person = s.client(r)
 		s.issue(w, f, false)
 	case "authorization_code":
+		s.counters.Redeemed++
 		asked, ok := s.codes[r.PostFormValue("code")]
 		delete(s.codes, r.PostFormValue("code"))
 		sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))

@@ -60,6 +60,8 @@ type Store interface {
 	FirstConnection(ctx context.Context, server string) (*Connection, error)
 	// Connections returns all connections of a person, by server.
 	Connections(ctx context.Context, o Owner) ([]Connection, error)
+	// ServerConnections returns connections to a server, newest first, at most limit.
+	ServerConnections(ctx context.Context, server string, limit int) ([]Connection, error)
 	// PutConnection stores a connection if the stored version is before, zero for none, and if the
 	// lease is held or empty. It reports whether it was stored.
 	PutConnection(ctx context.Context, c *Connection, before int64, lease string) (bool, error)

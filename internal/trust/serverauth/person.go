@@ -23,7 +23,7 @@ const (
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000 // grants
-	listingHint = "; a person who connects to it once makes its tools available: POST /api/v1/connections/"
+	listingHint = "; a person who connects to it once makes its tools available, under Connections in the console or with: toolyard connect "
 )
 
 // SignInRequired is the code of the error for a caller who has to sign in at a server.
@@ -441,6 +441,23 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 		}
 	}
 	return errors.New("the connection changes all the time")
+}
+
+// TakesKey reports whether people enter a key for the server instead of signing in.
+func (p *Person) TakesKey() bool { return p.header != "" }
+
+// Lifetime returns when the access token of a connection expires, zero if that is unknown, and whether
+// it is renewed.
+func (p *Person) Lifetime(c *Connection) (expires time.Time, renewed bool) {
+	keys, err := p.Keys()
+	if err != nil {
+		return time.Time{}, false
+	}
+	g, err := keys.openGrant(c, p.Now())
+	if err != nil || g.Token == nil {
+		return time.Time{}, false
+	}
+	return g.Token.Expires, g.Token.Refresh != ""
 }
 
 // Disconnect deletes the connection of a person, and revokes its tokens if that is possible.

@@ -20,10 +20,16 @@ const (
 	maxAwait      = time.Minute        // for a person who is signing in
 	awaitMargin   = 2 * time.Second    // of the call's time, for the call itself
 	awaitPoll     = 300 * time.Millisecond
-	linkTime      = 10 * time.Minute
 )
 
-// link is what the address of a connect page contains, sealed.
+// linkTime is how long a link is valid, and how long a sign-in may take.
+const linkTime = 10 * time.Minute
+
+// ticketFragment precedes the ticket in a link. Browsers do not send the fragment of an address.
+const ticketFragment = "#ticket="
+
+// link is what the address of a connect page contains, sealed. It is no credential: only its owner can
+// use it.
 type link struct {
 	Owner  Owner    `json:"owner"`
 	Scopes []string `json:"scopes,omitempty"` // to request; nil for those that the server demands
@@ -34,7 +40,7 @@ type link struct {
 func (p *Person) Link(caller toolyard.Caller) (string, error) {
 	owner, ok := OwnerOf(caller)
 	if !ok {
-		return "", toolyard.Errorf(toolyard.PermissionDenied, "Connections belong to a person: send an API key or an access token.")
+		return "", errNoConnection
 	}
 	return p.link(owner, nil)
 }
@@ -49,7 +55,7 @@ func (p *Person) link(owner Owner, scopes []string) (string, error) {
 		return "", err
 	}
 	ticket := keys.seal(sealLink, string(raw), p.Now().Add(linkTime), p.server.ID)
-	return p.URL + "/connect/" + url.PathEscape(p.server.ID) + "?ticket=" + ticket, nil
+	return p.URL + PagePath + url.PathEscape(p.server.ID) + ticketFragment + ticket, nil
 }
 
 // question is the error of a call that asks the person to sign in. It is an unfinished result.
