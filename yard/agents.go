@@ -28,6 +28,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 	"github.com/toolyard/toolyard/internal/trust/secret"
+	"github.com/toolyard/toolyard/internal/trust/taint"
 	"github.com/toolyard/toolyard/script"
 )
 
@@ -197,6 +198,59 @@ func (b *assembler) delegates(names []string) func(string) *agent.Agent {
 			return built.Agent
 		}
 		return nil
+	}
+}
+
+// agentProblems returns the problems of agents that, together with the agents that their queries can
+// reach, can send private data to strangers. Those of one gate alone are problems of the gate.
+func (p *publisher) agentProblems(a *assembly) (problems []toolyard.Problem) {
+	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
+		v, ok := p.server.View(a.Agents[name].Gate)
+		paths := a.AgentPaths(name)
+		if !ok || v.Gate.Taint.AcceptTrifecta || len(paths) == 1 {
+			continue
+		}
+		var tools []*toolyard.Tool
+		by := make(map[*toolyard.Tool][]string)
+		for i, path := range paths {
+			if v, ok = p.server.View(a.Agents[path[len(path)-1]].Gate); !ok {
+				continue
+			}
+			for _, t := range v.Tools {
+				if by[t.Tool] == nil {
+					by[t.Tool], tools = path, append(tools, t.Tool)
+				}
+			}
+			if found := taint.RuleOfTwo(tools); found != nil {
+				if i > 0 {
+					problems = append(problems, a.At(reachProblem(name, a.Agents[name].Gate, found, by), "agents", name))
+				}
+				break
+			}
+		}
+	}
+	return problems
+}
+
+func reachProblem(name, gate string, found map[string]*toolyard.Tool, by map[*toolyard.Tool][]string) toolyard.Problem {
+	var last []string // the longest path
+	with := func(label string) string {
+		t := found[label]
+		path := by[t]
+		if len(path) > len(last) {
+			last = path
+		}
+		shown := strings.TrimPrefix(t.Server+"/"+t.Name, "/")
+		if len(path) == 1 {
+			return shown
+		}
+		return shown + ", by " + strings.Join(path, " → ")
+	}
+	return toolyard.Problem{
+		Subject: "agents." + name,
+		Message: fmt.Sprintf("with the agents that it reaches, the agent can read private data (%s) and untrusted text (%s), and send data out (%s); after both were read, calls that send data out need approval",
+			with(taint.Private), with(taint.Untrusted), with(taint.Egress)),
+		Fix: fmt.Sprintf("Remove a step of %s from delegates or from the agents of a gate, exclude the tools with one of these labels, correct their labels, or set accept: trifecta at the gate %s.", strings.Join(last, " → "), gate),
 	}
 }
 

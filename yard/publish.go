@@ -150,7 +150,7 @@ func (p *publisher) problems() []toolyard.Problem {
 	if !p.isReady() {
 		return problems
 	}
-	return append(problems, p.gateProblems()...)
+	return slices.Concat(problems, p.gateProblems(), p.agentProblems(a))
 }
 
 // termProblems returns the problems of the terms of tools.

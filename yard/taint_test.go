@@ -99,6 +99,47 @@ func TestTaintCoversNestedQueries(t *testing.T) {
 	}
 }
 
+// An agent inherits the labels of the agents that its queries can reach: here, chief reads private data
+// itself, and its delegates read untrusted text and send data out. The problem names the path.
+func TestRuleOfTwoCoversDelegates(t *testing.T) {
+	problems := func(change ...string) string {
+		config := strings.NewReplacer(change...).Replace(`
+agents:
+  chief: {model: own, gate: lead, instructions: x, delegates: [clerk]}
+  clerk: {model: own, gate: web, instructions: x, delegates: [mailer]}
+  mailer: {model: own, gate: mail, instructions: x}
+toolsets: {inbox: {tools: [inbox]}, web: {tools: [web]}, mail: {tools: [send]}}
+gates:
+  lead: {mode: write, toolset: inbox}
+  web: {mode: write, toolset: web}
+  mail: {mode: write, toolset: mail}
+`)
+		tools := []*toolyard.Tool{labelledTool("inbox", toolyard.ReadOnly, taint.Private), labelledTool("web", toolyard.ReadOnly, taint.Untrusted), labelledTool("send", "", taint.Egress)}
+		y := start(t, yard.Options{ConfigFile: writeConfig(t, config), Tools: tools, Models: map[string]model.Model{"own": caller{}}})
+		var texts []string
+		for _, p := range y.Problems() {
+			texts = append(texts, p.String(), p.Fix)
+		}
+		return strings.Join(texts, "\n")
+	}
+	const path = "private data (inbox) and untrusted text (web, by chief → clerk), and send data out (send, by chief → clerk → mailer)"
+	if got := problems(); !strings.Contains(got, path) || !strings.Contains(got, "Remove a step of chief → clerk → mailer") || !strings.Contains(got, "accept: trifecta at the gate lead") || strings.Contains(got, "agents.clerk") {
+		t.Error(got)
+	}
+	for name, change := range map[string][]string{
+		"without the last step": {"delegates: [mailer]", "delegates: []"},
+		"accepted":              {"toolset: inbox}", "toolset: inbox, accept: trifecta}"},
+	} {
+		if got := problems(change...); strings.Contains(got, "private data") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	// An agent that a gate offers counts like a delegate.
+	if got := problems("delegates: [clerk]", "delegates: []", "toolset: inbox}", "toolset: inbox, agents: [clerk]}"); !strings.Contains(got, path) {
+		t.Error(got)
+	}
+}
+
 // A gate whose tools have all three labels is a problem if an agent uses it, unless that is accepted.
 func TestRuleOfTwoForAgents(t *testing.T) {
 	problems := func(accept string) string {

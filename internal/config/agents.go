@@ -120,6 +120,11 @@ func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 			at("names the agent itself", "delegates")
 		case c.Gates[a.Gate].Mode == toolyard.Read && c.Gates[other.Gate].Mode == toolyard.Write:
 			at("names "+to+", which can write; this agent is read-only", "delegates")
+		default:
+			if path := c.agentPath(to, name, nil); path != nil {
+				at("names "+to+", from which a query comes back to the agent, by "+strings.Join(append([]string{name}, path...), " → ")+": remove "+to+" here, or one of the later steps", "delegates")
+				return
+			}
 		}
 	}
 	for _, offered := range c.Gates[a.Gate].Agents {
@@ -128,6 +133,22 @@ func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 			return
 		}
 	}
+}
+
+// AgentPaths returns the paths from an agent to each agent that its queries can reach, by delegation or
+// because its gate offers the other agent. The shortest come first; the first is the agent itself.
+func (c *Config) AgentPaths(name string) [][]string {
+	paths, seen := [][]string{{name}}, map[string]bool{name: true}
+	for i := 0; i < len(paths); i++ {
+		a := c.Agents[paths[i][len(paths[i])-1]]
+		for _, next := range slices.Concat(a.Delegates, c.Gates[a.Gate].Agents) {
+			if !seen[next] {
+				seen[next] = true
+				paths = append(paths, append(slices.Clone(paths[i]), next))
+			}
+		}
+	}
+	return paths
 }
 
 // agentPath returns a path on which an agent reaches another: by its gate or its delegates. It
