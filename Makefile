@@ -1,7 +1,7 @@
-.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart workflows
+.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart workflows site site-test
 
 help: ## Show this help
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 # The binary embeds files that are not in git: the script engine, zod, the web console and license texts.
 # They are built here, and only when their sources are newer.
@@ -29,6 +29,10 @@ $(LICENSES): go.mod internal/jsvm/assets/node_modules/.package-lock.json console
 	cd $* && $(NPM_CI)
 	@touch $@
 
+site: site/node_modules/.package-lock.json ## Build the documentation site in site/dist
+	cd site && npm run --silent build
+site-test: site ## Build the site, and check its links, its size, and its pages in Chromium
+	go test -count=1 -timeout 10m ./acceptance -run '^TestSite' -v
 pictures: ## Take the screenshots for the documentation from a running demo
 	go test -count=1 -v -run TestPictures ./acceptance -args -pictures
 test: ## Run the unit tests

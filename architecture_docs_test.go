@@ -1,6 +1,7 @@
 package toolyard_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,10 +57,7 @@ func TestArchitectureDescribesInternalFolders(t *testing.T) {
 
 // Links between the documents lead to existing files and headings.
 func TestDocumentLinks(t *testing.T) {
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := documents(t)
 	link, codeBlock := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile("(?ms)^```.*?^```$")
 	for _, file := range append(files, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "console/README.md") {
 		text, err := os.ReadFile(file)
@@ -86,6 +84,43 @@ func TestDocumentLinks(t *testing.T) {
 			if fragment != "" && !hasHeading(string(linked), fragment) {
 				t.Errorf("%s links to %s, which has no such heading", file, m[1])
 			}
+		}
+	}
+}
+
+// documents lists the pages below docs.
+func documents(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 40 {
+		t.Fatal(err, files)
+	}
+	return files
+}
+
+// Every page is listed in docs/README.md, which is the navigation of the site, or in the README.md
+// of its folder.
+func TestDocumentsAreListed(t *testing.T) {
+	for _, file := range documents(t) {
+		name, err := filepath.Rel("docs", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "README.md" {
+			continue
+		}
+		listed := false
+		for index, link := range map[string]string{"docs/README.md": "](" + filepath.ToSlash(name) + ")", filepath.Join(filepath.Dir(file), "README.md"): "](" + filepath.Base(name) + ")"} {
+			text, err := os.ReadFile(index)
+			listed = listed || err == nil && strings.Contains(string(text), link)
+		}
+		if !listed {
+			t.Errorf("%s is listed neither in docs/README.md nor in the README.md of its folder", file)
 		}
 	}
 }

@@ -79,16 +79,16 @@ var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 12
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		calls:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_calls_total", Help: "Calls by gate, tool and result code."}, []string{"gate", "server", "tool", "code"}),
+		calls:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_calls_total", Help: "Finished calls, by gate, tool and result code."}, []string{"gate", "server", "tool", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mcp_server_operation_duration_seconds", Help: "Duration of calls, in seconds.", Buckets: buckets}, []string{"gate", "tool", "code"}),
 		tools:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_tools", Help: "Tools in the catalog."}),
-		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that need attention."}),
-		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "Generation of the catalog."}),
+		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that need attention; toolyard check lists them."}),
+		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "Current generation of the catalog."}),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_server_up", Help: "Whether an MCP server is connected, 1 or 0."}, []string{"server"}),
 		charged:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_charged_usd_total", Help: "Price of charged calls in US dollars. A floating-point sum for charts; the ledger is exact."}, []string{"gate", "server", "tool"}),
 		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be recorded. None of them were charged."}),
 		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store responds, 1 or 0."}),
-		tls:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_tls_certificate_not_after_timestamp_seconds", Help: "When the TLS certificate of this server expires."}, nil),
+		tls:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_tls_certificate_not_after_timestamp_seconds", Help: "When the TLS certificate of this server expires, as a Unix time. Absent without tls."}, nil),
 		refused:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_spend_limit_refusals_total", Help: "Calls refused because a spend limit was reached, by limit."}, []string{"limit"}),
 	}
 	m.store.Set(1)

@@ -1,12 +1,11 @@
 package telemetry
 
 import (
+	"flag"
 	"fmt"
-	"maps"
 	"net/http/httptest"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 )
+
+var update = flag.Bool("update", false, "write docs/reference/METRICS.md")
 
 // scrape returns the metrics after a call of each tool.
 func scrape(t *testing.T, tools ...*toolyard.Tool) string {
@@ -49,22 +50,37 @@ func TestDurationsNameABoundedNumberOfTools(t *testing.T) {
 	}
 }
 
-// The metrics are exactly those that the documentation lists.
-func TestDocumentedMetricsExist(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/OBSERVE.md")
+const metricsIntro = "# Metrics\n\nGenerated from the code by `go test ./internal/telemetry -run MetricsReference -update`. Do not edit.\n\n" +
+	"`GET /metrics` serves these metrics for Prometheus, and the standard `go_*` and `process_*` metrics. [Observability](../OBSERVE.md) describes who may read " +
+	"them, and has alerts.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+
+// TestMetricsReferenceIsCurrent generates docs/reference/METRICS.md from a scrape.
+func TestMetricsReferenceIsCurrent(t *testing.T) {
+	text := scrape(t, &toolyard.Tool{Spec: toolyard.Spec{Name: "a"}})
+	table := metricsIntro
+	for _, m := range regexp.MustCompile(`(?m)^# HELP ((?:toolyard|mcp)_\S+) (.*)\n# TYPE \S+ (\S+)\n(?:[a-z_]+)(?:\{(.*)\})? `).FindAllStringSubmatch(text, -1) {
+		var labels []string
+		for _, label := range regexp.MustCompile(`([a-z]+)="`).FindAllStringSubmatch(m[4], -1) {
+			if label[1] != "le" {
+				labels = append(labels, "`"+label[1]+"`")
+			}
+		}
+		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", m[1], m[3], strings.Join(labels, ", "), m[2])
+	}
+	const file = "../../docs/reference/METRICS.md"
+	if *update {
+		if err := os.WriteFile(file, []byte(table), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := func(pattern, text string) []string {
-		names := make(map[string]bool)
-		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
-			names[m[1]] = true
-		}
-		return slices.Sorted(maps.Keys(names))
+	if diff := cmp.Diff(string(committed), table); diff != "" {
+		t.Errorf("run go test ./internal/telemetry -run MetricsReference -update: %s", diff)
 	}
-	exist := found(`(?m)^# TYPE ((?:toolyard|mcp)_\S+)`, scrape(t, &toolyard.Tool{Spec: toolyard.Spec{Name: "a"}}))
-	documented := found("(?m)^\\| `((?:toolyard|mcp)_[a-z_]+)`", string(doc))
-	if diff := cmp.Diff(exist, documented); diff != "" {
-		t.Error(diff)
+	if exist, listed := strings.Count(text, "\n# TYPE toolyard_")+strings.Count(text, "# TYPE mcp_"), strings.Count(table, "\n| `"); exist != listed {
+		t.Errorf("%d of %d metrics are listed", listed, exist)
 	}
 }
