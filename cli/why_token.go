@@ -6,12 +6,14 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/secret"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -38,7 +40,7 @@ func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 	}
 	token := strings.TrimPrefix(strings.TrimSpace(string(raw)), "Bearer ")
 	verifier := accesstoken.New(accesstoken.Options{
-		Issuers: source.AccessIssuers(), Private: config.Prefixes(source.PrivateNetworks), Now: c.opts.Process.Now, Log: slog.New(slog.DiscardHandler),
+		Issuers: source.AccessIssuers(c.secretResolver(source)), Private: config.Prefixes(source.PrivateNetworks), Now: c.opts.Process.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	resource := source.URL + "/mcp/" + name
 	caller, err := verifier.Explain(ctx, token, []string{resource, source.URL + "/mcp"})
@@ -48,6 +50,24 @@ func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 	}
 	fmt.Fprintf(c.out, "✓ The token is valid for %s.\n  caller   %s\n  account  %s\n  rights   %s\n", resource, caller.ID, caller.Account, rightsText(caller.Roles))
 	return nil
+}
+
+// secretResolver returns what reads the secrets of a configuration.
+func (a *app) secretResolver(source *config.Source) func(ref string) (string, error) {
+	named := make(map[string]string, len(source.Secrets))
+	for name, ref := range source.Secrets {
+		named[name] = string(ref)
+	}
+	dir := filepath.Dir(a.opts.ConfigFile)
+	identity := source.AgeIdentity
+	if identity != "" && !filepath.IsAbs(identity) {
+		identity = filepath.Join(dir, identity)
+	}
+	vault := secret.NewVault(secret.Options{Named: named, Getenv: a.opts.Process.Getenv, Dir: dir, Identity: identity, Stores: source.SecretStoreOptions()})
+	return func(ref string) (string, error) {
+		text, err := vault.Resolve(ref)
+		return text.Reveal(), err
+	}
 }
 
 // tokenGate returns the gate for which the token is checked: the one named by --gate, or the only one.

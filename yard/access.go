@@ -11,7 +11,6 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
-	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
@@ -52,7 +51,7 @@ func (a *access) identifyAt(r *http.Request, g *gates.Gate) (toolyard.Caller, er
 	case !present:
 		return anonymous, nil
 	}
-	if tokens != nil && accesstoken.LooksLike(token) {
+	if tokens != nil && !identity.IsKey(token) && tokens.verifier.Accepts(token) {
 		return a.verifyToken(r.Context(), tokens, token, g)
 	}
 	if a.verifier == nil {

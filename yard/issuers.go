@@ -47,7 +47,7 @@ func newTokenAccess(s *settings.Settings, previous *tokenAccess, o tokenOptions)
 	if len(s.Issuers) == 0 {
 		return nil
 	}
-	t := &tokenAccess{url: s.URL, gates: make(map[string]*gates.Gate), main: config.DefaultGate, issuers: s.AccessIssuers()}
+	t := &tokenAccess{url: s.URL, gates: make(map[string]*gates.Gate), main: config.DefaultGate, issuers: s.AccessIssuers(o.secret)}
 	if previous == nil {
 		previous = &tokenAccess{}
 	}

@@ -71,6 +71,9 @@ func (s *Source) Variables() []string {
 		if issuer.Console != nil {
 			refs = append(refs, SecretRef(issuer.Console.SecretRef))
 		}
+		if issuer.Introspect != nil {
+			refs = append(refs, SecretRef(issuer.Introspect.SecretRef))
+		}
 	}
 	for _, ref := range refs {
 		if name, ok := strings.CutPrefix(string(ref), "env:"); ok {

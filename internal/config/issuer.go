@@ -22,6 +22,13 @@ type Issuer struct {
 	Scopes     map[string][]string `json:"scopes,omitempty" doc:"Rights that require a scope in the token, by scope: write, viewer, operator or gate:NAME. A scope never grants a right."`
 	Access     []AccessRule        `json:"access" minItems:"1" doc:"Rules that grant rights. All rules that match a caller apply; a caller that matches none is refused."`
 	Console    *ConsoleClient      `json:"console,omitempty" doc:"Lets people sign in to the console with this issuer."`
+	Introspect *IntrospectClient   `json:"introspect,omitempty" doc:"Asks the issuer about each token (RFC 7662) instead of verifying its signature, at most every 30 seconds. For issuers of opaque tokens, and to notice revoked tokens. One issuer can have it."`
+}
+
+// IntrospectClient is the registration of this server as a client that may introspect tokens.
+type IntrospectClient struct {
+	Client    string `json:"client" minLength:"1" doc:"The client ID."`
+	SecretRef string `json:"secretRef" minLength:"1" doc:"The client secret: the name of a secret, or a reference: env:NAME, file:path, age:path#key."`
 }
 
 // ConsoleClient is the registration of the console as a client of an issuer.
@@ -41,8 +48,8 @@ type AccessRule struct {
 	Account string   `json:"account,omitempty" minLength:"1" doc:"The account that pays for calls. The default is an account of the caller."`
 }
 
-// AccessIssuers returns the issuers in the form that verifies tokens.
-func (c *Config) AccessIssuers() (issuers []accesstoken.Issuer) {
+// AccessIssuers returns the issuers in the form that verifies tokens, given what resolves secrets.
+func (c *Config) AccessIssuers(secret func(ref string) (string, error)) (issuers []accesstoken.Issuer) {
 	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {
 		i := c.Issuers[name]
 		issuer := accesstoken.Issuer{
@@ -51,6 +58,9 @@ func (c *Config) AccessIssuers() (issuers []accesstoken.Issuer) {
 		}
 		for _, r := range i.Access {
 			issuer.Rules = append(issuer.Rules, accesstoken.Rule(r))
+		}
+		if own := i.Introspect; own != nil {
+			issuer.Introspect = &accesstoken.Introspection{ClientID: own.Client, Secret: func() (string, error) { return secret(own.SecretRef) }}
 		}
 		issuers = append(issuers, issuer)
 	}
@@ -84,6 +94,7 @@ func (c *Config) checkIssuers(report reportFunc) {
 		}
 		seen[c.Issuers[name].Issuer] = name
 	}
+	c.checkIntrospection(report)
 	for name, g := range c.Gates {
 		c.checkGateIssuers(name, &g, report)
 	}
@@ -127,6 +138,23 @@ func (c *Config) checkIssuer(name string, report reportFunc) {
 				report("unknown gate"+spelling.DidYouMean(gate, slices.Collect(maps.Keys(c.Gates))), append(at, "gates", strconv.Itoa(m))...)
 			}
 		}
+	}
+}
+
+// checkIntrospection checks that it is clear which issuer to ask about an opaque token. A token that is
+// sent to several issuers could be used by each of them.
+func (c *Config) checkIntrospection(report reportFunc) {
+	first := ""
+	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {
+		i := c.Issuers[name].Introspect
+		if i == nil {
+			continue
+		}
+		if first != "" {
+			report("is the second issuer with introspect, after "+first+": a token does not tell which of them to ask", "issuers", name, "introspect")
+		}
+		first = name
+		c.checkSecret(i.SecretRef, func(message string) { report(message, "issuers", name, "introspect", "secretRef") })
 	}
 }
 

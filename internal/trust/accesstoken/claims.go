@@ -56,23 +56,28 @@ func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
 	if r := i.checkType(u.typ, members); r != nil {
 		return nil, r
 	}
-	c := &claims{profile: profileOf(members)}
+	c := &claims{}
 	if r := c.readTimes(members, now); r != nil {
 		return nil, r
 	}
+	return c, i.readIdentity(c, u.payload, members)
+}
+
+// readIdentity reads whom a token identifies, for which resources, and with which scopes and groups.
+func (i *Issuer) readIdentity(c *claims, payload json.RawMessage, members map[string]json.RawMessage) (r *refusal) {
 	var ok bool
+	c.profile = profileOf(members)
 	if c.subject, ok = strictjson.String(members[cmp.Or(i.Subject, "sub")]); !ok || !validSubject(c.subject) {
-		return nil, refuse(subject, "the claim %s is missing or invalid", cmp.Or(i.Subject, "sub"))
+		return refuse(subject, "the claim %s is missing or invalid", cmp.Or(i.Subject, "sub"))
 	}
 	if c.audiences, ok = stringList(members["aud"]); !ok || len(c.audiences) == 0 {
-		return nil, refuse(audience, "the audience is missing or invalid")
+		return refuse(audience, "the audience is missing or invalid")
 	}
 	if c.scopes, ok = scopesOf(members); !ok {
-		return nil, refuse(malformed, "the scopes are invalid")
+		return refuse(malformed, "the scopes are invalid")
 	}
-	var r *refusal
-	c.groups, r = i.readGroups(u.payload)
-	return c, r
+	c.groups, r = i.readGroups(payload)
+	return r
 }
 
 // readGroups returns the groups in the claims of a token.

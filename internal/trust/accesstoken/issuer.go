@@ -1,5 +1,6 @@
 // Package accesstoken authenticates callers by OAuth access tokens. It verifies the JSON Web
-// Tokens of configured issuers and derives the rights of a caller from their claims.
+// Tokens of configured issuers, or asks the issuer about a token, and derives the rights of a caller
+// from the claims.
 package accesstoken
 
 import (
@@ -27,6 +28,8 @@ type Issuer struct {
 	// right; the rules do.
 	Scopes map[string][]string
 	Rules  []Rule
+
+	Introspect *Introspection // asks the issuer about every token instead of verifying its signature; nil for none
 }
 
 // Algorithms are the supported signature algorithms.

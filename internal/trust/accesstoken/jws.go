@@ -58,8 +58,10 @@ type unverified struct {
 	payload               json.RawMessage
 }
 
-// LooksLike reports whether a text may be a JSON Web Token, which is no API key.
-func LooksLike(token string) bool { return strings.Count(token, ".") >= 2 }
+// signedForm reports whether a text has the form of a signed JSON Web Token.
+func signedForm(token string) bool {
+	return strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") == 2
+}
 
 // parse splits a token and decodes its header. It accepts only the compact serialization in its
 // canonical encoding, and refuses header parameters that would change how the token is verified.

@@ -38,9 +38,10 @@ var errNoKeys = errors.New("the keys of the issuer are not available")
 // keySet caches the keys of an issuer. Unknown key IDs cause a fetch at most once per fetchPause,
 // so made-up ones cannot make us flood the issuer.
 type keySet struct {
-	issuer string
-	client *outbound.Client
-	now    func() time.Time
+	issuer   string
+	optional bool // the issuer may have no keys
+	client   *outbound.Client
+	now      func() time.Time
 
 	mu         sync.Mutex
 	keys       []jose.JSONWebKey
@@ -180,6 +181,12 @@ func (k *keySet) fetch(ctx context.Context) (keys []jose.JSONWebKey, metadata *M
 			return nil, nil, err
 		}
 	}
+	if k.optional && metadata.JWKSURI == "" {
+		return nil, metadata, nil
+	}
+	if !outbound.IsSecureURL(metadata.JWKSURI) {
+		return nil, nil, fmt.Errorf("metadata: jwks_uri %q is not an https URL", metadata.JWKSURI)
+	}
 	raw, err := getJSON(ctx, k.client, metadata.JWKSURI)
 	if err != nil {
 		return nil, nil, fmt.Errorf("keys: %w", err)
@@ -225,14 +232,16 @@ func verifies(key *jose.JSONWebKey) bool {
 
 // Metadata is the part of an authorization server's metadata that is used.
 type Metadata struct {
-	Issuer           string   `json:"issuer"`
-	JWKSURI          string   `json:"jwks_uri"`
-	AuthorizationURL string   `json:"authorization_endpoint"`
-	TokenURL         string   `json:"token_endpoint"`
-	UserInfoURL      string   `json:"userinfo_endpoint"`
-	ChallengeMethods []string `json:"code_challenge_methods_supported"`
-	ClientAuth       []string `json:"token_endpoint_auth_methods_supported"`
-	SendsIssuer      bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
+	Issuer            string   `json:"issuer"`
+	JWKSURI           string   `json:"jwks_uri"`
+	AuthorizationURL  string   `json:"authorization_endpoint"`
+	TokenURL          string   `json:"token_endpoint"`
+	UserInfoURL       string   `json:"userinfo_endpoint"`
+	ChallengeMethods  []string `json:"code_challenge_methods_supported"`
+	ClientAuth        []string `json:"token_endpoint_auth_methods_supported"`
+	IntrospectionURL  string   `json:"introspection_endpoint"`
+	IntrospectionAuth []string `json:"introspection_endpoint_auth_methods_supported"`
+	SendsIssuer       bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207
 }
 
 // KeyState is the state of an issuer's keys.
@@ -260,9 +269,6 @@ func discover(ctx context.Context, client *outbound.Client, issuer string) (*Met
 		}
 		if m.Issuer != issuer {
 			return nil, fmt.Errorf("metadata: %s names the issuer %q, not %q; set issuer to exactly that value", address, m.Issuer, issuer)
-		}
-		if !outbound.IsSecureURL(m.JWKSURI) {
-			return nil, fmt.Errorf("metadata: jwks_uri %q is not an https URL", m.JWKSURI)
 		}
 		return &m, nil
 	}

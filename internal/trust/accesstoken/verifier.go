@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 // token is valid for a resource is decided for each request.
 type Verifier struct {
 	issuers map[string]*source // by issuer identifier
+	opaque  *source            // decides about tokens that do not name their issuer; may be nil
 	byName  map[string]*Issuer
 	seen    func(callerID string, p *Person)
 	now     func() time.Time
@@ -36,8 +38,9 @@ type Verifier struct {
 // source is an issuer with its keys.
 type source struct {
 	*Issuer
-	keys       *keySet
-	algorithms []jose.SignatureAlgorithm
+	keys         *keySet
+	algorithms   []jose.SignatureAlgorithm
+	introspector *introspector // nil if signatures are verified
 }
 
 // verified is a token that was verified.
@@ -63,8 +66,13 @@ func New(o Options) *Verifier {
 	v := &Verifier{issuers: map[string]*source{}, byName: map[string]*Issuer{}, seen: o.Seen, now: o.Now, log: o.Log, cached: map[[sha256.Size]byte]verified{}}
 	for _, issuer := range o.Issuers {
 		s := &source{Issuer: &issuer, keys: o.Previous.keysOf(issuer.URL)}
-		if s.keys == nil {
+		if s.keys == nil || s.keys.optional != (issuer.Introspect != nil) {
 			s.keys = newKeySet(issuer.URL, o.Private, o.Now)
+			s.keys.optional = issuer.Introspect != nil
+		}
+		if issuer.Introspect != nil {
+			s.introspector = &introspector{Introspection: issuer.Introspect, keys: s.keys, flights: map[[sha256.Size]byte]*introspectionFlight{}}
+			v.opaque = s
 		}
 		names := issuer.Algorithms
 		if len(names) == 0 {
@@ -91,6 +99,11 @@ func (v *Verifier) Issuer(name string) *Issuer {
 		return nil
 	}
 	return v.byName[name]
+}
+
+// Accepts reports whether a text, which is no API key, may be a token of a configured issuer.
+func (v *Verifier) Accepts(token string) bool {
+	return v.opaque != nil || strings.Count(token, ".") >= 2
 }
 
 // Verify returns the caller that a token identifies, if the token was issued for one of the
@@ -168,12 +181,18 @@ func (v *Verifier) find(ctx context.Context, token string) (t verified, fresh bo
 // verify verifies a token, except for its audience.
 func (v *Verifier) verify(ctx context.Context, token string) (verified, error) {
 	u, r := parse(token)
+	if r != nil && v.opaque != nil && !signedForm(token) {
+		return v.opaque.introspect(ctx, token, v.now())
+	}
 	if r != nil {
 		return verified{}, r
 	}
 	issuer := v.issuers[u.issuer]
 	if issuer == nil {
 		return verified{}, refuse(wrongIssuer, "the issuer %.200q is not configured", u.issuer)
+	}
+	if issuer.introspector != nil {
+		return issuer.introspect(ctx, token, v.now())
 	}
 	if err := issuer.checkSignature(ctx, token, u); err != nil {
 		return verified{}, err

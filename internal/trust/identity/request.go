@@ -43,6 +43,11 @@ func Token(r *http.Request) (token string, present bool, err error) {
 // tokenRune reports whether RFC 6750 allows a character in a token.
 func tokenRune(r rune) bool { return urlSafe(r) || strings.ContainsRune(".~+/=", r) }
 
+// IsKey reports whether a token is an API key or an operator token, and no access token.
+func IsKey(token string) bool {
+	return strings.HasPrefix(token, mark) || strings.HasPrefix(token, "tyl_")
+}
+
 // looksSecret reports whether a text may be a token. The prefix alone is not secret.
 func looksSecret(text string) bool {
 	rest, ours := strings.CutPrefix(text, mark)

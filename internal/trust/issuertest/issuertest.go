@@ -30,6 +30,8 @@ type Issuer struct {
 	id   int
 	key  *rsa.PrivateKey
 	keys func(w http.ResponseWriter) // replaces the key set, if set
+
+	introspection introspection
 }
 
 // New starts an issuer, which is stopped when the test ends.
@@ -43,6 +45,7 @@ func New(t testing.TB) *Issuer {
 	})
 	mux.HandleFunc("POST /token", i.serveToken)
 	mux.HandleFunc("GET /userinfo", i.serveUserInfo)
+	mux.HandleFunc("POST /introspect", i.serveIntrospection)
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.Fetches.Add(1)
 		i.mu.Lock()

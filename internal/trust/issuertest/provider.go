@@ -65,7 +65,7 @@ func (i *Issuer) Authorize(address string) url.Values {
 func (i *Issuer) describe() map[string]any {
 	m := map[string]any{
 		"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
-		"userinfo_endpoint": i.URL + "/userinfo", "code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
+		"userinfo_endpoint": i.URL + "/userinfo", "introspection_endpoint": i.URL + "/introspect", "code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
 	}
 	i.Provider.mu.Lock()
 	defer i.Provider.mu.Unlock()
