@@ -47,7 +47,7 @@ func TestDocumentIsValid(t *testing.T) {
 const operated = `
 store: %q
 scripts: {dir: tools}
-editable: [toolsets, gates]
+editable: [toolsets, gates, prices]
 record: {arguments: full}
 limits: {wait: 1s}
 log: {level: warn}

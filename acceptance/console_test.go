@@ -37,7 +37,7 @@ var pictures = flag.Bool("pictures", false, "write the pictures of the documenta
 const looked = `
 name: harbor
 store: %q
-editable: [toolsets, gates]
+editable: [toolsets, gates, prices]
 record: {arguments: full}
 limits: {wait: 1s}
 log: {level: warn}

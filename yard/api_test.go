@@ -34,7 +34,7 @@ type testAPI struct {
 
 const apiConfig = `
 name: staff
-editable: [toolsets, gates]
+editable: [toolsets, gates, prices]
 record: {arguments: full}
 terms: {greet: {executeUsd: "0.001", rate: {perMinute: 100}}}
 toolsets: {some: {tools: [greet]}}
@@ -585,6 +585,63 @@ func TestEditsCannotOpenMoreThanTheFile(t *testing.T) {
 	} {
 		if got, answer := s.do(t, "operator", step.method, "/api/v1/gates/"+step.path, step.body); got != step.status {
 			t.Errorf("step %d: %d %v", i, got, answer)
+		}
+	}
+}
+
+// An edit of a gate keeps the settings that the API does not have.
+func TestEditOfAGateKeepsItsLimits(t *testing.T) {
+	s := newTestAPI(t, `editable: [gates]
+gates: {sell: {mode: read, callers: keys, surface: execute, accept: trifecta, rate: {perMinute: 7}, spend: {perDayUsd: "2.00"}}}
+`, yard.Options{})
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/gates/sell", `{"mode":"write","surface":"execute","version":0}`); got != 200 {
+		t.Fatal(got, answer)
+	}
+	body, _, err := s.store.Document(t.Context(), "edits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"perMinute":7`, `"perDayUsd":"2"`, `"accept":"trifecta"`, `"mode":"write"`} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("%s is missing: %s", want, body)
+		}
+	}
+}
+
+func TestPricesCanBeEdited(t *testing.T) {
+	s := newDefaultAPI(t)
+	price := func(tool string) string {
+		_, answer := s.do(t, "viewer", "GET", "/api/v1/tools/-/"+tool, "")
+		return fmt.Sprint(answer["priceUsd"])
+	}
+	for i, step := range []struct {
+		role, method, path, body string
+		status                   int
+		greet, note              string // the prices of the tools afterwards
+	}{
+		{"viewer", "GET", "-/greet", "", 200, "0.001", "<nil>"},
+		{"viewer", "PUT", "-/greet", `{"executeUsd":"0.5","version":0}`, 403, "0.001", "<nil>"},
+		{"operator", "PUT", "-/greet", `{"executeUsd":"-1","version":0}`, 400, "0.001", "<nil>"},
+		{"operator", "PUT", "-/greet", `{"executeUsd":"0.5","version":3}`, 409, "0.001", "<nil>"},
+		{"operator", "PUT", "-/nothing", `{"executeUsd":"0.5","version":0}`, 404, "0.001", "<nil>"},
+		{"operator", "PUT", "nothing/*", `{"executeUsd":"0.5","version":0}`, 404, "0.001", "<nil>"},
+		{"operator", "PUT", "-/greet", `{"executeUsd":"0.5","version":0}`, 200, "0.5", "<nil>"},
+		{"operator", "PUT", "-/*", `{"executeUsd":"0.25","version":1}`, 200, "0.5", "0.25"},
+		{"operator", "PUT", "-/note", `{"executeUsd":"none","version":2}`, 200, "0.5", "<nil>"},
+		{"operator", "DELETE", "-/greet?version=3", "", 204, "0.001", "<nil>"},
+		{"operator", "DELETE", "-/greet?version=4", "", 404, "0.001", "<nil>"},
+		{"operator", "DELETE", "-/note?version=4", "", 204, "0.001", "0.25"},
+	} {
+		if got, answer := s.do(t, step.role, step.method, "/api/v1/prices/"+step.path, step.body); got != step.status {
+			t.Errorf("step %d: %d %v", i, got, answer)
+		}
+		if greet, note := price("greet"), price("note"); greet != step.greet || note != step.note {
+			t.Errorf("step %d: greet costs %s, note costs %s", i, greet, note)
+		}
+	}
+	for path, want := range map[string]string{"-/greet": "file", "-/*": "api", "-/note": "tool"} {
+		if _, answer := s.do(t, "viewer", "GET", "/api/v1/prices/"+path, ""); answer["from"] != want {
+			t.Errorf("%s: %v", path, answer)
 		}
 	}
 }

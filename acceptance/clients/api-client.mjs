@@ -352,11 +352,21 @@ async function gates() {
   await call('getGate', { path }, 404);
 }
 
+async function prices() {
+  const path = { source: '-', tool: 'hello' };
+  const { version } = await call('getPrice', { path });
+  const set = await call('putPrice', { path, body: { executeUsd: '0.25', version } });
+  expect('the price is set', set.executeUsd === '0.25' && set.from === 'api', set);
+  await call('putPrice', { path, body: { executeUsd: '0.5', version } }, 409);
+  await call('removePrice', { path, query: { version: set.version } });
+  await call('getPrice', { path: { source: '-', tool: 'nothing' } }, 404);
+}
+
 async function edits() {
   const { edits } = await call('listEdits');
   const [{ version: current }] = edits;
   const before = edits.find((e) => e.note === 'gate mine');
-  expect('the last edit is current', edits.length === 4 && edits[0].current === true && before !== undefined, edits);
+  expect('the last edit is current', edits.length === 6 && edits[0].current === true && before !== undefined, edits);
   const edit = await call('getEdit', { path: { version: String(before.version) } });
   expect('a version has its gates', edit.gates.mine?.toolset === 'some', edit);
   await call('getEdit', { path: { version: '999' } }, 404);
@@ -430,7 +440,7 @@ async function changes() {
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
 }
 
-for (const part of [identity, keys, people, connections, catalog, money, links, calls, servers, toolsets, gates, edits, packs, approvals, asks, changes]) {
+for (const part of [identity, keys, people, connections, catalog, money, links, calls, servers, toolsets, gates, prices, edits, packs, approvals, asks, changes]) {
   try {
     await part();
   } catch (error) {

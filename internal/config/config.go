@@ -83,7 +83,7 @@ type Storage struct {
 	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store does not respond, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
 	Record      Record     `json:"record" default:"{}" doc:"What is recorded of calls."`
 	SealKeys    []string   `json:"sealKeys,omitempty" maxItems:"8" doc:"References to the keys that encrypt sign-ins to the console, states of unfinished calls and stored credentials, at least 32 characters each: the first encrypts, all decrypt. Default: a random key in the store, which those who can read the database have."`
-	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates. Changes are stored with all versions, and replace entries of this file by name."`
+	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates, prices. Changes are stored with all versions, and replace entries of this file by name."`
 }
 
 // Log configures the log.
@@ -202,6 +202,14 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
 	return err
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Duration) MarshalText() ([]byte, error) {
+	if d.Std()%time.Millisecond != 0 { // String would use a unit that the schema does not have
+		return []byte(strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"), nil
+	}
+	return []byte(d.Std().String()), nil
 }
 
 // Std converts d to a [time.Duration].

@@ -21,11 +21,12 @@ type Editable string
 const (
 	EditToolsets Editable = "toolsets"
 	EditGates    Editable = "gates"
+	EditPrices   Editable = "prices"
 )
 
 // JSONSchema describes an Editable.
 func (Editable) JSONSchema() json.RawMessage {
-	return json.RawMessage(`{"type":"string","enum":["toolsets","gates"]}`)
+	return json.RawMessage(`{"type":"string","enum":["toolsets","gates","prices"]}`)
 }
 
 // Edits are entries that operators changed at run time. They replace entries of the file by
@@ -33,6 +34,7 @@ func (Editable) JSONSchema() json.RawMessage {
 type Edits struct {
 	Toolsets map[string]Toolset `json:"toolsets,omitempty"`
 	Gates    map[string]Gate    `json:"gates,omitempty"`
+	Prices   map[string]Price   `json:"prices,omitempty" doc:"Prices by server and tool, such as github/search. The server - has the local tools, and the tool * is the default price."`
 }
 
 // DefaultGate is the name of the gate of a configuration without gates.
@@ -58,21 +60,13 @@ func ParseEdits(data []byte) (*Edits, error) {
 
 // Clone returns a copy with non-nil maps.
 func (e *Edits) Clone() *Edits {
-	c := &Edits{Toolsets: maps.Clone(e.Toolsets), Gates: maps.Clone(e.Gates)}
-	if c.Toolsets == nil {
-		c.Toolsets = make(map[string]Toolset)
-	}
-	if c.Gates == nil {
-		c.Gates = make(map[string]Gate)
-	}
-	return c
+	return &Edits{Toolsets: copied(e.Toolsets), Gates: copied(e.Gates), Prices: copied(e.Prices)}
 }
 
 // With applies edits to a configuration, as far as it allows them. Its error has the code
 // toolyard.Invalid and an issue for each problem.
 func (s *Source) With(e *Edits) (*Source, error) {
 	c := *s.Config
-	c.Toolsets, c.Gates = maps.Clone(c.Toolsets), maps.Clone(c.Gates)
 	if slices.Contains(c.Editable, EditToolsets) && len(e.Toolsets) > 0 {
 		c.Toolsets = merged(c.Toolsets, e.Toolsets)
 	}
@@ -81,6 +75,9 @@ func (s *Source) With(e *Edits) (*Source, error) {
 			c.Gates = map[string]Gate{DefaultGate: {Mode: toolyard.Write, Surface: ident.SurfaceBoth, Naming: gates.NamingMCP, Errors: gates.ErrorsAsResults}}
 		}
 		c.Gates = merged(c.Gates, e.Gates)
+	}
+	if slices.Contains(c.Editable, EditPrices) {
+		c.setPrices(e.Prices)
 	}
 	if issues := c.check(); len(issues) > 0 {
 		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "The resulting configuration is invalid.", Issues: issues}
@@ -108,12 +105,51 @@ func NewToolset(s gates.Toolset) Toolset {
 	return t
 }
 
-func merged[T any](file, edits map[string]T) map[string]T {
-	if file == nil {
-		file = make(map[string]T)
+// setPrices replaces prices of the configuration. Prices of servers that were removed are ignored.
+func (c *Config) setPrices(prices map[string]Price) {
+	if len(prices) == 0 {
+		return
 	}
-	maps.Copy(file, edits)
-	return file
+	c.Terms, c.Servers = copied(c.Terms), copied(c.Servers)
+	own := make(map[string]bool) // servers whose terms are copied
+	for key, price := range prices {
+		id, tool, _ := strings.Cut(key, "/")
+		server, known := c.Servers[id]
+		switch {
+		case id == "-" && tool == "*":
+			c.ExecuteUSD = &price
+		case id == "-":
+			setPrice(c.Terms, tool, &price)
+		case known && tool == "*":
+			server.ExecuteUSD = &price
+			c.Servers[id] = server
+		case known:
+			if !own[id] {
+				server.Terms, own[id] = copied(server.Terms), true
+				c.Servers[id] = server
+			}
+			setPrice(server.Terms, tool, &price)
+		}
+	}
+}
+
+func setPrice(terms map[string]Terms, tool string, price *Price) {
+	t := terms[tool]
+	t.ExecuteUSD = price
+	terms[tool] = t
+}
+
+// copied returns a copy that is never nil.
+func copied[T any](m map[string]T) map[string]T {
+	c := make(map[string]T, len(m))
+	maps.Copy(c, m)
+	return c
+}
+
+func merged[T any](file, edits map[string]T) map[string]T {
+	all := copied(file)
+	maps.Copy(all, edits)
+	return all
 }
 
 // Issues converts faults to issues of the request that caused them.

@@ -57,6 +57,9 @@ func (Amount) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^[0-9]{1,9}(\\.[0-9]{1,9})?$","examples":["0.50"]}`)
 }
 
+// MarshalText implements [encoding.TextMarshaler].
+func (a Amount) MarshalText() ([]byte, error) { return toolyard.Money(a).MarshalText() }
+
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (a *Amount) UnmarshalText(text []byte) error {
 	usd, err := toolyard.ParseMoney(string(text))

@@ -63,6 +63,14 @@ func (p *Price) UnmarshalText(text []byte) error {
 	return err
 }
 
+// MarshalText implements [encoding.TextMarshaler].
+func (p Price) MarshalText() ([]byte, error) {
+	if p.OptOut {
+		return []byte("none"), nil
+	}
+	return p.USD.MarshalText()
+}
+
 // Record configures what is recorded of calls.
 type Record struct {
 	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is recorded of arguments: nothing, their names and types, or everything except secrets."`

@@ -35,6 +35,9 @@ export const previewToolset = (name: string, body: api.ToolsetBody, signal?: Abo
 export const putGate = (name: string, body: api.GateChange) => put<api.Gate>(path`/gates/${name}`, body);
 export const removeGate = (name: string, version: number) =>
   remove(path`/gates/${name}`, { version } satisfies api.VersionFilter);
+export const putPrice = (source: string, tool: string, body: api.PriceChange) => put<api.Price>(path`/prices/${source}/${tool}`, body);
+export const removePrice = (source: string, tool: string, version: number) =>
+  remove(path`/prices/${source}/${tool}`, { version } satisfies api.VersionFilter);
 export const restoreEdit = (to: number, current: number) =>
   post<api.Version>(path`/edits/${to}/restore`, { version: current } satisfies api.Version);
 

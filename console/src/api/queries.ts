@@ -176,6 +176,13 @@ export const queries = {
       staleTime: 10 * second,
     }),
 
+  price: (source: string, tool: string) =>
+    queryOptions({
+      queryKey: ["prices", "one", source, tool],
+      queryFn: ({ signal }) => get<api.Price>(path`/prices/${source}/${tool}`, {}, signal),
+      staleTime: 0, // the form starts with the current value
+    }),
+
   edits: () =>
     queryOptions({
       queryKey: ["edits", "list"],

@@ -105,11 +105,14 @@ export type PackAction = Pack["actions"][number];
 export type PackActionRequest = FromJson<schema.PackActionRequest>;
 export type PackActionResult = FromJson<schema.PackActionResult>;
 
+export type Price = schema.Price;
+export type PriceChange = schema.PutPrice;
+
 export type Edits = schema.Edits;
 export type Edit = Edits["edits"][number];
 export type EditDetail = schema.Edit;
 export type Version = schema.Version;
-export type VersionFilter = Query<schema.RemoveToolsetData> & Query<schema.RemoveGateData>;
+export type VersionFilter = Query<schema.RemoveToolsetData> & Query<schema.RemoveGateData> & Query<schema.RemovePriceData>;
 
 export type Balance = schema.Balance;
 export type AccountFilter = Query<schema.ListAccountsData>;

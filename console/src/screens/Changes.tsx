@@ -87,7 +87,7 @@ function NoChanges({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<History />} title="No matching changes">Remove a filter to see more.</EmptyState>;
   return (
     <EmptyState icon={<History />} title="No changes yet">
-      Approvals, edits to toolsets and gates, funding and key changes appear here.
+      Approvals, edits to toolsets, gates and prices, funding and key changes appear here.
     </EmptyState>
   );
 }

@@ -8,6 +8,8 @@ const labels: Record<string, string> = {
   "toolset.remove": "Revert a toolset",
   "gate.put": "Edit a gate",
   "gate.remove": "Revert a gate",
+  "price.put": "Set a price",
+  "price.remove": "Reset a price",
   "edits.restore": "Restore an earlier version",
   "pack.action": "Run an action of a pack",
   "approval.approve": "Approve a call",

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// editor reads and changes the edits of toolsets and gates.
+// editor reads and changes the edits of the configuration.
 type editor struct{ yard Yard }
 
 // editHandler serves the history of edits.
@@ -34,7 +34,7 @@ func (e *editor) state(part config.Editable) (c *config.Config, edits *config.Ed
 	return c, edits, version, err
 }
 
-// origin returns where a toolset or gate is defined.
+// origin returns where a toolset, gate or price is defined.
 func origin[T any](edits map[string]T, name string) string {
 	if _, ok := edits[name]; ok {
 		return "api"
@@ -94,6 +94,7 @@ type editDetail struct {
 	editItem
 	Toolsets map[string]gates.Toolset `json:"toolsets"`
 	Gates    map[string]gateSettings  `json:"gates"`
+	Prices   map[string]config.Price  `json:"prices" doc:"Prices by source and tool, such as github/search. The source - is that of local tools, and the tool * is the default price of the others."`
 }
 
 func (h *editHandler) get(r *request) (*reply, error) {
@@ -105,7 +106,7 @@ func (h *editHandler) get(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := editDetail{editItem: newEdit(row, current), Toolsets: make(map[string]gates.Toolset), Gates: make(map[string]gateSettings)}
+	d := editDetail{editItem: newEdit(row, current), Toolsets: make(map[string]gates.Toolset), Gates: make(map[string]gateSettings), Prices: edits.Clone().Prices}
 	for name, set := range edits.Toolsets {
 		d.Toolsets[name] = *set.Set(name)
 	}
@@ -135,7 +136,7 @@ func (h *editHandler) restore(r *request) (*reply, error) {
 		return nil, err
 	}
 	if len(c.Editable) == 0 {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes. Add editable: [toolsets, gates] to it.")
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes. Add editable: [toolsets, gates, prices] to it.")
 	}
 	row, edits, err := h.editor.version(r)
 	if err != nil {
@@ -149,6 +150,9 @@ func (h *editHandler) restore(r *request) (*reply, error) {
 	if !slices.Contains(c.Editable, config.EditGates) {
 		edits.Gates = now.Gates
 	}
+	if !slices.Contains(c.Editable, config.EditPrices) {
+		edits.Prices = now.Prices
+	}
 	next, err := h.editor.yard.Edit(r.Context(), edits, body.Version, r.caller.ID, fmt.Sprintf("restore version %d", row.Version))
 	return respond(versionBody{next}, err)
 }
@@ -156,7 +160,7 @@ func (h *editHandler) restore(r *request) (*reply, error) {
 func (h *editHandler) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/edits", id: "listEdits", summary: "List versions of the edits to toolsets and gates, newest first.",
+			method: "GET", path: "/edits", id: "listEdits", summary: "List versions of the edits to toolsets, gates and prices, newest first.",
 			access: viewer, gives: answer[editsPage]("Edits"), refusals: []int{404}, serve: h.list,
 		},
 		{

@@ -34,12 +34,12 @@ type gateSettings struct {
 	Show    config.Size       `json:"show,omitempty" doc:"How much of a long result is sent to the client. Default: the current value."`
 }
 
-func (t gateSettings) gate() config.Gate {
-	return config.Gate{
-		Mode: t.Mode, Surface: cmp.Or(t.Surface, ident.SurfaceBoth), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
-		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes, Clock: t.Clock,
-		Presentation: config.Presentation{Offer: t.Offer, Pinned: t.Pinned, Show: t.Show},
-	}
+// apply returns a gate with these settings. What they do not contain stays as it is.
+func (t gateSettings) apply(g config.Gate) config.Gate {
+	g.Mode, g.Surface, g.Toolset, g.Naming = t.Mode, cmp.Or(t.Surface, ident.SurfaceBoth), t.Toolset, cmp.Or(t.Naming, gates.NamingMCP)
+	g.Callers, g.Errors, g.SourceNotes, g.Clock = t.Callers, cmp.Or(t.Errors, gates.ErrorsAsResults), t.Notes, t.Clock
+	g.Offer, g.Pinned, g.Show = t.Offer, t.Pinned, t.Show
+	return g
 }
 
 // keepPresentation fills in the current presentation of a gate. Pinned tools are dropped together
@@ -179,11 +179,7 @@ func (h *gateHandler) put(r *request) (*reply, error) {
 	if body.Callers == "" {
 		return nil, issue("callers", "is required: keys, tokens, authenticated or anyone")
 	}
-	if err := h.editor.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) {
-		gate := body.gate()
-		gate.Packs, gate.Issuers, gate.Rate, gate.Agents = now.Packs, now.Issuers, now.Rate, now.Agents // only the file sets them
-		e.Gates[name] = gate
-	}); err != nil {
+	if err := h.editor.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) { e.Gates[name] = body.apply(now) }); err != nil {
 		return nil, err
 	}
 	d, err := h.gateDetail(name)

@@ -73,6 +73,7 @@ func newRoutes(opts Options, auth *authenticator) []route {
 			(&toolHandler{opts.Yard, catalog, records, opts.Now}).routes(),
 			(&toolsetHandler{opts.Yard, edits, catalog}).routes(),
 			(&gateHandler{opts.Yard, edits, catalog}).routes(),
+			(&priceHandler{opts.Yard, edits}).routes(),
 			(&editHandler{edits}).routes(),
 			(&packHandler{opts.Yard}).routes(),
 			(&approvalHandler{opts.Yard}).routes(),

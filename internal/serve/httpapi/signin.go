@@ -37,7 +37,7 @@ type Me struct {
 	Scopes    []string `json:"scopes,omitempty"`
 	Yard      string   `json:"yard"`
 	Version   string   `json:"version"`
-	Edits     []string `json:"edits" enum:"toolsets,gates" doc:"Parts of the configuration that can be changed through the API."`
+	Edits     []string `json:"edits" enum:"toolsets,gates,prices" doc:"Parts of the configuration that can be changed through the API."`
 	Store     string   `json:"store" enum:"postgres,sqlite,memory,none"`
 	Keys      bool     `json:"keys" doc:"Whether the yard has API keys."`
 	Arguments string   `json:"arguments" enum:"off,shape,full" doc:"How arguments are recorded."`

@@ -29,7 +29,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
       <form className="stack" onSubmit={submit}>
         <KeyForm draft={draft} onChange={setDraft} />
         <ErrorNote error={create.error} />
-        <div className="Keys-buttons">
+        <div className="Dialog-buttons">
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" variant="primary" busy={create.isPending} disabled={!isComplete(draft)}>Create key</Button>
         </div>

@@ -40,7 +40,7 @@ export function FundDialog({ balance, onClose }: { balance: Balance | undefined;
       <form className="stack" onSubmit={submit}>
         {reviewing && amount ? <Review draft={draft} amount={amount} balance={balance} /> : <Fields draft={draft} onChange={setDraft} fixed={balance !== undefined} />}
         <ErrorNote error={fund.error} />
-        <div className="Spend-buttons">
+        <div className="Dialog-buttons">
           <Button onClick={reviewing ? () => setReviewing(false) : onClose}>{reviewing ? "Back" : "Cancel"}</Button>
           <Button type="submit" variant="primary" busy={fund.isPending} disabled={!amount || !draft.account.trim() || !draft.reference.trim()}>{reviewing ? (amount?.startsWith("-") ? "Withdraw" : "Fund") : "Continue"}</Button>
         </div>

@@ -1,9 +1,13 @@
 import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { Pencil } from "lucide-react";
+import { type ReactNode, useState } from "react";
 import type { ToolDetail } from "../../api/types";
+import { IconButton } from "../../components/Button";
 import { duration, percent, plural, price } from "../../format";
 import { visible } from "../../format/visible";
 import { limitTexts } from "../catalog/limit";
+import { useCanEdit } from "../toolset/Editable";
+import { PriceDialog } from "./PriceDialog";
 
 /** The main properties of a tool. */
 export function Facts({ tool }: { tool: ToolDetail }) {
@@ -14,13 +18,26 @@ export function Facts({ tool }: { tool: ToolDetail }) {
         {tool.server ? <Link to="/servers/$id" params={{ id: tool.server }}>{tool.server}</Link> : "Local"}
       </Fact>
       <Fact name="Mode" note={modeNote(tool)}>{tool.mode === "read" ? "Read" : "Write"}</Fact>
-      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "at execution gates"}>{price(tool.priceUsd) === "free" ? "Free" : price(tool.priceUsd)}</Fact>
+      <ToolPrice tool={tool} />
       <Fact name="Limits" note={limits.slice(1).join(", ") || undefined}>{limits[0] ?? "None"}</Fact>
       <Latency tool={tool} />
       <Fact name="Definition" note="in a prompt">{`≈ ${plural(tool.tokens, "token")}`}</Fact>
       <Fact name="Category" note={tool.surface && `surface ${tool.surface}`}>{visible(tool.category ?? "None")}</Fact>
       {tool.needs && tool.needs.length > 0 && <Fact name="Needs" note="required context">{visible(tool.needs.join(", "))}</Fact>}
     </dl>
+  );
+}
+
+function ToolPrice({ tool }: { tool: ToolDetail }) {
+  const [editing, setEditing] = useState(false);
+  const canEdit = useCanEdit("prices");
+  const free = price(tool.priceUsd) === "free";
+  return (
+    <Fact name="Price" note={free ? undefined : "at execution gates"}>
+      {free ? "Free" : price(tool.priceUsd)}
+      {canEdit && <IconButton className="Facts-edit" size="s" label="Change the price" icon={<Pencil />} onClick={() => setEditing(true)} />}
+      {editing && <PriceDialog tool={tool} onClose={() => setEditing(false)} />}
+    </Fact>
   );
 }
 

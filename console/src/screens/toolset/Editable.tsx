@@ -2,9 +2,9 @@ import { Lock } from "lucide-react";
 import { useMe } from "../../session";
 import "./Editable.css";
 
-type Part = "toolsets" | "gates";
+type Part = "toolsets" | "gates" | "prices";
 
-/** Reports whether the signed-in caller may edit toolsets or gates. */
+/** Reports whether the signed-in caller may edit a part of the configuration. */
 export function useCanEdit(part: Part): boolean {
   const me = useMe();
   return me?.role === "operator" && me.edits.includes(part);

@@ -31,7 +31,7 @@ export function History() {
         rowKey={(edit) => String(edit.version)}
         error={error}
         onRetry={() => void refetch()}
-        empty={<EmptyState icon={<HistoryIcon />} title="No edits yet">Toolsets and gates are as defined in the configuration file. Edits appear here with their authors.</EmptyState>}
+        empty={<EmptyState icon={<HistoryIcon />} title="No edits yet">Toolsets, gates and prices are as defined in the configuration file. Edits appear here with their authors.</EmptyState>}
       />
       {shown && <VersionDialog edit={shown} current={current} onClose={() => setShown(undefined)} />}
     </Card>
@@ -81,9 +81,13 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
 }
 
 function VersionText({ then, now, current }: { then: EditDetail; now: EditDetail | undefined; current: boolean }) {
-  const content = { toolsets: then.toolsets, gates: then.gates };
+  const content = contentOf(then);
   if (current || !now) return <JsonView value={content} label={`Version ${then.version}`} open={4} />;
-  return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Current version ${now.version}`} afterTitle={`Version ${then.version}`} before={{ toolsets: now.toolsets, gates: now.gates }} after={content} />;
+  return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Current version ${now.version}`} afterTitle={`Version ${then.version}`} before={contentOf(now)} after={content} />;
+}
+
+function contentOf({ toolsets, gates, prices }: EditDetail) {
+  return { toolsets, gates, prices };
 }
 
 function useRestore(edit: Edit, current: Edit | undefined, onDone: () => void) {
