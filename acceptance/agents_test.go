@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -206,6 +207,73 @@ conversations:
 			t.Errorf("%+v %v", got, y.model.Failures())
 		}
 	})
+}
+
+// A server that is unavailable is called once. The model learns that it must not repeat the call; if it
+// does, the call does not run again.
+func TestUnavailableServerIsNotCalledAgain(t *testing.T) {
+	t.Parallel()
+	model := scriptedModel(t, `
+conversations:
+  - match: gone
+    turns:
+      - {call: [{name: mcp_gone__echo, arguments: {text: hi}}, {name: count, arguments: {n: 5}}]}
+      - {expect: {answers: ['"error":"UNAVAILABLE"', '\"n\":5']}, call: [{name: mcp_gone__echo, arguments: {text: hi}}]}
+      - {expect: {answers: ['"retryable":false']}, say: "The server is down; the count is 5 [e2]."}
+`, true)
+	gone := startFake(t, freeAddress(t), "modern")
+	config := fmt.Sprintf(`
+scripts: {dir: tools}
+servers:
+  gone: {url: %q, effects: {"*": read}, required: true}
+toolsets: {research: {tools: [count], servers: [gone]}}
+models: {main: {api: anthropic, model: fake, url: %q, private: true, auth: {secretRef: env:MODEL_KEY}}}
+agents:
+  librarian: {model: main, gate: research, instructions: You are a librarian.}
+`, gone.url, model.BaseURL("anthropic")) + agentGates
+	y := &agentYard{serveIn(t, folder(t, map[string]string{"tools/count.ts": countScript}), "toolyard", config, "MODEL_KEY="+fakemodel.Key), model}
+	gone.end()
+	for era, c := range eras(t, y.process) {
+		got := y.answerTo(t, c, "gone")
+		if got.Answer != "The server is down; the count is 5 [e2]." || got.Usage.Calls != 2 || got.Usage.Failed != 1 || got.Evidence[0].Error != "UNAVAILABLE" || !got.Evidence[1].OK {
+			t.Errorf("%s: %+v %v", era, got, model.Failures())
+		}
+	}
+}
+
+// A client with a progress token is notified of each turn and each call of a query.
+func TestQueryReportsProgress(t *testing.T) {
+	t.Parallel()
+	y := serveAgents(t, "chat", `
+conversations:
+  - {match: three, turns: [{call: [{name: count, arguments: {n: 3}}]}, {say: "It is three [e1]."}]}
+`, "", "")
+	want := []string{
+		`{"progressToken":"mine","progress":1,"total":130,"message":"librarian thinks, turn 1 of at most 30"}`,
+		`{"progressToken":"mine","progress":2,"total":130,"message":"calling count, call 1 of at most 100"}`,
+		`{"progressToken":"mine","progress":3,"total":130,"message":"librarian thinks, turn 2 of at most 30"}`,
+	}
+	const params = `{"name":"ask_librarian","arguments":{"query":"three"}`
+	for era, send := range map[string]func() (message, []message){
+		"2026-07-28": func() (message, []message) {
+			return modernHTTP{t: t, url: y.url, meta: `,"progressToken":"mine"`}.send("1", "tools/call", params+"}")
+		},
+		"2025-11-25": func() (message, []message) {
+			return newLegacyHTTP(t, y.url).send("1", "tools/call", params+`,"_meta":{"progressToken":"mine"}}`)
+		},
+	} {
+		m, before := send()
+		var got []string
+		for _, n := range before {
+			got = append(got, string(n.Params))
+		}
+		if m.result(t).IsError || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %s", era, got, m.Result)
+		}
+	}
+	if _, before := (modernHTTP{t: t, url: y.url}).send("1", "tools/call", params+"}"); len(before) != 0 {
+		t.Errorf("a client without a token got %+v", before)
+	}
 }
 
 // A query makes a hundred calls. The next one does not run, and the model answers without tools.

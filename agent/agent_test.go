@@ -638,11 +638,15 @@ func TestEventsAndProgress(t *testing.T) {
 	var got []string
 	ctx := agent.Observe(t.Context(), func(e agent.Event) { got = append(got, e.Tool+e.Status+e.Text) })
 	c := &toolyard.Call{ID: "q", Tool: a.Tool()}
-	c.OnProgress = func(done, total float64, message string) { got = append(got, fmt.Sprint(done, total, message)) }
+	c.OnProgress = func(done, total float64, message string) {
+		got = append(got, fmt.Sprint(done, " ", total, " ", message))
+	}
 	if _, err := a.Ask(ctx, c, &agent.Query{Text: "?"}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"0 100calling vat_rate, 1 of 100", "vat_ratecalling", "vat_ratedone", "20 % [e1]."}, got); diff != "" {
+	if diff := cmp.Diff([]string{
+		"1 130 librarian thinks, turn 1 of at most 30", "2 130 calling vat_rate, call 1 of at most 100", "vat_ratecalling", "vat_ratedone", "3 130 librarian thinks, turn 2 of at most 30", "20 % [e1].",
+	}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -163,10 +163,8 @@ func (c *conversation) runCall(ctx context.Context, r *callResult) {
 
 // runTool makes a call of a tool and reports it.
 func (c *conversation) runTool(ctx context.Context, r *callResult, call func() (id string, res *toolyard.Result, err error)) {
-	limit, tool := c.root.opts.Limits.Calls, r.target.Tool
-	c.mu.Lock()
-	c.call.Progress(float64(r.n-1), float64(limit), fmt.Sprintf("calling %s, %d of %d", tool.Name, r.n, limit))
-	c.mu.Unlock()
+	tool := r.target.Tool
+	c.progress(fmt.Sprintf("calling %s, call %d of at most %d", tool.Name, r.n, c.root.opts.Limits.Calls))
 	c.report(Event{Tool: tool.Name, Server: tool.Server, Status: "calling"})
 	r.start = c.root.opts.Now()
 	id, res, err := call()

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -174,6 +175,7 @@ func (c *conversation) noteMalformed() {
 // turn asks the model for its next turn.
 func (c *conversation) turn(ctx context.Context, last bool) (*model.Turn, error) {
 	m, began := &c.agent.opts.Model, c.root.opts.Now()
+	c.progress(fmt.Sprintf("%s thinks, turn %d of at most %d", c.agent.opts.Name, len(c.turns)+1, c.root.opts.Limits.Turns))
 	turn, err := m.Turn(ctx, &model.Request{
 		System: c.system, Tools: c.offer.functions, Messages: c.messages, NoTools: last, MaxOutput: c.affordable(), Temperature: c.temperature,
 	}, func(e model.Event) {

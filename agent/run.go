@@ -20,17 +20,23 @@ type run struct {
 
 	events func(Event)
 
-	mu       sync.Mutex                 // serializes events, and guards what calls of code change while a turn runs: stop, calls, others and missing
+	mu       sync.Mutex                 // serializes events, and guards what calls of code change while a turn runs: stop, calls, missing and tally
 	calls    []*callResult              // of tools, in the order of their evidence
-	others   int                        // runs of code, and requests that were answered without a call
 	failures map[string]*toolyard.Error // permanent failures, by call
 	seen     map[string]int             // how often a call was requested
 	missing  []string                   // unknown tools that the model requested
-	turns    []Turn
-	usage    model.Usage
-	cost     toolyard.Money
-	offered  int       // number of tools
-	saved    time.Time // when the query was last stored
+	saved    time.Time                  // when the query was last stored
+	tally
+}
+
+// tally counts what a query has used.
+type tally struct {
+	turns   []Turn
+	usage   model.Usage
+	cost    toolyard.Money
+	offered int // number of tools
+	others  int // runs of code, and requests that were answered without a call
+	steps   int // turns and calls that were reported as progress
 }
 
 // Stop is why a query ended.
@@ -114,6 +120,14 @@ func (r *run) save(ctx context.Context, record *Run) {
 	if err := r.root.opts.Store.SaveQuery(context.WithoutCancel(ctx), record); err != nil {
 		r.root.opts.Log.ErrorContext(ctx, "query could not be stored; its evidence cannot be read later", "query", r.call.ID, "error", err)
 	}
+}
+
+// progress reports the beginning of a turn or a call to the caller of the agent's tool.
+func (r *run) progress(message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps++
+	r.call.Progress(float64(r.steps), float64(r.root.opts.Limits.Turns+r.root.opts.Limits.Calls), message)
 }
 
 // report passes an event to the observer of the query.
