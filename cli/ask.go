@@ -179,7 +179,7 @@ func (c *askCommand) follow(body io.Reader) (json.RawMessage, error) {
 				calls++
 			}
 			if progress {
-				fmt.Fprintf(c.err, "\r\x1b[K%d calls: %s", calls, untrusted.Printable(e.Tool.Name))
+				fmt.Fprintf(c.err, "\r\x1b[K%s: %s", plural(calls, "call"), untrusted.Printable(e.Tool.Name))
 			}
 		case "done", "error":
 			if progress {

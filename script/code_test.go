@@ -483,7 +483,7 @@ func TestCodeThatForgetsAwaitIsTold(t *testing.T) {
 		}
 	})
 	res, err := runOf{code: code, mode: toolyard.Read}.do(t, `tools.slow(); await tools.quick(); return "done";`)
-	if err != nil || !strings.Contains(textsOf(res), "1 calls had not finished when the code ended, and may have been canceled: use await.") {
+	if err != nil || !strings.Contains(textsOf(res), "1 call had not finished when the code ended, and may have been canceled: use await.") {
 		t.Error(textsOf(res), err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -365,10 +366,10 @@ func (r *codeRun) report(text string, failed bool) *toolyard.Result {
 		add(waiting)
 	}
 	if r.unfinished > 0 {
-		add(fmt.Sprintf("%d calls had not finished when the code ended, and may have been canceled: use await.", r.unfinished))
+		add(spelling.Count(r.unfinished, "call") + " had not finished when the code ended, and may have been canceled: use await.")
 	}
 	if r.dropped > 0 {
-		fmt.Fprintf(&r.lines, "[%d more lines omitted]\n", r.dropped)
+		fmt.Fprintf(&r.lines, "[%s omitted]\n", spelling.Count(r.dropped, "more line"))
 	}
 	if logs := strings.TrimRight(r.lines.String(), "\n"); logs != "" {
 		add("Console output:\n" + logs)

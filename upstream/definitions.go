@@ -406,7 +406,7 @@ func (d *definitions) findProblems(list []*definition) (problems []toolyard.Prob
 		}
 	}
 	if extra := len(problems) - maxProblems; extra > 0 {
-		problems = append(problems[:maxProblems], d.problem("", fmt.Sprintf("and %d more problems", extra), ""))
+		problems = append(problems[:maxProblems], d.problem("", "and "+spelling.Count(extra, "more problem"), ""))
 	}
 	return problems
 }

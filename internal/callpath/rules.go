@@ -227,7 +227,7 @@ func question(c *toolyard.Call, a *Approval) string {
 	}
 	fmt.Fprintf(&b, "Arguments: %s", a.Preview.Args)
 	if a.Preview.Hidden > 0 {
-		fmt.Fprintf(&b, "\n%d values are hidden because they may be secrets.", a.Preview.Hidden)
+		fmt.Fprintf(&b, "\nHidden, because they may be secrets: %d of the values.", a.Preview.Hidden)
 	}
 	return b.String()
 }

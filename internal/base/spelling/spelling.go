@@ -84,3 +84,11 @@ func distance(a, b string) int {
 	}
 	return prev[len(b)]
 }
+
+// Count returns a number with its noun: "1 call", "2 calls".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -79,7 +79,7 @@ func (p *previewer) object(b []byte, raw json.RawMessage, depth int) []byte {
 	for i, m := range list {
 		if i == maxPreviewItems {
 			p.cut += len(list) - i
-			b = append(jsonobject.AppendString(append(b, `"…":`...), fmt.Sprintf("(%d more members)", len(list)-i)), ',')
+			b = append(jsonobject.AppendString(append(b, `"…":`...), fmt.Sprintf("(%d more)", len(list)-i)), ',')
 			break
 		}
 		name := p.redact(m.Key)
@@ -101,7 +101,7 @@ func (p *previewer) array(b []byte, raw json.RawMessage, depth int) []byte {
 	for i, item := range items {
 		if i == maxPreviewItems {
 			p.cut += len(items) - i
-			b = append(jsonobject.AppendString(b, fmt.Sprintf("(%d more items)", len(items)-i)), ',')
+			b = append(jsonobject.AppendString(b, fmt.Sprintf("(%d more)", len(items)-i)), ',')
 			break
 		}
 		b = append(p.value(b, item, depth+1), ',')

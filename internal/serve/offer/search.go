@@ -159,7 +159,7 @@ func servers(counts map[string]int) string {
 	var list []string
 	for _, id := range ids {
 		if id != "" && len(list) < maxServers {
-			list = append(list, fmt.Sprintf("%s (%d tools)", id, counts[id]))
+			list = append(list, fmt.Sprintf("%s (%s)", id, spelling.Count(counts[id], "tool")))
 		}
 	}
 	if len(list) == 0 {
