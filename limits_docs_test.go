@@ -2,7 +2,6 @@ package toolyard_test
 
 import (
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,14 +14,7 @@ func TestEveryResourceHasALimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "grep", "-rhoE", "^func (Test|Fuzz)[A-Za-z0-9_]+", "--include=*_test.go", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := make(map[string]bool)
-	for line := range strings.Lines(string(out)) {
-		known[strings.TrimPrefix(strings.TrimSpace(line), "func ")] = true
-	}
+	known := testNames(t)
 	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 	rows := 0
 	for line := range strings.Lines(string(text)) {

@@ -33,6 +33,13 @@ func TestContextDocument(t *testing.T) {
 	followDocument(t, "../docs/CONTEXT.md", dir, append(startCRM(t), "PATH="+bin+":"+os.Getenv("PATH"))...)
 }
 
+// TestMigrateDocument follows docs/MIGRATE.md word for word in an empty folder.
+func TestMigrateDocument(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	followDocument(t, "../docs/MIGRATE.md", dir, "HOME="+dir, "PATH="+bin+":"+os.Getenv("PATH"))
+}
+
 // TestAddAToolDocument follows docs/ADD_A_TOOL.md word for word in an empty folder.
 func TestAddAToolDocument(t *testing.T) {
 	t.Parallel()

@@ -113,7 +113,7 @@ func readSession(t *testing.T, document string) (steps []step, script string) {
 	for i := range steps {
 		steps[i].want = strings.TrimSpace(steps[i].want)
 	}
-	if len(steps) < 8 {
+	if len(steps) < 6 {
 		t.Fatalf("only %d commands found", len(steps))
 	}
 	return steps, script + "true\n"

@@ -4,13 +4,14 @@
 // works at any address.
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { close, createIndex } from "pagefind";
 import { layout } from "./layout.mjs";
 import { docs, pages, repository, sections } from "./pages.mjs";
 import { render } from "./render.mjs";
 
 const site = process.env.SITE_URL ?? "https://toolyard.github.io/toolyard/";
-const here = import.meta.dirname;
+const here = fileURLToPath(new URL(".", import.meta.url));
 const dist = path.join(here, "dist");
 
 function write(file, text) {

@@ -1,8 +1,9 @@
 // The pages of ../docs: their order, their addresses on the site, and the links between them.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 
-export const root = path.resolve(import.meta.dirname, "..");
+export const root = fileURLToPath(new URL("..", import.meta.url));
 export const docs = path.join(root, "docs");
 export const repository = "https://github.com/toolyard/toolyard";
 
