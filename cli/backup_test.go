@@ -47,3 +47,24 @@ func TestBackupCommands(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+func TestDeleteCallerAndExportAuditLog(t *testing.T) {
+	d := newFixture(t, "store: sqlite:yard.db\ngates:\n  chat: {mode: read, callers: keys}\n")
+	d.mustRun("keys", "create", "--name", "ci", "--caller", "ci", "--account", "acme")
+	d.mustFail(exitError, "no data of the caller", "callers", "delete", "ci", "--account", "other")
+	if out := d.mustRun("callers", "delete", "ci", "--account", "acme"); !strings.Contains(out, "deleted from keys: 1 row") {
+		t.Error(out)
+	}
+	d.mustFail(exitError, "no data of the caller", "callers", "delete", "ci")
+	if out := d.mustRun("audit", "export", "--format", "csv"); !strings.Contains(out, ",caller.delete,ci,200,") || !strings.HasPrefix(out, "id,at,caller,") {
+		t.Error(out)
+	}
+	if out := d.mustRun("audit", "export", "--since", "2026-11-15"); strings.Count(out, "\n") != 4 {
+		t.Error(out)
+	}
+	if out := d.mustRun("audit", "export", "--until", "2026-11-15"); out != "" {
+		t.Error(out)
+	}
+	d.mustFail(exitUsage, "--format must be jsonl or csv", "audit", "export", "--format", "xml")
+	d.mustFail(exitUsage, "is not a time", "audit", "export", "--since", "yesterday")
+}

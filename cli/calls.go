@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/control/auditlog"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -171,18 +172,10 @@ func (c *callsCommand) printCSV(rows []*store.CallRow) error {
 			if terminal {
 				cell = untrusted.Printable(cell)
 			}
-			cells[i] = plainCell(cell)
+			cells[i] = auditlog.Cell(cell)
 		}
 		_ = w.Write(cells)
 	}
 	w.Flush()
 	return w.Error()
-}
-
-// plainCell keeps spreadsheets from evaluating a text as a formula.
-func plainCell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }

@@ -144,6 +144,10 @@ async function people() {
   expect('the person is listed', people.length === 1 && people[0].role === 'none', people);
   expect('the person is not blocked', (await call('unblockPerson', { path })).blocked === undefined);
   await call('unblockPerson', { path: { caller: 'corp:nobody' } }, 404);
+  await call('deleteCaller', { path }, 403, viewer);
+  const deletion = await call('deleteCaller', { path });
+  expect('the person is deleted', deletion.deleted.people === 1 && deletion.pseudonym.startsWith('deleted:'), deletion);
+  await call('deleteCaller', { path }, 404);
 }
 
 async function connections() {
@@ -433,11 +437,14 @@ async function asks() {
 async function changes() {
   const { changes } = await call('listChanges', { query: { limit: 1000 } });
   const actions = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.action));
-  for (const action of ['key.create', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore', 'approval.approve', 'approval.decline', 'grant.delete', 'person.block', 'person.unblock']) {
+  for (const action of ['key.create', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore', 'approval.approve', 'approval.decline', 'grant.delete', 'person.block', 'person.unblock', 'caller.delete']) {
     expect(`${action} is in the audit log`, actions.has(action), [...actions]);
   }
   expect('refused changes are in the audit log', changes.some((c) => c.action === 'server.approve' && c.status === 409), changes);
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
+  const exported = await call('exportChanges', { query: { format: 'jsonl' }, parseAs: 'text' }, undefined, viewer);
+  expect('the audit log is exported', exported.trim().split('\n').length >= changes.length, exported.slice(0, 200));
+  await call('exportChanges', { query: { format: 'xml' } }, 400);
 }
 
 for (const part of [identity, keys, people, connections, catalog, money, links, calls, servers, toolsets, gates, prices, edits, packs, approvals, asks, changes]) {

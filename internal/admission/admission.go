@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -48,11 +47,6 @@ type Request struct {
 	Writes  bool          // the call may change something
 	Timeout time.Duration // maximum run time once admitted
 	Wait    time.Duration // maximum wait for limits and money; zero refuses at once
-}
-
-// CallerKey identifies a caller across accounts.
-func CallerKey(account, caller string) string {
-	return fmt.Sprintf("%d/%s/%s", len(account), account, caller)
 }
 
 // Price returns the price of a call: that of its tool at gates that charge for calls.

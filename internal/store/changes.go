@@ -32,7 +32,9 @@ type Change struct {
 // ChangeQuery selects changes. Empty fields select everything.
 type ChangeQuery struct {
 	Caller, Action, Subject string
+	Since, Until            time.Time // Until is left out
 
+	Oldest bool   // oldest first
 	Before Cursor // only changes after this position; zero for the first page
 	Limit  int    // MaxCalls if zero or greater
 }
@@ -65,7 +67,7 @@ func (s *changeStore) EndChange(ctx context.Context, id string, status int, subj
 	return nil
 }
 
-// Changes returns changes, newest first.
+// Changes returns changes, newest first unless the query requests otherwise.
 func (s *changeStore) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
@@ -74,8 +76,17 @@ func (s *changeStore) Changes(ctx context.Context, q ChangeQuery) ([]*Change, er
 	f.equal("caller", q.Caller)
 	f.equal("action", q.Action)
 	f.equal("subject", q.Subject)
-	f.behind("at", q.Before.At, q.Before.ID)
-	text := "SELECT " + changeColumns + " FROM changes" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)
+	f.between("at", q.Since, q.Until)
+	order := " ORDER BY at DESC, id DESC LIMIT "
+	if q.Oldest {
+		order = " ORDER BY at, id LIMIT "
+		if !q.Before.At.IsZero() {
+			f.where = append(f.where, fmt.Sprintf("(at, id) > (%s, %s)", f.arg(q.Before.At), f.arg(q.Before.ID)))
+		}
+	} else {
+		f.behind("at", q.Before.At, q.Before.ID)
+	}
+	text := "SELECT " + changeColumns + " FROM changes" + f.String() + order + f.arg(q.Limit)
 	return collect(ctx, s.database, q.Limit, scanChange, text, f.args)
 }
 

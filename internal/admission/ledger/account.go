@@ -18,6 +18,11 @@ type Funding struct {
 	InSessions toolyard.Money // money in the account's sessions
 }
 
+// CallerKey identifies a caller across accounts.
+func CallerKey(account, caller string) string {
+	return fmt.Sprintf("%d/%s/%s", len(account), account, caller)
+}
+
 // FundingID returns the ID of the transfer for a reference of an account.
 func FundingID(account, reference string) string {
 	return fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // the length makes it unambiguous

@@ -40,7 +40,7 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 			return nil, toolyard.Errorf(toolyard.Invalid, "Idempotency keys and names of sessions, callers and accounts must be at most %d bytes of printable text.", maxName)
 		}
 	}
-	a.Caller = admission.CallerKey(a.Account, a.Caller)
+	a.Caller = ledger.CallerKey(a.Account, a.Caller)
 	scopeLimits(a)
 	if a.Price > 0 {
 		a.Spend = scopeSpend(a, s.SpendLimitsOf(c.Gate, t))

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
@@ -102,7 +101,7 @@ func newRequest(c *toolyard.Call, a *callpath.Approval) *store.ApprovalRequest {
 	r.Rule = store.ApprovalRule{Name: a.Verdict.Names(), Digest: hex.EncodeToString(rules[:]), Message: a.Verdict.Message()}
 	r.Preview, r.Hidden, r.Cut = a.Preview.Args, a.Preview.Hidden, a.Preview.Cut
 	if c.IdempotencyKey != "" {
-		r.Run = ledger.RunKey{Scope: admission.CallerKey(r.Subject.Account, c.Caller.ID), Key: c.IdempotencyKey}
+		r.Run = ledger.RunKey{Scope: ledger.CallerKey(r.Subject.Account, c.Caller.ID), Key: c.IdempotencyKey}
 	}
 	return r
 }

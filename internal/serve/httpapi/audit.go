@@ -207,9 +207,16 @@ func (c *memoryChanges) Changes(_ context.Context, q store.ChangeQuery) (list []
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	is := func(wanted, value string) bool { return wanted == "" || wanted == value }
-	for _, change := range slices.Backward(c.list) {
-		after := q.Before.At.IsZero() || change.At.Before(q.Before.At) || change.At.Equal(q.Before.At) && change.ID < q.Before.ID
-		if after && is(q.Caller, change.Caller) && is(q.Action, change.Action) && is(q.Subject, change.Subject) && len(list) < q.Limit {
+	changes := slices.Clone(c.list)
+	slices.SortFunc(changes, func(a, b *store.Change) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
+	if q.Oldest {
+		slices.Reverse(changes)
+	}
+	for _, change := range changes {
+		order := cmp.Or(change.At.Compare(q.Before.At), cmp.Compare(change.ID, q.Before.ID))
+		after := q.Before.At.IsZero() || order < 0 != q.Oldest && order != 0
+		within := !change.At.Before(q.Since) && (q.Until.IsZero() || change.At.Before(q.Until))
+		if after && within && is(q.Caller, change.Caller) && is(q.Action, change.Action) && is(q.Subject, change.Subject) && len(list) < q.Limit {
 			list = append(list, change)
 		}
 	}

@@ -1,14 +1,27 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"io"
+	"net/http"
 	"slices"
+	"time"
 
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/control/auditlog"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
 // changeHandler serves the audit log.
-type changeHandler struct{ changes Changes }
+type changeHandler struct {
+	changes Changes
+	exports chan struct{} // a token for each running export
+	now     func() time.Time
+}
+
+// maxExports limits how many exports of the audit log run at the same time.
+const maxExports = 4
 
 // Limits of a page.
 const (
@@ -29,6 +42,46 @@ func (h *changeHandler) list(r *request) (*reply, error) {
 	}
 	list, next, err := h.page(r.Context(), q)
 	return respond(changesPage{orEmpty(list), next}, err)
+}
+
+// export streams the audit log. If it fails halfway, the connection is closed without the end of the
+// response, so that the client notices.
+func (h *changeHandler) export(r *request) (*reply, error) {
+	p := &r.params
+	o := auditlog.Options{Format: cmp.Or(p.word("format", auditlog.Formats...), auditlog.JSONL), Since: p.time("since", time.Time{}), Until: p.time("until", h.now())}
+	if p.err != nil {
+		return nil, p.err
+	}
+	select {
+	case h.exports <- struct{}{}:
+		defer func() { <-h.exports }()
+	default:
+		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many exports are running. Try again later.", RetryAfter: keepalive}
+	}
+	header := r.w.Header()
+	header.Set("Content-Type", map[string]string{auditlog.JSONL: "application/jsonl", auditlog.CSV: "text/csv; charset=utf-8"}[o.Format])
+	header.Set("Content-Disposition", `attachment; filename="audit.`+o.Format+`"`)
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	r.w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil, nil
+	}
+	if _, err := auditlog.Write(r.Context(), &patientWriter{r.w, http.NewResponseController(r.w)}, h.changes, o); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return nil, nil
+}
+
+// patientWriter gives a client some time for each write, instead of one time for the whole response.
+type patientWriter struct {
+	w       io.Writer
+	control *http.ResponseController
+}
+
+func (w *patientWriter) Write(data []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by test recorders
+	return w.w.Write(data)
 }
 
 // page reads changes up to the requested number or the size limit, and returns the next cursor.
@@ -62,11 +115,26 @@ func changesNext(list []*store.Change) string {
 	return cursorText(last.At, last.ID)
 }
 
+// exportParams are the parameters of exports.
+var exportParams = map[string]object{
+	"format": {"type": "string", "enum": auditlog.Formats, "default": auditlog.JSONL, "description": "Format. In CSV, cells that a spreadsheet would evaluate start with an apostrophe."},
+	"since":  {"type": "string", "format": "date-time", "description": "Earliest time of a change."},
+	"until":  {"type": "string", "format": "date-time", "description": "Changes must be before this time. Default: now."},
+}
+
+var exportShape = &shape{"AuditLog", "application/jsonl", func() object {
+	return object{"type": "string", "description": "One change per line, as in the list of changes. text/csv with format=csv."}
+}}
+
 func (h *changeHandler) routes() []route {
 	return []route{
 		{
 			method: "GET", path: "/changes", id: "listChanges", summary: "List changes made through the API, newest first.",
 			access: viewer, query: slices.Concat([]string{"caller", "action", "subject"}, pages), gives: answer[changesPage]("Changes"), refusals: []int{400}, serve: h.list,
+		},
+		{
+			method: "GET", path: "/changes/export", id: "exportChanges", summary: "Export the audit log, oldest first, as JSON lines or CSV.",
+			access: viewer, query: []string{"format", "since", "until"}, params: exportParams, gives: exportShape, refusals: []int{400}, long: true, serve: h.export,
 		},
 	}
 }

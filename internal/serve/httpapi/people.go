@@ -23,6 +23,8 @@ type People interface {
 	// BlockPerson blocks a person, who need not be known.
 	BlockPerson(ctx context.Context, caller string, b store.Block) (*store.Person, error)
 	UnblockPerson(ctx context.Context, caller string) (*store.Person, error)
+	// DeleteCaller deletes the data of a caller, of one account or of all.
+	DeleteCaller(ctx context.Context, account, caller string) (*store.Deletion, error)
 }
 
 // personHandler serves people.
@@ -164,8 +166,41 @@ func (h *personHandler) unblock(r *request) (*reply, error) {
 	return &reply{body: h.item(p)}, nil
 }
 
+// deletionItem is the report of a deletion.
+type deletionItem struct {
+	Caller    string           `json:"caller"`
+	Pseudonym string           `json:"pseudonym" doc:"Replaces the ID of the caller in recorded calls and in the ledger."`
+	Deleted   map[string]int64 `json:"deleted" doc:"Number of deleted rows, by table."`
+	Kept      map[string]int64 `json:"kept" doc:"Number of rows that are kept under the pseudonym, without arguments and messages, by table."`
+}
+
+// deleteCaller deletes the data of a person, or of a caller with API keys.
+func (h *personHandler) deleteCaller(r *request) (*reply, error) {
+	id := r.PathValue("caller")
+	switch {
+	case h.Store == nil:
+		return nil, errNoPeople
+	case identity.CheckID(id) != nil:
+		return nil, notFound("Unknown caller %q.", shown(id))
+	case id == r.caller.ID:
+		return nil, toolyard.Errorf(toolyard.Invalid, "You cannot delete your own data while you use it. Ask another operator.")
+	}
+	d, err := h.Store.DeleteCaller(r.Context(), r.params.values["account"], id)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{body: deletionItem{id, d.Pseudonym, d.Deleted, d.Kept}}, nil
+}
+
+// deletionParams are the parameters of a deletion.
+var deletionParams = map[string]object{"account": text("Account of the caller, if callers of several accounts have the same ID.")}
+
 func (h *personHandler) routes() []route {
 	return []route{
+		{
+			method: "DELETE", path: "/callers/{caller}", id: "deleteCaller", summary: "Delete the data of a caller: keys, connections, links, results, queries, approvals, the person, and the arguments of recorded calls. Recorded calls and the ledger are kept under a pseudonym.",
+			access: operator, action: "caller.delete", query: []string{"account"}, params: deletionParams, gives: answer[deletionItem]("Deletion"), refusals: []int{400, 404}, long: true, serve: h.deleteCaller,
+		},
 		{
 			method: "GET", path: "/people", id: "listPeople", summary: "List the people who called tools with an access token or signed in to the console, last seen first.",
 			access: viewer, query: slices.Concat([]string{"q", "issuer", "state"}, pages), params: personParams, gives: answer[peoplePage]("People"), refusals: []int{400, 404}, serve: h.list,

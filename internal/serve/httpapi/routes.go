@@ -66,7 +66,7 @@ func newRoutes(opts Options, auth *authenticator) []route {
 		(&keyHandler{opts.Keys, opts.Now}).routes(),
 		(&personHandler{opts.People, opts.Now}).routes(),
 		(&issuerHandler{opts.People.Issuers}).routes(),
-		(&changeHandler{opts.Changes}).routes(),
+		(&changeHandler{opts.Changes, make(chan struct{}, maxExports), opts.Now}).routes(),
 		requireYard(opts.Yard,
 			(&overviewHandler{opts.Yard, records, opts.Now}).routes(),
 			(&serverHandler{opts.Yard, records, opts.Now}).routes(),

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
+)
+
+// Deletion reports what the deletion of a caller's data did.
+type Deletion struct {
+	Pseudonym string           // replaces the ID of the caller in what is kept
+	Deleted   map[string]int64 // rows by table
+	Kept      map[string]int64 // rows by table that now have the pseudonym, without arguments and messages
+}
+
+// deletions are the tables whose rows are deleted. Evidence belongs to queries, and so is deleted
+// before them.
+var deletions = []struct{ table, where string }{
+	{"evidence", `query IN (SELECT id FROM queries WHERE {owner})`},
+	{"queries", `{owner}`},
+	{"query_jobs", `{owner}`},
+	{"results", `{owner}`},
+	{"approvals", `{owner}`},
+	{"grants", `{owner}`},
+	{"connections", `{owner}`},
+	{"links", `{owner}`},
+	{"keys", `{owner}`},
+}
+
+// DeleteCaller deletes the data of a caller in one transaction: the caller's keys, connections, links,
+// results, queries, approvals, stored responses and person, and the arguments and messages of recorded
+// calls. Recorded calls and the ledger are kept under a random pseudonym, so that the books still
+// balance. If account is not empty, only the caller of that account is meant. An account is renamed if
+// it is the caller's own: it has the caller's ID, and no other caller uses it.
+//
+// The error is NotFound if there is nothing about the caller, and Unavailable while calls of an own
+// account hold money.
+func (s *Store) DeleteCaller(ctx context.Context, account, caller string) (*Deletion, error) {
+	d := &deleter{
+		Deletion: Deletion{Pseudonym: "deleted:" + strings.ToLower(rand.Text()[:16]), Deleted: map[string]int64{}, Kept: map[string]int64{}},
+		ctx:      ctx, account: account, caller: caller,
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("store: delete caller: %w", s.engine.explain(err))
+	}
+	defer tx.Rollback() //nolint:errcheck // no effect after the commit
+	d.tx = tx
+	if !s.isLite() {
+		d.exec(`SET LOCAL statement_timeout = 0`)
+	}
+	d.run(s.isLite())
+	if d.err == nil && len(d.Deleted)+len(d.Kept) == 0 {
+		return nil, toolyard.Errorf(toolyard.NotFound, "There is no data of the caller %.64q.", caller)
+	}
+	if d.err == nil {
+		d.err = tx.Commit()
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("store: delete caller: %w", s.engine.explain(d.err))
+	}
+	if d.Deleted["keys"] > 0 {
+		s.announce(ctx, KeysDocument)
+	}
+	return &d.Deletion, nil
+}
+
+// deleter deletes within a transaction. It does nothing after an error.
+type deleter struct {
+	Deletion
+	ctx             context.Context //nolint:containedctx // lives as long as the transaction
+	tx              *sql.Tx
+	account, caller string
+	err             error
+}
+
+func (d *deleter) exec(text string, args ...any) (rows int64) {
+	if d.err != nil {
+		return 0
+	}
+	result, err := d.tx.ExecContext(d.ctx, text, args...)
+	if err == nil {
+		rows, err = result.RowsAffected()
+	}
+	d.err = err
+	return rows
+}
+
+func (d *deleter) remove(table, where string, args ...any) {
+	if n := d.exec(`DELETE FROM `+table+` WHERE `+where, args...); n > 0 {
+		d.Deleted[table] += n
+	}
+}
+
+func (d *deleter) keep(table, set, where string, args ...any) {
+	if n := d.exec(`UPDATE `+table+` SET `+set+` WHERE `+where, args...); n > 0 {
+		d.Kept[table] += n
+	}
+}
+
+// names returns the first column of a result.
+func (d *deleter) names(text string, args ...any) (list []string) {
+	if d.err != nil {
+		return nil
+	}
+	d.err = query(d.ctx, d.tx, func(r scanner) error {
+		var name string
+		err := r.Scan(&name)
+		list = append(list, name)
+		return err
+	}, text, args...)
+	return list
+}
+
+// owner returns the condition for rows of the caller, and its arguments.
+func (d *deleter) owner() (where string, args []any) {
+	if d.account == "" {
+		return `caller = $1`, []any{d.caller}
+	}
+	return `caller = $1 AND account = $2`, []any{d.caller, d.account}
+}
+
+func (d *deleter) run(lite bool) {
+	owner, args := d.owner()
+	accounts := d.names(`SELECT DISTINCT account FROM calls WHERE `+owner+` UNION SELECT account FROM keys WHERE `+owner, args...)
+	for _, table := range deletions {
+		d.remove(table.table, strings.ReplaceAll(table.where, "{owner}", owner), args...)
+	}
+	for _, account := range append(accounts, d.caller) {
+		if d.account == "" || account == d.account { // running ones are needed to end their calls; they expire
+			d.remove("runs", `scope = $1 AND state <> 'running'`, ledger.CallerKey(account, d.caller))
+		}
+	}
+	d.keep("calls", fmt.Sprintf(`caller = $%d, args = NULL, message = NULL`, len(args)+1), owner, append(args, d.Pseudonym)...)
+	if d.account != "" && d.account != d.caller {
+		return
+	}
+	d.remove("people", `caller = $1 AND blocked = 0`, d.caller)
+	d.keep("people", `name = '', email = '', groups = '[]'`, `caller = $1`, d.caller) // a block stays in effect
+	if others := d.names(`SELECT id FROM calls WHERE account = $1 AND caller NOT IN ($1, $2) UNION SELECT prefix FROM keys WHERE account = $1 AND caller <> $1 LIMIT 1`, d.caller, d.Pseudonym); len(others) == 0 {
+		d.renameAccount(lite)
+	}
+}
+
+// leaseTime is about how long a replica holds money in advance.
+const leaseTime = time.Minute
+
+// renameAccount gives the caller's own account the pseudonym. Money on hold belongs to replicas that
+// would return it to the old name, so there must be none.
+func (d *deleter) renameAccount(lite bool) {
+	lock := ` FOR UPDATE`
+	if lite {
+		lock = ""
+	}
+	d.names(`SELECT id FROM balances WHERE account = $1 ORDER BY id`+lock, d.caller)
+	if held := d.names(`SELECT id FROM holds WHERE balance IN (SELECT id FROM balances WHERE account = $1) LIMIT 1`, d.caller); d.err == nil && len(held) > 0 {
+		d.err = &toolyard.Error{Code: toolyard.Unavailable, Message: "Calls of this caller are running, or were a minute ago, and hold money. Revoke the caller's keys, then try again.", RetryAfter: leaseTime}
+		return
+	}
+	d.keep("balances", `id = $2`, `id = $1`, d.caller, d.Pseudonym)
+	d.keep("balances", `account = $2`, `account = $1`, d.caller, d.Pseudonym)
+	d.keep("calls", `account = $2`, `account = $1`, d.caller, d.Pseudonym)
+	d.keep("retired", `balance = $2`, `balance = $1`, d.caller, d.Pseudonym)
+	d.keep("sums", `account = $2`, `account = $1`, d.caller, d.Pseudonym)
+	d.keep("totals", `account = $2`, `account = $1`, d.caller, d.Pseudonym)
+	d.keep("transfers", `balance = $2`, `balance = $1`, d.caller, d.Pseudonym)
+	d.keep("transfers", `id = replace(id, $1, $2)`, `id LIKE 'fund/%' AND (source = $3 OR target = $3)`, "/"+d.caller+"/", "/"+d.Pseudonym+"/", "balance/"+d.caller)
+	d.keep("transfers", `source = $2`, `source = $1`, "balance/"+d.caller, "balance/"+d.Pseudonym)
+	d.keep("transfers", `target = $2`, `target = $1`, "balance/"+d.caller, "balance/"+d.Pseudonym)
+}
