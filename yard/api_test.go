@@ -150,7 +150,7 @@ func TestAuthorization(t *testing.T) {
 	path := strings.NewReplacer("{source}", "-", "{name}", "none", "{id}", "none", "{prefix}", "none", "{version}", "999", "{kind}", "calendar")
 	unrecorded := map[string]bool{ // calls are on their own record; signing in changes nothing here
 		"POST /api/v1/tools/execute": true, "POST /api/v1/calls": true, "POST /api/v1/calls/batch": true, "POST /api/v1/query": true, "POST /api/v1/query/jobs": true,
-		"POST /api/v1/signin": true, "DELETE /api/v1/signin": true, "POST /api/v1/signin/issuers/{issuer}": true, "POST /api/v1/signin/response": true, "POST /api/v1/toolsets/{name}/preview": true, "POST /api/v1/connections/{server}/review": true,
+		"POST /api/v1/signin": true, "DELETE /api/v1/signin": true, "POST /api/v1/signin/issuers/{issuer}": true, "POST /api/v1/signin/response": true, "POST /api/v1/toolsets/{name}/preview": true, "POST /api/v1/connections/{server}/review": true, "POST /api/v1/issuers/check": true,
 	}
 	for _, rule := range httpapi.Rules() {
 		name := rule.Method + " " + rule.Path

@@ -215,3 +215,65 @@ func TestResourceMetadata(t *testing.T) {
 		}
 	}
 }
+
+// The check of claims predicts what a token with these claims is allowed, at every gate.
+func TestCheckOfClaimsPredictsAccess(t *testing.T) {
+	issuer := issuertest.New(t)
+	server := newYardWithIssuer(t, issuer)
+	check := func(body string) (status int, answer string, targets map[string]bool) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/issuers/check", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+issuer.Token(publicURL+"/api/v1", map[string]any{"groups": []string{"platform"}}))
+		res, answer := doPatiently(t, req)
+		var result struct {
+			Targets []struct{ Gate, Refused string }
+		}
+		if err := json.Unmarshal([]byte(answer), &result); err != nil {
+			t.Fatal(err)
+		}
+		targets = map[string]bool{}
+		for _, target := range result.Targets {
+			targets[target.Gate] = target.Refused == ""
+		}
+		return res.StatusCode, answer, targets
+	}
+	for name, test := range map[string]struct {
+		overrides map[string]any
+		want      []string
+	}{
+		"staff":               {nil, []string{`"caller":"corp:ann"`, `"rules":[1]`, `"write":false`}},
+		"engineering":         {map[string]any{"groups": []string{"engineering"}, "aud": publicURL + "/mcp/dev", "scope": "tools.write"}, []string{`"rules":[2]`, `"write":true`}},
+		"without the scope":   {map[string]any{"groups": []string{"engineering"}, "aud": publicURL + "/mcp/dev"}, []string{`"rules":[2]`, `"write":false`}},
+		"operator":            {map[string]any{"groups": []string{"platform"}}, []string{`"role":"operator"`}},
+		"no rule":             {map[string]any{"groups": []string{"guests"}}, []string{`"refused":"RULE: `}},
+		"unknown issuer":      {map[string]any{"iss": "https://other.example"}, []string{`"refused":"ISS: `}},
+		"no issuer":           {map[string]any{"iss": nil}, []string{`"refused":"ISS: `}},
+		"expired":             {map[string]any{"exp": 1}, []string{`"refused":"EXP: `}},
+		"groups in an object": {map[string]any{"groups": map[string]any{}}, []string{`"refused":"RULE: `}},
+	} {
+		claims, err := json.Marshal(issuer.Claims(publicURL+"/mcp/chat", test.overrides))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, answer, targets := check(`{"claims":` + string(claims) + `}`)
+		for _, want := range test.want {
+			if status != http.StatusOK || !strings.Contains(answer, want) {
+				t.Errorf("%s: %d %s, want %s", name, status, answer, want)
+			}
+		}
+		token := issuer.Token(publicURL+"/mcp/chat", test.overrides)
+		for _, gate := range []string{"chat", "dev"} {
+			if real, _, _ := post(t, server, "/mcp/"+gate, token); (real == http.StatusOK) != targets[gate] {
+				t.Errorf("%s at %s: the gate responded with %d, the check said %v", name, gate, real, targets[gate])
+			}
+		}
+	}
+	for _, body := range []string{`{"claims":"` + issuer.Token(publicURL, nil) + `"}`, `{"claims":[]}`, `{}`, `{"claims":{"iss":"a","iss":"b"}}`} {
+		if status, answer, _ := check(body); status == http.StatusOK && !strings.Contains(answer, `"refused"`) || strings.Contains(answer, "eyJ") {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+}

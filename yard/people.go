@@ -1,8 +1,12 @@
 package yard
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,6 +114,50 @@ func (p people) RightsOf(issuer string, groups []string) (rights accesstoken.Rig
 		rights = t.verifier.Issuer(issuer).RightsOf(groups)
 	}
 	return rights
+}
+
+// CheckClaims implements [httpapi.Issuers].
+func (p people) CheckClaims(ctx context.Context, claims json.RawMessage) (check httpapi.ClaimsCheck) {
+	t := p.access.tokens.Load()
+	if t == nil {
+		check.Refused = errNoIssuer.Message
+		return check
+	}
+	e, err := t.verifier.ExplainClaims(claims)
+	if err == nil {
+		check.Issuer, check.Caller, check.Account = e.Issuer.Name, e.Caller.ID, e.Caller.Account
+		err = p.access.checkBlocked(ctx, e.Caller)
+	}
+	if err != nil {
+		check.Refused = err.Error()
+		return check
+	}
+	for _, n := range e.Rights.Rules {
+		check.Rules = append(check.Rules, n+1)
+	}
+	check.Write = slices.Contains(e.Caller.Roles, identity.Write)
+	for _, role := range []string{identity.Viewer, identity.Operator} {
+		if slices.Contains(e.Caller.Roles, role) {
+			check.Role = role
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.gates)) {
+		if g := t.gates[name]; len(g.Tokens.Issuers) > 0 {
+			check.Targets = append(check.Targets, claimsAt(name, t.resources(g), e, p.access.authorize(e.Caller, g)))
+		}
+	}
+	check.Targets = append(check.Targets, claimsAt("", t.resources(nil), e, nil))
+	return check
+}
+
+// claimsAt returns whether claims are accepted at a gate or at the HTTP API, given the authorization
+// of the caller there.
+func claimsAt(gate string, resources []string, e *accesstoken.Explanation, authorized error) httpapi.ClaimsAtTarget {
+	at := httpapi.ClaimsAtTarget{Gate: gate, Resource: resources[0]}
+	if err := cmp.Or(e.CheckAudience(resources), authorized); err != nil {
+		at.Refused = err.Error()
+	}
+	return at
 }
 
 // States implements [httpapi.Issuers].

@@ -53,6 +53,13 @@ await main(async () => {
     await olivia.page.getByRole('dialog').getByRole('button', { name: 'Block' }).click();
     await olivia.page.getByRole('row').filter({ hasText: 'Ann Example' }).getByText('Blocked').waitFor();
     const issuers = olivia.page.getByRole('table', { name: 'Issuers' });
+    const claims = olivia.page.getByLabel('Claims', { exact: true });
+    await claims.fill(JSON.stringify({ iss: settings.issuer, sub: 'ann', aud: 'nothing', groups: ['guests'], exp: Math.floor(Date.now() / 1000) + 300 }));
+    await olivia.page.getByRole('button', { name: 'Check claims' }).click();
+    await olivia.page.getByText(/RULE: no access rule matches/).waitFor();
+    await claims.fill('eyJhbGciOiJSUzI1NiJ9.e30.c2ln');
+    await olivia.page.getByRole('button', { name: 'Check claims' }).click();
+    await olivia.page.getByText(/This is a token/).waitFor();
     check('the state of the issuer is shown', await issuers.getByText(/1 key/).isVisible(), await issuers.innerText());
   });
   ann.expect(/401 (GET|POST) /);

@@ -140,6 +140,7 @@ async function people() {
   await call('blockPerson', { path, body: {} }, 403, viewer);
   const blocked = await call('blockPerson', { path, body: { reason: 'test' } });
   expect('the person is blocked', blocked.blocked?.by === 'olivia', blocked);
+  await call('checkClaims', { body: { claims: { iss: 'https://login.example.com' } } }, 404, viewer);
   const { people } = await call('listPeople', { query: { state: 'blocked' } }, undefined, viewer);
   expect('the person is listed', people.length === 1 && people[0].role === 'none', people);
   expect('the person is not blocked', (await call('unblockPerson', { path })).blocked === undefined);

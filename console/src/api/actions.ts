@@ -56,6 +56,7 @@ export const revokeKey = (prefix: string) => remove(path`/keys/${prefix}`);
 
 export const blockPerson = (caller: string, reason: string) =>
   post<api.Person>(path`/people/${caller}/block`, { ...(reason !== "" && { reason }) } satisfies api.BlockPerson);
+export const checkClaims = (claims: Record<string, unknown>) => post<api.ClaimsCheck>("/issuers/check", { claims } satisfies api.Claims);
 export const unblockPerson = (caller: string) => post<api.Person>(path`/people/${caller}/unblock`);
 
 export const setLink = ({ kind, address }: api.Link) => put<api.Link>(path`/links/${kind}`, { address } satisfies api.SetLink);

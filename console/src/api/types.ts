@@ -151,6 +151,8 @@ export type Person = PeoplePage["people"][number];
 export type BlockPerson = schema.BlockPerson;
 export type Issuers = schema.Issuers;
 export type Issuer = Issuers["issuers"][number];
+export type ClaimsCheck = schema.ClaimsCheck;
+export type Claims = schema.Claims;
 
 export type ChangeFilter = Query<schema.ListChangesData>;
 export type ChangePage = FromJson<schema.Changes>;

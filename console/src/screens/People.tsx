@@ -24,6 +24,7 @@ import { oneOf } from "../search";
 import { useCanChange, useMe } from "../session";
 import { useDelayed } from "../useDelayed";
 import { Issuers } from "./people/Issuers";
+import { TokenCheck } from "./people/TokenCheck";
 import "./People.css";
 
 const states: { value: NonNullable<PersonFilter["state"]> | ""; label: string }[] = [
@@ -59,6 +60,7 @@ export default function People() {
         <Table label="People" columns={columns} rows={rows} rowKey={(person) => person.caller} error={error} onRetry={() => void refetch()} empty={<NoPeople filtered={q !== "" || state !== undefined || issuer !== undefined} />} {...(more && { more })} />
       </Card>
       <Issuers />
+      <TokenCheck />
       {changing && <Change key={changing.caller} person={changing} onClose={() => setChanging(undefined)} />}
     </Page>
   );

@@ -1,6 +1,11 @@
 package httpapi
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
 
 // issuerHandler serves the issuers of access tokens.
 type issuerHandler struct{ issuers Issuers } // nil for none
@@ -30,8 +35,52 @@ func (h *issuerHandler) list(*request) (*reply, error) {
 	return &reply{body: list}, nil
 }
 
+// claimsBody is the body of a check of claims.
+type claimsBody struct {
+	Claims json.RawMessage `json:"claims" doc:"The claims of an access token, an object: the decoded payload, never the token."`
+}
+
+// ClaimsCheck is what a token with some claims would be allowed.
+type ClaimsCheck struct {
+	Refused string           `json:"refused,omitempty" doc:"The check that fails and why, such as RULE: no access rule matches. Absent if the claims identify a caller."`
+	Issuer  string           `json:"issuer,omitempty"`
+	Caller  string           `json:"caller,omitempty"`
+	Account string           `json:"account,omitempty"`
+	Rules   []int            `json:"rules" doc:"The access rules of the issuer that match, counted from 1."`
+	Role    string           `json:"role,omitempty" enum:"operator,viewer" doc:"Role in the console and the API, given the scopes. Absent for none."`
+	Write   bool             `json:"write" doc:"Whether the caller may use gates with mode write, given the scopes."`
+	Targets []ClaimsAtTarget `json:"targets" doc:"The gates that accept access tokens, and the HTTP API."`
+}
+
+// ClaimsAtTarget tells whether a token is accepted at a gate or at the HTTP API.
+type ClaimsAtTarget struct {
+	Gate     string `json:"gate,omitempty" doc:"Absent for the HTTP API."`
+	Resource string `json:"resource"`
+	Refused  string `json:"refused,omitempty" doc:"Why the token is refused. Absent if it is accepted."`
+}
+
+var errNoIssuerToCheck = notFound("No issuer is configured. Add one under issuers.")
+
+func (h *issuerHandler) check(r *request) (*reply, error) {
+	body, err := read[claimsBody](r, smallBody)
+	switch {
+	case err != nil:
+		return nil, err
+	case h.issuers == nil || len(h.issuers.States()) == 0:
+		return nil, errNoIssuerToCheck
+	case len(body.Claims) == 0 || body.Claims[0] != '{':
+		return nil, toolyard.Errorf(toolyard.Invalid, "claims must be a JSON object: the decoded payload of a token, never the token itself.")
+	}
+	result := h.issuers.CheckClaims(r.Context(), body.Claims)
+	result.Rules, result.Targets = orEmpty(result.Rules), orEmpty(result.Targets)
+	return &reply{body: result}, nil
+}
+
 func (h *issuerHandler) routes() []route {
 	return []route{{
+		method: "POST", path: "/issuers/check", id: "checkClaims", summary: "Explain what an access token with some claims would be allowed. Nothing is stored.",
+		access: viewer, takes: body[claimsBody]("Claims"), gives: answer[ClaimsCheck]("ClaimsCheck"), refusals: []int{400, 404, 413}, serve: h.check,
+	}, {
 		method: "GET", path: "/issuers", id: "listIssuers", summary: "List the issuers of access tokens, with the state of their keys on this replica.",
 		access: viewer, gives: answer[issuersList]("Issuers"), serve: h.list,
 	}}

@@ -26,6 +26,8 @@ type Issuers interface {
 	States() []IssuerItem
 	// RightsOf returns what the rules of an issuer grant to members of groups.
 	RightsOf(issuer string, groups []string) accesstoken.Rights
+	// CheckClaims returns what a token with these claims would be allowed.
+	CheckClaims(ctx context.Context, claims json.RawMessage) ClaimsCheck
 }
 
 const (

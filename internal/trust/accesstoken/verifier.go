@@ -126,19 +126,6 @@ func (v *Verifier) Verify(ctx context.Context, token string, resources []string)
 	return toolyard.Caller{}, publicError(err)
 }
 
-// Explain returns the caller that a token identifies at a resource, or the reason why it is
-// refused, for operators.
-func (v *Verifier) Explain(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
-	t, err := v.verify(ctx, token)
-	if err != nil {
-		return toolyard.Caller{}, err
-	}
-	if r := t.issuer.checkAudience(t.claims, resources); r != nil {
-		return toolyard.Caller{}, r
-	}
-	return t.caller, nil
-}
-
 // publicError returns the error for the caller, who may be a stranger.
 func publicError(err error) error {
 	var r *refusal

@@ -1,0 +1,68 @@
+package accesstoken
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// Explain returns the caller that a token identifies at a resource, or the reason why it is
+// refused, for operators.
+func (v *Verifier) Explain(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
+	t, err := v.verify(ctx, token)
+	if err != nil {
+		return toolyard.Caller{}, err
+	}
+	if r := t.issuer.checkAudience(t.claims, resources); r != nil {
+		return toolyard.Caller{}, r
+	}
+	return t.caller, nil
+}
+
+// Explanation is what the claims of a token mean.
+type Explanation struct {
+	Issuer *Issuer
+	Caller toolyard.Caller
+	Rights Rights // by the rules; the scopes of the token may reduce them
+
+	claims *claims
+}
+
+// CheckAudience returns why a token with the claims is refused at a resource, or nil.
+func (e *Explanation) CheckAudience(resources []string) error {
+	if r := e.Issuer.checkAudience(e.claims, resources); r != nil {
+		return r
+	}
+	return nil
+}
+
+// ExplainClaims explains the claims of a token without the token: neither a signature nor the header
+// is checked, so the result is for operators and gives no access.
+func (v *Verifier) ExplainClaims(payload json.RawMessage) (*Explanation, error) {
+	if err := strictjson.Check(payload); err != nil || len(payload) == 0 || payload[0] != '{' {
+		return nil, refuse(malformed, "the claims are not a JSON object without duplicate members")
+	}
+	name, ok := strictjson.String(strictjson.Member(payload, "iss"))
+	s := v.issuers[name]
+	switch {
+	case !ok:
+		return nil, refuse(wrongIssuer, "the claims name no issuer (iss)")
+	case s == nil:
+		return nil, refuse(wrongIssuer, "the issuer %.200q is not configured", name)
+	}
+	u := &unverified{issuer: name, typ: "at+jwt", payload: payload}
+	if s.AnyType {
+		u.typ = "jwt"
+	}
+	c, r := s.readClaims(u, v.now())
+	if r != nil {
+		return nil, r
+	}
+	caller, r := s.caller(c)
+	if r != nil {
+		return nil, r
+	}
+	return &Explanation{s.Issuer, caller, s.RightsOf(c.groups), c}, nil
+}
