@@ -179,7 +179,7 @@ func (l *loader) problems() (problems []toolyard.Problem) {
 		}
 	}
 	if extra := len(problems) - maxProblems; extra > 0 {
-		problems = append(problems[:maxProblems:maxProblems], toolyard.Problem{Source: "scripts", Subject: "scripts", Message: "and "+spelling.Count(extra, "more problem")})
+		problems = append(problems[:maxProblems:maxProblems], toolyard.Problem{Source: "scripts", Subject: "scripts", Message: "and " + spelling.Count(extra, "more problem")})
 	}
 	return problems
 }
