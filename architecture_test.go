@@ -134,7 +134,7 @@ var imports = map[string][]string{
 	"/cmd/toolyard":                     {"/cli", "/yard", "/packs/basics", "/packs/homeassistant", "/packs/markets", "/packs/trading"},
 	"/acceptance/testyard":              {"", "/cli", "/yard", "/packs/homeassistant", "/packs/markets"},
 	"/acceptance/conformanceclient":     {"", "/upstream"},
-	"/bench":                            {"", "/script", "/upstream", "/yard", "/internal/control/export", "/internal/control/search", "/internal/serve/gates", "/internal/serve/offer", "/internal/sources/catalog", "/internal/admission", "/internal/trust/identity", "/internal/store/pgtest", "/internal/store/record", "/internal/store", "/internal/admission/ledger", "/internal/base/ident"},
+	"/bench":                            {"", "/acceptance/fakemodel", "/script", "/upstream", "/yard", "/internal/control/export", "/internal/control/search", "/internal/serve/gates", "/internal/serve/offer", "/internal/sources/catalog", "/internal/admission", "/internal/trust/identity", "/internal/store/pgtest", "/internal/store/record", "/internal/store", "/internal/admission/ledger", "/internal/base/ident"},
 	"/examples/greet":                   {"", "/cli", "/yard"},
 	"/examples/workdays":                {"", "/cli", "/yard"},
 	"/examples/home":                    {"/acceptance/fakehome"},

@@ -1,31 +1,40 @@
 package acceptance
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestChecksNameExistingTests compares checks.txt with the tests of this package.
-func TestChecksNameExistingTests(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("*_test.go")
+var testDeclaration = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+
+// testsIn returns the names of the tests in a folder.
+func testsIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := make(map[string]bool)
-	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	for _, file := range files {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range declaration.FindAllStringSubmatch(string(source), -1) {
-			tests[m[1]] = true
+		for _, m := range testDeclaration.FindAllStringSubmatch(string(source), -1) {
+			names = append(names, m[1])
 		}
 	}
+	return names
+}
+
+// TestChecksNameExistingTests compares checks.txt with the tests of this package.
+func TestChecksNameExistingTests(t *testing.T) {
+	t.Parallel()
+	tests := testsIn(t, ".")
 	checks, err := os.ReadFile("checks.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +49,45 @@ func TestChecksNameExistingTests(t *testing.T) {
 		switch {
 		case m == nil:
 			t.Errorf("checks.txt: %q is not \"AC-NN TestName\"", text)
-		case !tests[m[2]]:
+		case !slices.Contains(tests, m[2]):
 			t.Errorf("checks.txt: %s names %s, which does not exist", m[1], m[2])
+		}
+	}
+}
+
+// attacks is the number of attacks in attacks.txt.
+const attacks = 38
+
+// TestAttacksNameExistingTests compares attacks.txt with the tests of the packages that it names.
+func TestAttacksNameExistingTests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("attacks.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`^(\d\d) (\S+) (Test\w+)$`)
+	packages, tested := make(map[string][]string), make(map[string]bool)
+	for text := range strings.Lines(string(text)) {
+		text = strings.TrimSpace(text)
+		if strings.HasPrefix(text, "#") {
+			continue
+		}
+		m := line.FindStringSubmatch(text)
+		if m == nil {
+			t.Errorf("attacks.txt: %q is not \"NN package TestName\"", text)
+			continue
+		}
+		if packages[m[2]] == nil {
+			packages[m[2]] = testsIn(t, filepath.Join("..", filepath.FromSlash(m[2])))
+		}
+		if !slices.Contains(packages[m[2]], m[3]) {
+			t.Errorf("attacks.txt: %s names %s in %s, which does not exist", m[1], m[3], m[2])
+		}
+		tested[m[1]] = true
+	}
+	for n := range attacks {
+		if !tested[fmt.Sprintf("%02d", n+1)] {
+			t.Errorf("attacks.txt: %d has no test", n+1)
 		}
 	}
 }

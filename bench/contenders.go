@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -39,6 +40,10 @@ func serveContender(name string, tools int, dir, server string) error {
 	case "plain":
 		ready()
 		return http.Serve(l, http.HandlerFunc(plain))
+	case "model":
+		return serveModel(l, ready, 0)
+	case "slow-model":
+		return serveModel(l, ready, 20*time.Millisecond)
 	case "sessions":
 		ready()
 		return http.Serve(l, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return legacySDK() }, nil))

@@ -9,6 +9,7 @@
 //	go run ./bench -peers     # only Toolyard and other MCP gateways
 //	go run ./bench -peers -binary old/toolyard
 //	go run ./bench -retrieval DIR  # only how well search finds tools, on labelled sets
+//	go run ./bench -agents         # only queries of agents and runs of code
 //	go run ./bench -tokens DIR     # only the tokens of tool definitions per task
 package main
 
@@ -48,6 +49,7 @@ func main() {
 	some := flag.String("gateway", "", "with -peers: measure only gateways whose name contains this")
 	retrieval := flag.String("retrieval", "", "measure only how well search finds tools, on the labelled sets of this folder")
 	tokens := flag.String("tokens", "", "count only the tokens of tool definitions per task, with the labelled sets of this folder")
+	agents := flag.Bool("agents", false, "measure only queries of agents and runs of code")
 	flag.Parse()
 	var err error
 	switch {
@@ -69,6 +71,10 @@ func main() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // building the peers takes long
 		defer cancel()
 		err = measurePeers(ctx, *quick, *binary, *only, *some)
+	case *agents:
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		err = measureAgents(ctx, *quick)
 	case *retrieval != "":
 		err = measureRetrieval(*retrieval)
 	case *tokens != "":

@@ -325,6 +325,7 @@ func TestCodeStopsAtItsLimits(t *testing.T) {
 		"a million promises":         "await Promise.all(Array.from({ length: 1e6 }, () => tools.add({})));",
 		"a getter that never ends":   "return { get a() { for (;;) {} } };",
 		"a string of 1 GiB":          "return 'x'.repeat(2 ** 30);",
+		"a cyclic value":             "const a = {}; a.a = a; return a;",
 		"deep recursion":             "const f = () => f() + 1; return f();",
 		"a regular expression":       "return /^(a+)+$/.test('a'.repeat(40) + 'b');",
 		"a toJSON that never ends":   "return { toJSON() { for (;;) {} } };",
