@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -123,3 +124,48 @@ var special = regexp.MustCompile(`[|*<>]`)
 
 // escapeCell escapes what Markdown would interpret in a plain text.
 func escapeCell(text string) string { return special.ReplaceAllString(text, `\$0`) }
+
+// Every toolyard command in the documents exists, with its flags.
+func TestDocumentedCommandsExist(t *testing.T) {
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("(?m)(?:^(?:\\$ )?|`|&& |; |\\$\\()toolyard ((?:[a-z]|--[a-z]|-[a-z])[^`\n|;&<>#)]*)")
+	root := (&app{opts: yard.Options{Packs: map[string]yard.Pack{homeassistant.Name: homeassistant.Pack(), "trading": trading.Pack()}}}).rootCommand()
+	found := 0
+	for _, file := range append(files, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
+		if filepath.Base(file) == "RATIONALE.md" { // it also describes plans
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range command.FindAllStringSubmatch(string(text), -1) {
+			if prose.MatchString(m[1]) {
+				continue
+			}
+			found++
+			words := strings.Fields(strings.TrimSpace(m[1]))
+			c, rest, err := root.Find(words)
+			if err != nil || c == root && !strings.HasPrefix(words[0], "-") {
+				t.Errorf("%s: toolyard %s: %v", filepath.Base(file), m[1], err)
+				continue
+			}
+			for _, word := range rest {
+				name, isFlag := strings.CutPrefix(word, "--")
+				name, _, _ = strings.Cut(name, "=")
+				if isFlag && name != "" && name != "help" && name != "version" && c.Flag(strings.Trim(name, `".,:\`)) == nil && c.InheritedFlags().Lookup(name) == nil {
+					t.Errorf("%s: toolyard %s: there is no flag --%s", filepath.Base(file), m[1], name)
+				}
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d commands found", found)
+	}
+}
+
+// prose matches a line of text that begins with the name of the program, and the pack of an example.
+var prose = regexp.MustCompile(`^(is|as|and|has|with|command|serves|program|warehouse) `)
