@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,15 +16,23 @@ import (
 // startIssuer starts an OpenID provider and returns its address; see issuer.mjs for the arguments.
 func startIssuer(t *testing.T, args ...string) string {
 	t.Helper()
+	return startNode(t, "issuer.mjs", args...)
+}
+
+// startNode starts a server, and returns its address, which is the first line that it prints.
+func startNode(t *testing.T, name string, args ...string) string {
+	t.Helper()
 	program, err := filepath.Abs("clients/node_modules/.bin/node")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, append([]string{script(t, "issuer.mjs")}, args...)...)
+	cmd := exec.CommandContext(t.Context(), program, append([]string{script(t, name)}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +45,8 @@ func startIssuer(t *testing.T, args ...string) string {
 			return address
 		}
 	}
-	t.Fatal("the provider did not start")
+	_ = cmd.Wait()
+	t.Fatalf("%s did not start: %s", name, errs.String())
 	return ""
 }
 

@@ -53,7 +53,7 @@ func (a *app) rootCommand() *cobra.Command {
 		newServeCommand(a), newDevCommand(a), newDemoCommand(a), newNewCommand(a), newTestCommand(a),
 		newToolsCommand(a), newCallCommand(a), newAskCommand(a), newCallsCommand(a),
 		newCheckCommand(a), newDoctorCommand(a), newApplyCommand(a), newApproveCommand(a), newApprovalsCommand(a), newWhyCommand(a),
-		newKeysCommand(a), newPeopleCommand(a), newAccountsCommand(a), newCallersCommand(a), newStoreCommand(a), newAuditLogCommand(a),
+		newConnectCommand(a), newKeysCommand(a), newPeopleCommand(a), newAccountsCommand(a), newCallersCommand(a), newStoreCommand(a), newAuditLogCommand(a),
 		newImportCommand(a), newInstallCommand(a), newSchemaCommand(a), newHealthCommand(a), newVersionCommand(a),
 	)
 	addPackCommands(a, root)

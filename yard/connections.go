@@ -1,6 +1,7 @@
 package yard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -48,6 +49,11 @@ func (c *connections) options(address string) serverauth.Options {
 			}
 		},
 	}
+}
+
+// address returns the address at which people reach this process. It is empty if there is none.
+func (c *connections) address(configured string) string {
+	return cmp.Or(c.opts.Command.URL, configured)
 }
 
 // connector returns what completes sign-ins of people who return to an address.
@@ -164,7 +170,7 @@ func (c *connections) personFor(server string) (*serverauth.Person, error) {
 	case p == nil:
 		return nil, errNotPerPerson(server)
 	case p.URL == "":
-		return nil, toolyard.Errorf(toolyard.Unavailable, "Sign-ins need the address of this server: set url in the configuration.")
+		return nil, toolyard.Errorf(toolyard.Unavailable, "Sign-ins need the address of this server: set url in the configuration, or run: toolyard connect %s", server)
 	}
 	return p, nil
 }

@@ -125,6 +125,8 @@ type Command struct {
 
 	TLSCert, TLSKey string // files of the certificate of Serve; override those of the configuration
 
+	URL string // at which people reach this process, for links to connect to servers; overrides url of the configuration
+
 	// OperatorToken grants the role operator while the yard runs: the way into the console of a
 	// yard without API keys. Empty for none.
 	OperatorToken string

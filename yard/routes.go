@@ -45,7 +45,7 @@ func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients of any origin
 	}
 	if y.enforcement.store != nil {
-		people := y.assembler.connections.connector(c.URL)
+		people := y.assembler.connections.connector(y.assembler.connections.address(c.URL))
 		mux.HandleFunc(serverauth.CallbackPath, people.ServeCallback)
 		all.HandleFunc(serverauth.DocumentPath, people.ServeDocument) // for authorization servers
 	}

@@ -50,7 +50,7 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 			sc.secrets, sc.stores, sc.identity = a.Secrets, a.SecretStores, a.AgeIdentity
 		}
 		if s.Auth.PerPerson() {
-			sc.url = a.URL
+			sc.url = b.connections.address(a.URL)
 		}
 		a.builtFrom[id] = sc
 		if old != nil && old.upstreams[id] != nil && reflect.DeepEqual(old.builtFrom[id], sc) {

@@ -1,10 +1,13 @@
 // An OpenID provider on loopback. It signs in ann without showing a page, but at the client console, whose
-// redirect URI is the argument --console=URI, it asks which person to sign in.
-// Usage: node issuer.mjs [--console=URI] RESOURCE...; it prints its address.
+// redirect URI is the argument --console=URI, it asks which person to sign in. With --opaque, resources
+// introspect access tokens, and POST /test/expire ends all access tokens, POST /test/revoke also all refresh
+// tokens, and GET /test/counts returns how many tokens were refreshed and revoked.
+// Usage: node issuer.mjs [--console=URI] [--opaque] RESOURCE...; it prints its address.
 import http from "node:http";
 import Provider from "oidc-provider";
 
 const consoleURI = process.argv.find((arg) => arg.startsWith("--console="))?.slice("--console=".length);
+const opaque = process.argv.includes("--opaque");
 const resources = process.argv.slice(2).filter((arg) => !arg.startsWith("--"));
 const people = { ann: { name: "Ann Example", groups: ["staff"] }, olivia: { name: "Olivia Example", groups: ["platform"] }, mallory: { name: "Mallory Example", groups: ["guests"] } };
 const server = http.createServer((req, res) => handler(req, res));
@@ -26,12 +29,15 @@ const provider = new Provider(issuer, {
     devInteractions: { enabled: false },
     registration: { enabled: true },
     clientCredentials: { enabled: true },
+    introspection: { enabled: opaque },
+    revocation: { enabled: opaque },
     resourceIndicators: {
       enabled: true,
       defaultResource: () => undefined,
       useGrantedResource: () => true,
       getResourceServerInfo(_, indicator) {
         if (!resources.includes(indicator)) throw new Error(`unknown resource ${indicator}`);
+        if (opaque) return { scope: "tools.read tools.write", audience: indicator, accessTokenFormat: "opaque" };
         return { scope: "tools.read tools.write", accessTokenFormat: "jwt", jwt: { sign: { alg: "RS256" } } };
       },
     },
@@ -39,8 +45,26 @@ const provider = new Provider(issuer, {
   interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
 });
 
+const counts = { refreshed: 0, revoked: 0 };
+const issued = { access: new Set(), refresh: new Set() };
+provider.on("grant.success", (ctx) => ctx.oidc.params.grant_type === "refresh_token" && counts.refreshed++);
+provider.on("grant.revoked", () => counts.revoked++);
+provider.on("access_token.saved", (token) => issued.access.add(token));
+provider.on("refresh_token.saved", (token) => issued.refresh.add(token));
+
+/** Ends tokens, as an administrator of the provider would. */
+async function control(action, res) {
+  const ended = { expire: [issued.access], revoke: [issued.access, issued.refresh] }[action] ?? [];
+  for (const tokens of ended) {
+    for (const token of tokens) await token.destroy();
+    tokens.clear();
+  }
+  res.end(JSON.stringify(counts));
+}
+
 const callback = provider.callback();
 async function handler(req, res) {
+  if (opaque && req.url.startsWith("/test/")) return control(req.url.slice("/test/".length), res);
   if (!req.url.startsWith("/interaction/")) return callback(req, res);
   const { prompt, params, session } = await provider.interactionDetails(req, res);
   const person = new URL(req.url, issuer).searchParams.get("as") ?? (params.client_id === "console" ? undefined : "ann");

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate, useParams } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { enterKey, signInToServer } from "../api/actions";
+import { ApiError } from "../api/client";
 import { queries } from "../api/queries";
 import type { ConnectionReview } from "../api/types";
 import { Button } from "../components/Button";
@@ -21,11 +22,14 @@ export default function Connect() {
   return (
     <Page title={`Connect ${server}`} above={<Link to="/connections">Connections</Link>}>
       <div className="Connect">
-        <Card>{data ? <Agree review={data} ticket={ticket} /> : error ? <ErrorState error={error} title="Not connected" onRetry={() => void refetch()} /> : <Skeleton lines={4} />}</Card>
+        <Card>{data ? <Agree review={data} ticket={ticket} /> : error ? <ErrorState error={error} title="Not connected" onRetry={mayRetry(error) ? () => void refetch() : undefined} /> : <Skeleton lines={4} />}</Card>
       </div>
     </Page>
   );
 }
+
+/** Reports whether the same request may succeed later: a refused or used link stays refused. */
+const mayRetry = (error: unknown) => !(error instanceof ApiError) || error.status === 0 || error.status >= 500;
 
 function Agree({ review, ticket }: { review: ConnectionReview; ticket: string }) {
   const { server, host, caller, scopes = [] } = review;

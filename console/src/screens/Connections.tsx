@@ -64,7 +64,7 @@ function columnsOf(end: (connection: Connection) => void): Column<Connection>[] 
     { id: "scopes", header: "Rights", min: 120, grow: 2, drop: 4, cell: ({ scopes = [] }) => <span className="cut" title={scopes.join(" ")}>{visible(scopes.join(" "))}</span> },
     { id: "since", header: "Since", min: 96, drop: 2, align: "right", cell: ({ since }) => since && <Time at={since} /> },
     { id: "expires", header: "Expires", min: 110, drop: 1, align: "right", cell: (connection) => <Expires of={connection} /> },
-    { id: "change", header: "", min: 112, align: "right", cell: (connection) => <Actions of={connection} end={end} /> },
+    { id: "change", header: "", min: 204, align: "right", cell: (connection) => <Actions of={connection} end={end} /> },
   ];
 }
 
@@ -72,7 +72,7 @@ const hostOf = (address = "") => (URL.canParse(address) ? new URL(address).host 
 
 function Expires({ of: { state, expires, renewed } }: { of: Connection }) {
   if (state !== "active") return null;
-  if (renewed) return <span className="faint" title="The access token is renewed automatically.">when revoked</span>;
+  if (renewed) return <span className="faint" title="The access token is renewed automatically.">renewed</span>;
   return expires ? <Time at={expires} /> : <span className="faint">unknown</span>;
 }
 

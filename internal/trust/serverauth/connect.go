@@ -81,9 +81,9 @@ func navigates(r *http.Request) bool {
 
 // registration describes this client to authorization servers.
 func (o *Options) registration() *oauthclient.Registration {
-	r := &oauthclient.Registration{Name: o.Name, Redirect: o.URL + CallbackPath}
+	r := &oauthclient.Registration{Name: o.Name, Redirect: o.URL + CallbackPath, Native: true} // http is on loopback only
 	if strings.HasPrefix(o.URL, "https://") {
-		r.Document = o.URL + DocumentPath
+		r.Document, r.Native = o.URL+DocumentPath, false
 	}
 	return r
 }

@@ -77,7 +77,7 @@ func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, 
 		what = "grant more rights at"
 	}
 	if p.URL == "" {
-		return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first. An operator has to set url in the configuration, so that there is a page for it.", what, p.server.ID)
+		return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first, with this command on the computer that runs %s: toolyard connect %s", what, p.server.ID, p.Name, p.server.ID)
 	}
 	address, err := p.link(owner, scopes)
 	if err != nil {
