@@ -1,5 +1,5 @@
 // Edits a toolset: the preview matches the result, MCP clients see a change within a second, and an
-// earlier version can be restored. Then it edits a gate.
+// earlier version can be restored. Then it edits a gate and a price.
 import { api, check, enter, figure, listed, main, mcp, settings, settled, step, until } from './page.mjs';
 
 await main(async () => {
@@ -79,6 +79,20 @@ await main(async () => {
     await page.getByRole('button', { name: 'Revert to file' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revert', exact: true }).click();
     await until('write tools are back', async () => (await listed('chat')).has('mcp_up__rm'));
+  });
+
+  await step(page, 'the price of a tool is set and reset', async () => {
+    await page.goto('/console/tools/-/rank_quote');
+    await settled(page);
+    await page.getByRole('button', { name: 'Change the price' }).click();
+    await page.getByRole('dialog').getByText('Not set by an operator.').waitFor();
+    await page.getByLabel('US dollars per call').fill('0.25');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('main').getByText('$0.25').first().waitFor();
+    await page.getByRole('button', { name: 'Change the price' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Reset' }).click();
+    await page.getByText('The price was reset.').waitFor();
+    await until('the tool is free again', async () => !(await api(settings.viewer, 'GET', '/tools/-/rank_quote')).priceUsd);
   });
   await context.close();
   await viewer();
