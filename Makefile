@@ -1,4 +1,4 @@
-.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart workflows site site-test
+.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart observe workflows site site-test
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -69,6 +69,10 @@ chart: ## Render the Helm chart with the examples, and validate the result again
 	go build -modfile=tools/chart/go.mod -o bin/ helm.sh/helm/v4/cmd/helm github.com/yannh/kubeconform/cmd/kubeconform
 	go test -count=1 ./deploy -run Chart -args -helm "$(CURDIR)/bin/helm" -kubeconform "$(CURDIR)/bin/kubeconform" \
 		-swagger "$$(cd / && go mod download -json k8s.io/kubernetes@v1.34.2 | jq -r .Dir)/api/openapi-spec/swagger.json"
+observe: ## Check the alert rules with promtool, and copy them and the dashboard to the chart
+	cp deploy/observe/alerts.yaml deploy/observe/dashboard.json deploy/helm/toolyard/files/
+	go build -modfile=tools/observe/go.mod -o bin/ github.com/prometheus/prometheus/cmd/promtool
+	go test -count=1 ./deploy -run 'Alert|Observed|Dashboard' -args -promtool "$(CURDIR)/bin/promtool"
 workflows: ## Check the GitHub workflows
 	go run -modfile=tools/workflows/go.mod github.com/rhysd/actionlint/cmd/actionlint
 ci: ## Run everything that must pass

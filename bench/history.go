@@ -57,7 +57,7 @@ func (t scenario) seed(ctx context.Context, address string) (*history, error) {
 	if err := t.seedCalls(ctx, s, p); err != nil {
 		return nil, err
 	}
-	if err := s.Maintain(ctx, 0); err != nil {
+	if err := s.Maintain(ctx, store.Retention{}); err != nil {
 		return nil, err
 	}
 	if _, err := db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil { // as autovacuum does eventually

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestBackupCommands(t *testing.T) {
@@ -67,4 +68,41 @@ func TestDeleteCallerAndExportAuditLog(t *testing.T) {
 	}
 	d.mustFail(exitUsage, "--format must be jsonl or csv", "audit", "export", "--format", "xml")
 	d.mustFail(exitUsage, "is not a time", "audit", "export", "--since", "yesterday")
+}
+
+// The commands of docs/OPERATE.md work in their order.
+func TestOperationDocs(t *testing.T) {
+	doc, err := os.ReadFile("../docs/OPERATE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, config, _ := strings.Cut(string(doc), "```yaml\n")
+	config, _, _ = strings.Cut(config, "```")
+	t.Chdir(t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	if err := os.WriteFile("toolyard.yaml", []byte("listen: 127.0.0.1:0\n"+config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, file: "toolyard.yaml", now: time.Now()}
+	ran := 0
+	for i, block := range strings.Split(string(doc), "```sh\n") {
+		block, _, _ = strings.Cut(block, "```")
+		for line := range strings.Lines(block) {
+			command, _, _ := strings.Cut(strings.TrimSpace(line), "#")
+			command, _, _ = strings.Cut(command, " > ") // the output is not examined
+			args, ok := strings.CutPrefix(command, "toolyard ")
+			if !ok || i == 0 {
+				continue
+			}
+			ran++
+			if strings.TrimSpace(args) != "doctor" {
+				f.mustRun(strings.Fields(args)...)
+			} else if out, _, _ := f.run("doctor"); !strings.Contains(out, "✓ store") { // clients need a home directory
+				t.Error(out)
+			}
+		}
+	}
+	if ran < 10 {
+		t.Errorf("only %d commands", ran)
+	}
 }

@@ -30,13 +30,15 @@ type enforcement struct {
 	admission *admission.Controller
 	record    *record.Writer     // nil without a store
 	verifier  *identity.Verifier // nil without a store
-	retention time.Duration      // of recorded calls
+	retention store.Retention
 	storeDown atomic.Bool
 }
 
 // newEnforcement starts nothing; see run.
 func newEnforcement(opts *Options, replica string, c *config.Source, s *store.Store, args record.Arguments, metrics *telemetry.Metrics, log *slog.Logger) *enforcement {
-	e := &enforcement{store: s, retention: c.Record.Retention.Std()}
+	e := &enforcement{store: s, retention: store.Retention{
+		Calls: c.Record.Retention.Std(), Audit: c.Record.AuditRetention.Std(), Inactive: c.Record.InactiveRetention.Std(),
+	}}
 	var shared admission.Store = &e.memory
 	if s != nil {
 		shared, e.verifier = s, identity.NewVerifier(s, opts.Process.Now)

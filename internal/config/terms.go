@@ -75,7 +75,10 @@ func (p Price) MarshalText() ([]byte, error) {
 type Record struct {
 	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is recorded of arguments: nothing, their names and types, or everything except secrets."`
 	Writes    string   `json:"writes" default:"before" enum:"before,after" doc:"When write calls are recorded: before the tool runs, so that a call is refused if the store does not respond, or only after it ran."`
-	Retention Duration `json:"retention" default:"720h" doc:"How long recorded calls are kept."`
+	Retention Duration `json:"retention" default:"720h" doc:"How long recorded calls and queries of agents are kept."`
+
+	AuditRetention    Duration `json:"auditRetention" default:"9600h" doc:"How long the audit log is kept."`
+	InactiveRetention Duration `json:"inactiveRetention" default:"9600h" doc:"How long people are kept after their last call, API keys after they were revoked or expired, and connections without calls. Blocked people are kept."`
 }
 
 // Values of Gate.Callers.
@@ -140,7 +143,9 @@ func (c *Config) checkStore(report reportFunc) {
 		}
 	}
 	c.checkContext(report)
-	if c.Record.Retention <= 0 {
-		report("must be greater than zero", "record", "retention")
+	for name, retention := range map[string]Duration{"retention": c.Record.Retention, "auditRetention": c.Record.AuditRetention, "inactiveRetention": c.Record.InactiveRetention} {
+		if retention <= 0 {
+			report("must be greater than zero", "record", name)
+		}
 	}
 }

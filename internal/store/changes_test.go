@@ -80,7 +80,7 @@ func TestOldChangesAreForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Maintain(t.Context(), 0); err != nil {
+		if err := s.Maintain(t.Context(), Retention{}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := s.Changes(t.Context(), ChangeQuery{})

@@ -46,7 +46,7 @@ func TestExpiredTokensAreDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Maintain(t.Context(), 0); err != nil {
+		if err := s.Maintain(t.Context(), Retention{}); err != nil {
 			t.Fatal(err)
 		}
 		var left string

@@ -63,7 +63,7 @@ func addCaller(t *testing.T, s *Store, caller string, now time.Time) {
 			_, err := s.Exchange(ctx, &ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: call.ID, Run: &run, Hold: call.ID, Balance: caller, Amount: 4, Calls: 1, EndHold: true, Outcome: []byte(`"for ` + caller + `"`), Row: call}}})
 			return err
 		},
-		func() error { return s.Maintain(ctx, 0) },
+		func() error { return s.Maintain(ctx, Retention{}) },
 	}
 	for i, step := range steps {
 		if err := step(); err != nil {

@@ -460,7 +460,7 @@ func TestMaintainDeletesOldRows(t *testing.T) {
 			r.Runs[ledger.RunKey{Scope: "s", Key: "kept"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunUnknown, Until: r.Now.Add(time.Hour)}
 		})
 		for range 2 {
-			if err := s.Maintain(t.Context(), 60*time.Hour); err != nil {
+			if err := s.Maintain(t.Context(), Retention{Calls: 60 * time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -35,7 +35,7 @@ func TestIntentsEndWithTheirCalls(t *testing.T) {
 			t.Fatal(err, countIntents(t, s))
 		}
 		for range 2 {
-			if err := s.Maintain(t.Context(), 0); err != nil || countIntents(t, s) != 1 {
+			if err := s.Maintain(t.Context(), Retention{}); err != nil || countIntents(t, s) != 1 {
 				t.Fatal(err, countIntents(t, s))
 			}
 		}
@@ -67,7 +67,7 @@ func TestIntentAfterItsCall(t *testing.T) {
 		if err := s.AppendIntents(t.Context(), []*ledger.Intent{{Call: &late, Until: call.At}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Maintain(t.Context(), 0); err != nil || countIntents(t, s) != 0 {
+		if err := s.Maintain(t.Context(), Retention{}); err != nil || countIntents(t, s) != 0 {
 			t.Fatal(err)
 		}
 		if got, err := s.Call(t.Context(), call.ID); err != nil || got.Code != toolyard.Unavailable {

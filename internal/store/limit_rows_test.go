@@ -28,7 +28,7 @@ func TestIdleLimitsAreDeleted(t *testing.T) {
 		if _, err := s.db.ExecContext(t.Context(), `INSERT INTO limits (key) VALUES ('new')`); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Maintain(t.Context(), 0); err != nil {
+		if err := s.Maintain(t.Context(), Retention{}); err != nil {
 			t.Fatal(err)
 		}
 		var left []string

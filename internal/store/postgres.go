@@ -464,8 +464,7 @@ func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
 		p.deleteOlder(ctx, `DELETE FROM approvals WHERE expires < now() - $1::interval`, keepApprovals),
 		p.deleteOlder(ctx, `DELETE FROM grants WHERE expires < now() - $1::interval`, keepApprovals),
 		p.deleteOlder(ctx, `DELETE FROM consumed WHERE until < now() - $1::interval`, keepConsumed),
-		p.deleteOlder(ctx, `DELETE FROM results WHERE expires < now() - $1::interval`, 0),
-		p.deleteOlder(ctx, `DELETE FROM changes WHERE at < now() - $1::interval`, keepChanges)))
+		p.deleteOlder(ctx, `DELETE FROM results WHERE expires < now() - $1::interval`, 0)))
 }
 
 // pgIdleLimit selects limits that were not used for a while and restrict nothing.

@@ -99,7 +99,7 @@ func TestEmptySessionsAreDeleted(t *testing.T) {
 				r.Balances[p.ID] = &p
 			}
 		})
-		if err := s.Maintain(t.Context(), 0); err != nil {
+		if err := s.Maintain(t.Context(), Retention{}); err != nil {
 			t.Fatal(err)
 		}
 		for id, kept := range map[string]bool{"acme": true, "empty": false, "expired": false, "open": true, "recent": true, "spent": true, "left": true} {

@@ -54,7 +54,7 @@ func TestOldResultsAreDeleted(t *testing.T) {
 			put(fmt.Sprint(i), "ann", 40*time.Minute-time.Duration(i)*time.Minute)
 		}
 		put("old", "eve", 3*time.Hour)
-		if err := s.Maintain(t.Context(), 0); err != nil {
+		if err := s.Maintain(t.Context(), Retention{}); err != nil {
 			t.Fatal(err)
 		}
 		for id, caller := range map[string]string{"bob": "bob", "0": "ann", "1": "ann", "3": "ann", "old": "eve"} {

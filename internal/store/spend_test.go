@@ -189,7 +189,7 @@ func TestMaintenanceKeepsSpendLimits(t *testing.T) {
 				r.Limits[key].State, r.Limits[key].Change = []byte(state), ledger.Changed
 			})
 		}
-		if err := s.Maintain(t.Context(), 0); err != nil {
+		if err := s.Maintain(t.Context(), Retention{}); err != nil {
 			t.Fatal(err)
 		}
 		used, err := s.SpendUsage(t.Context(), map[string]ledger.Period{"current": ledger.Day, "over": ledger.Day})

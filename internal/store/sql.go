@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -40,15 +41,56 @@ func (s *callStore) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	return s.engine.append(ctx, &ledger.Rows{Calls: calls})
 }
 
-// Maintain deletes calls and queries that are older than keep, with their sums, unless keep is zero.
-// It also records write calls whose outcome was lost, and deletes expired idempotency keys and old entries of the audit log. Any replica may run it,
-// about once an hour.
-func (s *Store) Maintain(ctx context.Context, keep time.Duration) error {
-	err := errors.Join(s.recordLostCalls(ctx), s.engine.maintain(ctx, keep))
-	if keep > 0 {
-		err = errors.Join(err, s.deleteQueries(ctx, time.Now().Add(-keep)))
+// Retention is how long data is kept. Data of other kinds has a fixed retention, or is kept until it
+// is removed; docs/OPERATE.md lists all tables.
+type Retention struct {
+	Calls    time.Duration // recorded calls with their sums, and queries; zero to keep them
+	Audit    time.Duration // the audit log; zero for 400 days
+	Inactive time.Duration // people who do not call, keys that are not valid, connections that are not used; zero to keep them
+}
+
+// Maintain deletes data whose retention is over. It also records write calls whose outcome was lost,
+// and deletes expired idempotency keys. Any replica may run it, about once an hour.
+func (s *Store) Maintain(ctx context.Context, r Retention) error {
+	err := errors.Join(s.recordLostCalls(ctx), s.engine.maintain(ctx, r.Calls))
+	if r.Calls > 0 {
+		err = errors.Join(err, s.deleteQueries(ctx, time.Now().Add(-r.Calls)))
+	}
+	now, clockErr := s.engine.clock(ctx)
+	if clockErr != nil {
+		return errors.Join(err, clockErr)
+	}
+	err = errors.Join(err, s.trim(ctx, "changes", "id", `at < $1`, now.Add(-cmp.Or(r.Audit, keepChanges))))
+	if r.Inactive > 0 {
+		err = errors.Join(err, s.deleteInactive(ctx, now.Add(-r.Inactive)))
 	}
 	return err
+}
+
+// deleteInactive deletes what nobody has used since a time. Blocks are kept.
+func (s *database) deleteInactive(ctx context.Context, since time.Time) error {
+	return errors.Join(
+		s.trim(ctx, "people", "caller", `blocked = 0 AND seen < $1`, micros(since)),
+		s.trim(ctx, "keys", "prefix", `revoked BETWEEN 1 AND $1 OR expires BETWEEN 1 AND $1`, micros(since)),
+		s.trim(ctx, "connections", "account, caller, server", `changed < $1 AND NOT EXISTS (
+			SELECT 1 FROM calls WHERE calls.caller = connections.caller AND calls.account = connections.account AND at >= $1)`, since),
+	)
+}
+
+// trimChunk is the number of rows that one statement deletes, so that calls do not wait long.
+const trimChunk = 5000
+
+// trim deletes rows in small steps.
+func (s *database) trim(ctx context.Context, table, key, where string, before any) error {
+	for {
+		result, err := s.db.ExecContext(ctx, `DELETE FROM `+table+` WHERE (`+key+`) IN (SELECT `+key+` FROM `+table+` WHERE `+where+` LIMIT $2)`, before, trimChunk)
+		if err != nil {
+			return s.engine.explain(err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n < trimChunk {
+			return err
+		}
+	}
 }
 
 // retire returns the statement that adds the price of calls that are about to be deleted to the

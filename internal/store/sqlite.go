@@ -360,7 +360,6 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 		l.trim(ctx, `DELETE FROM results WHERE id IN (SELECT id FROM results WHERE expires < $1 LIMIT $2)`, now),
 		l.trim(ctx, `DELETE FROM limits WHERE key IN (SELECT key FROM limits WHERE julianday(json_extract(state, '$.last')) < julianday($1 / 1e6, 'unixepoch')
 			AND json_extract(state, '$.turn') IS NULL AND coalesce(julianday(json_extract(state, '$.next')), 0) < julianday('now') LIMIT $2)`, now.Add(-keepLimits)),
-		l.trim(ctx, `DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE at < $1 LIMIT $2)`, now.Add(-keepChanges)),
 	)
 	if err == nil && keep > 0 {
 		err = l.deleteCalls(ctx, now.Add(-keep))

@@ -251,7 +251,7 @@ func TestMaintainForgetsSums(t *testing.T) {
 			appendAll(t, s, calls)
 		}
 		for _, keep := range []time.Duration{0, 10 * day, 60 * time.Hour, time.Minute} {
-			if err := s.Maintain(t.Context(), keep); err != nil {
+			if err := s.Maintain(t.Context(), Retention{Calls: keep}); err != nil {
 				t.Fatal(err)
 			}
 			sumsAddUp(t, s)
