@@ -67,7 +67,7 @@ gates:
 // A client generated from the document calls every operation and gets the documented responses and
 // errors.
 func TestGeneratedClient(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	config := fmt.Sprintf(operated, pgtest.ForTest(t).Database(t)) +
 		servers(onStdio("up", "both"), onHTTP("gone", "http://"+freeAddress(t)+"/mcp", "required: false"))
 	dir := folder(t, map[string]string{

@@ -136,7 +136,7 @@ func (f *approvalFleet) use(t *testing.T, n int) {
 // Approvals are used at two replicas at once, while these are killed one after another. None runs its
 // call twice, and a call that responds has run.
 func TestApprovalsAreUsedOnceUnderKills(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	uses := *approvalUses
 	f := newApprovalFleet(t, uses)
 	ctx, stop := context.WithCancel(t.Context())

@@ -213,7 +213,7 @@ func (s *spread) ended(t *testing.T, session string) {
 
 // Official clients with MCP sessions work through load balancers without affinity.
 func TestSessionsThroughABalancer(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	travellers := []struct {
 		name string
 		way  func(*testing.T, *plan) journal

@@ -345,7 +345,7 @@ const pressure = 75 * time.Second
 // TestChaosLimits floods three replicas with tool calls: no limit is exceeded, almost none of it is
 // wasted, and a flooding caller does not starve another.
 func TestChaosLimits(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	var all sync.WaitGroup // they mostly wait, so they run as one of the parallel tests
 	defer all.Wait()
 	for name, p := range map[string]pace{

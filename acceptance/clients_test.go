@@ -76,7 +76,7 @@ func TestTypeScriptClients(t *testing.T) {
 
 // The Inspector's command line lists and calls tools too.
 func TestInspector(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	p := serve(t, "toolyard", "")
 	inspector := script(t, "node_modules/.bin/mcp-inspector")
 	for _, era := range []string{"legacy", "modern"} {

@@ -20,7 +20,7 @@ var starved = regexp.MustCompile(`fetch failed|(?i:timed out)|ETIMEDOUT`)
 
 // The official conformance suites, both eras, against one URL.
 func TestConformance(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	p := serve(t, "testyard", "")
 	eachScenario(t, "server", func(t *testing.T, run func(...string) (string, error)) {
 		out, err := run("--url", p.url)
@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 
 // The official conformance suites, both eras, against the client that uses MCP servers.
 func TestConformanceClient(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	eachScenario(t, "client", func(t *testing.T, run func(...string) (string, error)) {
 		t.Parallel()
 		if out, err := run("--command", filepath.Join(bin, "conformanceclient")); err != nil {

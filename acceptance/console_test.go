@@ -277,7 +277,7 @@ func TestConsole(t *testing.T) {
 	}
 	group := func(t *testing.T, name string, test func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			heavy(t)
 			test(t)
 		})
 	}
@@ -316,7 +316,7 @@ func TestConsole(t *testing.T) {
 // A sign-in is bound to the console of this yard: a program on another port of the host cannot use
 // it, and a link on another page cannot replace it.
 func TestConsoleSignIn(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	needBrowser(t)
 	const link = "tyl_LINKOFTHISYARD"
 	p := serve(t, "testyard", "store: sqlite:yard.db\ngates: {all: {mode: write, callers: keys}}\n", "TESTYARD_OPERATOR="+link)
@@ -328,7 +328,7 @@ func TestConsoleSignIn(t *testing.T) {
 
 // The pages Queries and Approvals show, update and decide what callers do.
 func TestConsoleQueriesAndApprovals(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	needBrowser(t)
 	model := scriptedModel(t, `
 conversations:

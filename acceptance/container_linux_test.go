@@ -41,7 +41,7 @@ exec "$@"
 
 // TestContainerImage unpacks the image and serves a TypeScript tool from it.
 func TestContainerImage(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	if out, err := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("this system does not permit namespaces: %v\n%s", err, out)
 	}

@@ -152,7 +152,7 @@ func goErrors(t *testing.T, url, version string) {
 
 // The Inspector's command line shows why a call failed.
 func TestErrorsInTheInspector(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	p := serveMistakes(t)
 	for _, era := range []string{"legacy", "modern"} {
 		for _, m := range mistakes {

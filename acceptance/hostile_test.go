@@ -83,7 +83,7 @@ func TestSlowBodies(t *testing.T) {
 
 // A client that sends requests but does not read responses is disconnected.
 func TestSlowReaders(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	p := serve(t, "testyard", "")
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(fmt.Sprintf(`{"name":"echo","arguments":{"text":%q}}`, strings.Repeat("x", 200<<10)), ""))
 	conn, err := net.Dial("tcp", p.address())

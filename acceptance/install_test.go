@@ -69,7 +69,7 @@ func fromBin(t *testing.T, path string) string {
 
 // The package toolyard starts the program of the platform package that npm installed.
 func TestNPMPackage(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	packages, dir := artifact(t, "npm", "npm/*"), t.TempDir()
 	platform := filepath.Join(packages, map[string]string{"amd64": "linux-x64", "arm64": "linux-arm64"}[runtime.GOARCH])
 	pack := func(folder string) string {
@@ -99,7 +99,7 @@ func TestNPMPackage(t *testing.T) {
 // A desktop client unpacks the bundle and starts the command of its manifest, with the file that the
 // user chose.
 func TestMCPBundle(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	dir := t.TempDir()
 	archive, err := zip.OpenReader(artifact(t, "mcpb", "mcpb/*"))
 	if err != nil {

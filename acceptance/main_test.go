@@ -606,3 +606,15 @@ func (p *process) signal(s syscall.Signal) {
 		p.t.Fatal(err)
 	}
 }
+
+// busy limits the tests that use much of a processor.
+var busy = make(chan struct{}, 2)
+
+// heavy makes a test parallel that uses much of a processor, such as one with a browser or a campaign. Two
+// of them run at a time. Most other tests wait, so more of them can run.
+func heavy(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	busy <- struct{}{}
+	t.Cleanup(func() { <-busy })
+}

@@ -96,7 +96,7 @@ export default (_, ctx) => ctx.authorized.user_id;
 // People sign in to the console with an OpenID provider of another site, get the rights of their groups, and
 // are signed out when an operator blocks them.
 func TestPeopleSignInToTheConsole(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	needBrowser(t)
 	address := freeAddress(t)
 	issuer := startIssuer(t, "--console=http://"+address+"/console/signin/corp")

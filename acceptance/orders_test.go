@@ -97,7 +97,7 @@ const maxPending = 24
 // Orders are placed exactly once, although the server is killed again and again between the intent
 // and the answer, and the venue loses answers. After each kill, another server continues.
 func TestOrdersSurviveKills(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	venue := newVenue(t)
 	venue.Deposit(tradingAccount, "10000000")
 	venue.Budget(1 << 40)
@@ -150,7 +150,7 @@ func (b *orderBook) newOrder(id string) bool {
 // Three replicas share an account in PostgreSQL and place its orders at the same time, while one
 // of them after another is killed and the venue loses answers. Clients repeat orders at any replica.
 func TestOrdersSurviveKillsOfReplicas(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	venue := newVenue(t)
 	venue.Deposit(tradingAccount, "10000000")
 	venue.Budget(1 << 40)

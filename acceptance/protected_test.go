@@ -289,7 +289,7 @@ func TestLegacyClientSignsInByElicitation(t *testing.T) {
 // In a browser: a person opens a link, signs in to the console, connects, and disconnects; another person
 // cannot use the link; an operator sees who is connected.
 func TestConnectionsInTheConsole(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	needBrowser(t)
 	y := newProtectedYard(t, "modern")
 	browse(t, "connections.mjs", map[string]any{

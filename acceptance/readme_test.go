@@ -17,7 +17,7 @@ import (
 // TestREADME follows the README word for word in an empty folder: it writes the files, runs the
 // commands, and compares their output.
 func TestREADME(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	dir, home := t.TempDir(), t.TempDir()
 	server := script(t, "node_modules/.bin/mcp-server-filesystem")
 	npx := "#!/bin/sh\nshift 2\nexec '" + server + "' \"$@\"\n" // the installed package instead of a download
@@ -30,7 +30,7 @@ func TestREADME(t *testing.T) {
 // TestGuide follows docs/GUIDE.md word for word, with the binary that go install builds from a
 // release, and a Go program that uses the same release.
 func TestGuide(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	dir, home := t.TempDir(), t.TempDir()
 	defaultPort.Lock()
 	defer defaultPort.Unlock()

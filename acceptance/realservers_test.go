@@ -201,7 +201,7 @@ func serveReal(t *testing.T, dir string) *process {
 // Third-party servers of both eras, over all transports, work behind one gate: each of their tools
 // is listed and responds, and questions are answered.
 func TestRealServers(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	if _, err := node(t, "--version"); err != nil { // skips the test where Node is missing
 		t.Fatal(err)
 	}

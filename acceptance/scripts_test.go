@@ -770,7 +770,7 @@ func TestPositionsExample(t *testing.T) {
 // Editors get zod and the runtime types from the files that toolyard new writes: the compiler
 // accepts all examples and templates, and rejects unknown names.
 func TestScriptTypes(t *testing.T) {
-	t.Parallel()
+	heavy(t)
 	dir := folder(t, nil)
 	for _, template := range []string{"hello", "fetch", "readfile", "structured", "calls", "declared"} {
 		if code, _, errs := runIn(t, dir, nil, "toolyard", "new", "my_"+template, "--template", template); code != 0 {
