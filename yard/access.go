@@ -12,6 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
 // access authenticates callers and decides which gates they may use.
@@ -70,6 +71,25 @@ func (a *access) verifyToken(ctx context.Context, tokens *tokenAccess, token str
 		return toolyard.Caller{}, err
 	}
 	return caller, nil
+}
+
+// callerOfToken returns the ID of the caller that an access token identifies, for any resource.
+func (a *access) callerOfToken(ctx context.Context, token string) (string, error) {
+	if t := a.tokens.Load(); t != nil {
+		return t.verifier.CallerOfToken(ctx, token)
+	}
+	return "", errNoIssuer
+}
+
+// keepToken passes the access token of a request on to servers with auth: {type: exchange}, which
+// check whose it is.
+func (a *access) keepToken(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token, present, err := identity.Token(r); a.tokens.Load() != nil && present && err == nil && !identity.IsKey(token) {
+			r = r.WithContext(serverauth.WithAccessToken(r.Context(), token))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // isOperator reports whether a request carries the operator token.

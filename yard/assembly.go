@@ -58,6 +58,7 @@ type assembler struct {
 	governor    *governor
 	connections *connections
 	yard        *publisher // where agents call tools
+	access      *access
 }
 
 // assemble builds everything that the settings ask for; old is nil at the start.

@@ -49,7 +49,7 @@ func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 		mux.HandleFunc(serverauth.CallbackPath, people.ServeCallback)
 		all.HandleFunc(serverauth.DocumentPath, people.ServeDocument) // for authorization servers
 	}
-	all.Handle("/", protect(c, mux))
+	all.Handle("/", protect(c, y.access.keepToken(mux)))
 	return all
 }
 

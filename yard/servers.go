@@ -32,6 +32,7 @@ type serverConfig struct {
 	stores   map[string]config.SecretStore
 	identity string
 	url      string // of this yard, for links
+	issuer   string // that exchanges tokens
 }
 
 // addServers builds the upstream servers. Servers whose configuration did not change keep
@@ -45,12 +46,15 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 	a.upstreams, a.builtFrom = make(map[string]*upstream.Server, len(a.Servers)), make(map[string]serverConfig, len(a.Servers))
 	for id, s := range a.Servers {
 		sc := serverConfig{Server: s, private: a.PrivateNetworks}
-		sc.Rate, sc.ExecuteUSD, sc.Terms = nil, nil, nil // read from the settings: no reason to restart the server
+		sc.Rate, sc.Spend, sc.ExecuteUSD, sc.Terms = nil, nil, nil, nil // read from the settings: no reason to restart the server
 		if usesSecrets(&s) {
 			sc.secrets, sc.stores, sc.identity = a.Secrets, a.SecretStores, a.AgeIdentity
 		}
 		if s.Auth.PerPerson() {
 			sc.url = b.connections.address(a.URL)
+		}
+		if s.Auth != nil && s.Auth.Type == config.AuthExchange {
+			sc.issuer = a.Issuers[s.Auth.At].Issuer
 		}
 		a.builtFrom[id] = sc
 		if old != nil && old.upstreams[id] != nil && reflect.DeepEqual(old.builtFrom[id], sc) {
@@ -109,7 +113,7 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 		o.Dir = filepath.Dir(b.opts.ConfigFile)
 	}
 	o.Private = config.Prefixes(c.private)
-	o.Authorizer, o.PerCaller = b.authorizer(id, &c, vault), c.Auth.PerPerson()
+	o.Authorizer, o.PerCaller = b.authorizer(id, &c, vault), c.Auth.PerPerson() || c.issuer != ""
 	for tool, timeout := range c.Timeouts {
 		o.Timeouts[tool] = time.Duration(timeout)
 	}
@@ -129,6 +133,12 @@ func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) 
 		return nil
 	case c.Auth.Type == config.AuthClientCredentials:
 		return serverauth.NewProgram(protectedServer(id, c, vault), vault.Hide, b.opts.Process.Now)
+	case c.Auth.Type == config.AuthExchange:
+		s := protectedServer(id, c, vault)
+		s.Issuer = c.issuer
+		return serverauth.NewExchange(serverauth.ExchangeOptions{
+			Issuer: c.Auth.At, Audience: c.Auth.Audience, CallerOf: b.access.callerOfToken, Hide: vault.Hide, Now: b.opts.Process.Now,
+		}, s)
 	}
 	header := ""
 	if c.Auth.Type == config.AuthHeader {

@@ -142,7 +142,7 @@ func (y *Yard) assemble(source *config.Source) error {
 	y.assembler = &assembler{
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
 		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets, sealKey: sealKey,
-		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), governor: y.newGovernor(s, sealKey), yard: y.publisher,
+		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), governor: y.newGovernor(s, sealKey), yard: y.publisher, access: y.access,
 		connections: &connections{yard: y.publisher, store: s, vault: secrets.vault.Load, opts: &y.opts, name: source.Name, log: y.log},
 		code: &codeEngine{opts: script.CodeOptions{
 			Call: (&toolbox{y.publisher}).callFromCode, Durable: s != nil, CacheDir: y.opts.Scripts.Cache, Log: y.log,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/accesstoken"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -53,12 +54,14 @@ type Remote struct {
 
 // Auth is how the yard authenticates to a server.
 type Auth struct {
-	Type      string      `json:"type" enum:"bearer,client,person,header" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters."`
+	Type      string      `json:"type" enum:"bearer,client,person,header,exchange" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters; exchange calls the server on behalf of each caller with a token that the issuer of the caller's access token issues in exchange for it."`
 	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
 	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`
 	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server demands."`
 	Header    string      `json:"header,omitempty" pattern:"^[A-Za-z0-9-]{1,64}$" doc:"For header: the name of the HTTP header, such as PRIVATE-TOKEN. The default is Authorization, with the key as a bearer token."`
+	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange: the name of the issuer, under issuers, that exchanges the access tokens of callers."`
+	Audience  string      `json:"audience,omitempty" minLength:"1" doc:"For exchange: the name of the server at the issuer. By default, the address of the server is sent as the resource."`
 	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has a key of their own, which is the default."`
 }
 
@@ -75,6 +78,7 @@ const (
 	AuthClientCredentials = "client"
 	AuthPerson            = "person"
 	AuthHeader            = "header"
+	AuthExchange          = "exchange"
 )
 
 // PerPerson reports whether each person has credentials of their own.
@@ -209,22 +213,29 @@ func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 		c.checkSecret(ref, func(message string) { at(message, strings.Split(position, ".")...) })
 	}
 	s.Auth.check(s.URL, at)
+	if _, ok := c.Issuers[s.Auth.At]; s.Auth.Type == AuthExchange && !ok {
+		at("must be the name of an issuer"+spelling.DidYouMean(s.Auth.At, slices.Collect(maps.Keys(c.Issuers))), "at")
+	}
 }
 
 func (a *Auth) check(address string, report reportFunc) {
-	oauth := a.Type == AuthClientCredentials || a.Type == AuthPerson
+	oauth := a.Type == AuthClientCredentials || a.Type == AuthPerson || a.Type == AuthExchange
 	switch {
 	case a.Type == AuthBearer && a.SecretRef == "":
 		report("is required: the name of a secret, or a reference such as env:NAME", "secretRef")
 	case a.Type != AuthBearer && a.SecretRef != "":
 		report("applies only to type bearer: use client.secretRef", "secretRef")
 	case !oauth && (a.Client != nil || a.Issuer != "" || len(a.Scopes) > 0):
-		report("client, issuer and scopes apply only to the types client and person")
+		report("client, issuer and scopes apply only to the types client, person and exchange")
 	case a.Type != AuthHeader && (a.Header != "" || a.Per != ""):
 		report("header and per apply only to type header")
-	case a.Type == AuthClientCredentials && a.Client == nil:
+	case a.Type != AuthExchange && (a.At != "" || a.Audience != ""):
+		report("at and audience apply only to type exchange")
+	case a.Type == AuthExchange && a.Issuer != "":
+		report("applies not to type exchange: use at", "issuer")
+	case (a.Type == AuthClientCredentials || a.Type == AuthExchange) && a.Client == nil:
 		report("is required: the ID and the secret of the client that is registered at the authorization server", "client")
-	case a.Type == AuthClientCredentials && a.Client.SecretRef == "" && a.Client.KeyRef == "", a.Client != nil && a.Client.SecretRef != "" && a.Client.KeyRef != "":
+	case (a.Type == AuthClientCredentials || a.Type == AuthExchange) && a.Client.SecretRef == "" && a.Client.KeyRef == "", a.Client != nil && a.Client.SecretRef != "" && a.Client.KeyRef != "":
 		report("set either secretRef or keyRef", "client")
 	}
 	if a.Issuer != "" && accesstoken.CheckURL(a.Issuer) != nil {

@@ -132,7 +132,7 @@ func (t *Terms) Problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 	}
 	for _, server := range slices.Sorted(maps.Keys(count)) {
 		if extra := count[server] - maxTermProblems; extra > 0 {
-			problems = append(problems, toolyard.Problem{Source: server, Subject: "terms", Message: "and "+spelling.Count(extra, "more problem")})
+			problems = append(problems, toolyard.Problem{Source: server, Subject: "terms", Message: "and " + spelling.Count(extra, "more problem")})
 		}
 	}
 	return problems

@@ -126,6 +126,15 @@ func (v *Verifier) Verify(ctx context.Context, token string, resources []string)
 	return toolyard.Caller{}, publicError(err)
 }
 
+// CallerOfToken returns the ID of the caller that a valid token identifies, whatever its audience.
+func (v *Verifier) CallerOfToken(ctx context.Context, token string) (string, error) {
+	t, _, err := v.find(ctx, token)
+	if err != nil {
+		return "", publicError(err)
+	}
+	return t.caller.ID, nil
+}
+
 // publicError returns the error for the caller, who may be a stranger.
 func publicError(err error) error {
 	var r *refusal

@@ -24,6 +24,7 @@ type Issuer struct {
 	URL      string       // the issuer identifier
 	Fetches  atomic.Int64 // of the keys
 	Provider Provider
+	Exchange Exchange
 
 	t    testing.TB
 	mu   sync.Mutex

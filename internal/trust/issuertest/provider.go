@@ -81,6 +81,10 @@ func override(m, by map[string]any) map[string]any {
 // serveToken exchanges a code for tokens, once.
 func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	i.Provider.TokenRequests.Add(1)
+	if grant := r.PostFormValue("grant_type"); grant != "authorization_code" {
+		i.serveExchange(w, r, grant)
+		return
+	}
 	id, secret, basic := r.BasicAuth()
 	if !basic {
 		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
