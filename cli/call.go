@@ -54,7 +54,7 @@ func (c *callCommand) run(ctx context.Context, y *yard.Yard, tool string, pairs 
 	if err != nil {
 		return usageError(err)
 	}
-	if _, ok := v.Lookup(tool); !ok {
+	if _, ok := v.Lookup(tool); !ok && !v.IsMetaTool(tool) {
 		return c.unknownTool(y, v, tool)
 	}
 	res, err := c.call(ctx, y, tool, args)

@@ -31,6 +31,9 @@ type View struct {
 // Offer returns what the gate lists: tools, search or code.
 func (v *View) Offer() string { return string(cmp.Or(v.view.Gate.Offer, gates.OfferTools)) }
 
+// IsMetaTool reports whether a name is that of a tool of the gate itself, such as search_tools.
+func (v *View) IsMetaTool(name string) bool { return v.view.Gate.IsMetaTool(name) }
+
 // ListTokens estimates the tokens that the gate's tool list takes in every prompt.
 func (v *View) ListTokens() int { return export.ListTokens(v.view) }
 
