@@ -1,4 +1,4 @@
-.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart observe workflows site site-test
+.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart observe workflows site site-test recording
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -33,6 +33,8 @@ site: site/node_modules/.package-lock.json ## Build the documentation site in si
 	cd site && npm run --silent build
 site-test: site ## Build the site, and check its links, its size, and its pages in Chromium
 	go test -count=1 -timeout 10m ./acceptance -run '^TestSite' -v
+recording: ## Run the commands of the README, and draw them as docs/pictures/recording.svg
+	go test -count=1 -timeout 10m ./acceptance -run '^TestREADME$$' -args -recording
 pictures: ## Take the screenshots for the documentation from a running demo
 	go test -count=1 -v -run TestPictures ./acceptance -args -pictures
 test: ## Run the unit tests

@@ -24,7 +24,8 @@ func TestREADME(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "npx"), []byte(npx), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	followDocument(t, "../README.md", dir, "HOME="+home, "PATH="+home+":"+bin+":"+os.Getenv("PATH"))
+	steps := followDocument(t, "../README.md", dir, "HOME="+home, "PATH="+home+":"+bin+":"+os.Getenv("PATH"))
+	checkRecording(t, steps, home)
 }
 
 // TestGuide follows docs/GUIDE.md word for word, with the binary that go install builds from a
@@ -48,8 +49,8 @@ func TestGuide(t *testing.T) {
 }
 
 // followDocument writes the files of a document into a folder, runs its commands there, and
-// compares their output.
-func followDocument(t *testing.T, document, dir string, env ...string) {
+// compares their output. It returns the commands with what they printed.
+func followDocument(t *testing.T, document, dir string, env ...string) []step {
 	t.Helper()
 	text, err := os.ReadFile(document)
 	if err != nil {
@@ -71,10 +72,12 @@ func followDocument(t *testing.T, document, dir string, env ...string) {
 	}
 	for i, s := range steps {
 		got := notices.ReplaceAllString(parts[i+1], "")
+		steps[i].got = got
 		if s.want != "…" && durations.ReplaceAllString(strings.TrimSpace(got), "") != durations.ReplaceAllString(strings.TrimSpace(s.want), "") {
 			t.Errorf("$ %s\nprinted:\n%s\nnot:\n%s", s.command, got, s.want)
 		}
 	}
+	return steps
 }
 
 // notices are lines of bash about jobs, of go about downloads, of the server's log, and of commands
@@ -86,7 +89,7 @@ var durations = regexp.MustCompile(`\([0-9.]+ (µs|ms|s)\)`)
 
 const marker = "\x01step\x01\n"
 
-type step struct{ command, want string }
+type step struct{ command, want, got string }
 
 var block = regexp.MustCompile("(?ms)(?:<!-- file: (\\S+) -->\n)?^```(\\w+)\n(.*?)^```$")
 
