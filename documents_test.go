@@ -90,3 +90,120 @@ func TestQuotedMessagesExist(t *testing.T) {
 		t.Errorf("only %d messages found", messages)
 	}
 }
+
+// commandBlock is a block of shell commands in a document.
+type commandBlock struct{ document, body string }
+
+func (b commandBlock) first() string { first, _, _ := strings.Cut(b.body, "\n"); return first }
+
+// listedCommand is a line of acceptance/commands.txt.
+type listedCommand struct{ document, prefix, test string }
+
+var followed = regexp.MustCompile(`followDocument\(t, "\.\./([^"]+)"`)
+
+// commandBlocks returns the shell commands of the documents that no test follows as a whole.
+func commandBlocks(t *testing.T) (blocks []commandBlock) {
+	t.Helper()
+	tests, err := filepath.Glob("acceptance/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := make(map[string]bool)
+	for _, file := range tests {
+		for _, m := range followed.FindAllStringSubmatch(readText(t, file), -1) {
+			whole[m[1]] = true
+		}
+	}
+	documents := []string{"README.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/identity/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			documents = append(documents, filepath.ToSlash(file))
+		}
+	}
+	command := regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+	shell := regexp.MustCompile(`^(\$ |toolyard |curl |git |docker |npm |npx |go |claude |export |az |gcloud |kubectl )`)
+	for _, document := range documents {
+		for _, m := range command.FindAllStringSubmatch(readText(t, document), -1) {
+			b := commandBlock{document, m[2]}
+			switch m[1] {
+			case "console":
+				if whole[document] {
+					continue
+				}
+			case "":
+				if !shell.MatchString(b.body) {
+					continue
+				}
+			case "sh", "bash":
+			default:
+				continue
+			}
+			blocks = append(blocks, b)
+		}
+	}
+	if len(blocks) < 15 {
+		t.Fatalf("only %d blocks found", len(blocks))
+	}
+	return blocks
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// readCommands reads acceptance/commands.txt.
+func readCommands(t *testing.T) (list []listedCommand) {
+	t.Helper()
+	for line := range strings.Lines(readText(t, "acceptance/commands.txt")) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		text, test, tested := strings.Cut(line, " => ")
+		if !tested {
+			var reason string
+			if text, reason, tested = strings.Cut(line, " =/ "); !tested || reason == "" {
+				t.Fatalf("acceptance/commands.txt: neither a test nor a reason: %s", line)
+			}
+			test = ""
+		}
+		document, prefix, _ := strings.Cut(text, ": ")
+		list = append(list, listedCommand{document, prefix, test})
+	}
+	return list
+}
+
+// Every command in the documents is run by a test, or listed with the reason why not.
+func TestEveryCommandIsListed(t *testing.T) {
+	used := make(map[listedCommand]bool)
+	list := readCommands(t)
+	for _, b := range commandBlocks(t) {
+		found := false
+		for _, l := range list {
+			if l.document == b.document && strings.HasPrefix(b.first(), l.prefix) {
+				used[l], found = true, true
+			}
+		}
+		if !found {
+			t.Errorf("acceptance/commands.txt does not list the commands of %s that begin with: %s", b.document, b.first())
+		}
+	}
+	known := testNames(t)
+	for _, l := range list {
+		if !used[l] {
+			t.Errorf("%s has no commands that begin with: %s", l.document, l.prefix)
+		}
+		if l.test != "" && !known[l.test] {
+			t.Errorf("%s: there is no test %s", l.document, l.test)
+		}
+	}
+}

@@ -10,66 +10,6 @@ import (
 	"testing"
 )
 
-// commandBlock is a block of shell commands in a document.
-type commandBlock struct{ document, body string }
-
-func (b commandBlock) first() string { first, _, _ := strings.Cut(b.body, "\n"); return first }
-
-// listedCommand is a line of commands.txt.
-type listedCommand struct{ document, prefix, test string }
-
-var followed = regexp.MustCompile(`followDocument\(t, "\.\./([^"]+)"`)
-
-// commandBlocks returns the shell commands of the documents that no test follows as a whole.
-func commandBlocks(t *testing.T) (blocks []commandBlock) {
-	t.Helper()
-	tests, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole := make(map[string]bool)
-	for _, file := range tests {
-		for _, m := range followed.FindAllStringSubmatch(readText(t, file), -1) {
-			whole[m[1]] = true
-		}
-	}
-	documents := []string{"README.md"}
-	for _, pattern := range []string{"../docs/*.md", "../docs/identity/*.md"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			documents = append(documents, strings.TrimPrefix(filepath.ToSlash(file), "../"))
-		}
-	}
-	command := regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
-	shell := regexp.MustCompile(`^(\$ |toolyard |curl |git |docker |npm |npx |go |claude |export |az |gcloud |kubectl )`)
-	for _, document := range documents {
-		for _, m := range command.FindAllStringSubmatch(readText(t, "../"+document), -1) {
-			b := commandBlock{document, m[2]}
-			switch m[1] {
-			case "console":
-				if whole[document] {
-					continue
-				}
-			case "":
-				if !shell.MatchString(b.body) {
-					continue
-				}
-			case "sh", "bash":
-			default:
-				continue
-			}
-			blocks = append(blocks, b)
-		}
-	}
-	if len(blocks) < 15 {
-		t.Fatalf("only %d blocks found", len(blocks))
-	}
-	return blocks
-}
-
 func readText(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -79,66 +19,15 @@ func readText(t *testing.T, file string) string {
 	return string(data)
 }
 
-// readCommands reads commands.txt.
-func readCommands(t *testing.T) (list []listedCommand) {
+// commandsOf returns the block of a document whose first line begins with a text.
+func commandsOf(t *testing.T, document, beginning string) string {
 	t.Helper()
-	for line := range strings.Lines(readText(t, "commands.txt")) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		text, test, tested := strings.Cut(line, " => ")
-		if !tested {
-			var reason string
-			if text, reason, tested = strings.Cut(line, " =/ "); !tested || reason == "" {
-				t.Fatalf("commands.txt: neither a test nor a reason: %s", line)
-			}
-			test = ""
-		}
-		document, prefix, _ := strings.Cut(text, ": ")
-		list = append(list, listedCommand{document, prefix, test})
+	_, rest, found := strings.Cut(readText(t, "../"+document), "\n"+beginning)
+	body, _, closed := strings.Cut(rest, "\n```")
+	if !found || !closed {
+		t.Fatalf("%s has no commands that begin with: %s", document, beginning)
 	}
-	return list
-}
-
-// Every command in the documents is run by a test, or listed with the reason why not.
-func TestEveryCommandIsListed(t *testing.T) {
-	t.Parallel()
-	used := make(map[listedCommand]bool)
-	list := readCommands(t)
-	for _, b := range commandBlocks(t) {
-		found := false
-		for _, l := range list {
-			if l.document == b.document && strings.HasPrefix(b.first(), l.prefix) {
-				used[l], found = true, true
-			}
-		}
-		if !found {
-			t.Errorf("acceptance/commands.txt does not list the commands of %s that begin with: %s", b.document, b.first())
-		}
-	}
-	known := knownTests(t)
-	for _, l := range list {
-		if !used[l] {
-			t.Errorf("%s has no commands that begin with: %s", l.document, l.prefix)
-		}
-		if l.test != "" && !known[l.test] {
-			t.Errorf("%s: there is no test %s", l.document, l.test)
-		}
-	}
-}
-
-func knownTests(t *testing.T) map[string]bool {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "grep", "-rhoE", "^func Test[A-Za-z0-9_]+", "--include=*_test.go", "..").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := make(map[string]bool)
-	for line := range strings.Lines(string(out)) {
-		known[strings.TrimPrefix(strings.TrimSpace(line), "func ")] = true
-	}
-	return known
+	return beginning + body + "\n"
 }
 
 const documentsYard = `
@@ -170,20 +59,15 @@ func TestCommandsInDocuments(t *testing.T) {
 	rewrite := strings.NewReplacer("http://127.0.0.1:3001", strings.TrimSuffix(p.url, "/mcp"), "postgres://yard@db/yard", "sqlite:yard.db", "toolyard dev", "toolyard dev --port 0")
 	script := "set -eu\nendless=\nkey=$(toolyard keys create --name test --caller ann --scope operator --scope write 2>/dev/null)\n"
 	run := 0
-	for _, l := range readCommands(t) {
-		for _, b := range commandBlocks(t) {
-			if l.test != t.Name() || l.document != b.document || !strings.HasPrefix(b.first(), l.prefix) {
-				continue
+	for _, m := range regexp.MustCompile(`(?m)^(\S+): (.*) => `+t.Name()+`$`).FindAllStringSubmatch(readText(t, "commands.txt"), -1) {
+		run++
+		script += fmt.Sprintf("printf '%%s\\n' '=== %s'\n", m[1])
+		for line := range strings.Lines(commandsOf(t, m[1], m[2])) {
+			line = strings.TrimRight(rewrite.Replace(strings.TrimPrefix(line, "$ ")), "\n")
+			if endless.MatchString(line) {
+				line += ` > endless.log 2>&1 & endless="$endless $!"`
 			}
-			run++
-			script += fmt.Sprintf("printf '%%s\\n' '=== %s'\n", b.document)
-			for line := range strings.Lines(b.body) {
-				line = strings.TrimRight(rewrite.Replace(strings.TrimPrefix(line, "$ ")), "\n")
-				if endless.MatchString(line) {
-					line += ` > endless.log 2>&1 & endless="$endless $!"`
-				}
-				script += line + "\n"
-			}
+			script += line + "\n"
 		}
 	}
 	script += "for process in $endless; do kill $process; done\n"
