@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -64,24 +65,35 @@ func New(docs []Doc) *Index {
 	for _, d := range docs {
 		room += 8 + min(len(d.Text), maxText)/usualBytes
 	}
-	b := &builder{ids: make(map[string]int32), postings: make([]posting, 0, room)}
+	labelled := slices.Clone(docs) // without the arguments, which Find does not read
+	for i := range labelled {
+		labelled[i].Args = nil
+	}
 	x := &Index{starts: make([]int32, 0, len(docs)+1)}
 	terms, servers, categories := newTermBuilder(len(docs), 2*room), newLabels(), newLabels()
 	var names strings.Builder
-	for i, d := range docs {
+	for _, d := range docs {
 		x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // names are at most 256 bytes
 		names.WriteString(squeeze(untrusted.Prefix(d.Name, maxLabel)))
 		names.WriteByte(0)
-		b.read(int32(i), d)
 		terms.read(&d)
 		x.server = append(x.server, servers.id(d.Server))
 		x.category = append(x.category, categories.id(cmp.Or(d.Category, d.Server)))
 	}
 	x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // as above
 	x.names = names.String()
-	b.finish(x)
+	x.words = sync.OnceValue(func() *wordIndex { return newWordIndex(labelled, room) })
 	x.terms, x.servers, x.categories = terms.finish(), len(servers.names), categories.names
 	return x
+}
+
+// newWordIndex builds the index of words. Room is the estimated number of postings.
+func newWordIndex(docs []Doc, room int) *wordIndex {
+	b := &builder{ids: make(map[string]int32), postings: make([]posting, 0, room)}
+	for i, d := range docs {
+		b.read(int32(i), d) //nolint:gosec // there are fewer documents than bytes
+	}
+	return b.finish()
 }
 
 // labels numbers strings.
@@ -175,7 +187,8 @@ func (b *builder) entryOf(word string) *entry {
 }
 
 // finish sorts the words and groups the postings by word.
-func (b *builder) finish(x *Index) {
+func (b *builder) finish() *wordIndex {
+	x := &wordIndex{}
 	order := make([]int32, len(b.words))
 	for i := range order {
 		order[i] = int32(i)
@@ -185,11 +198,11 @@ func (b *builder) finish(x *Index) {
 	for _, p := range b.postings {
 		counts[p.word]++
 	}
-	x.words, x.first = make([]string, len(order)), make([]int32, len(order)+1)
+	x.sorted, x.first = make([]string, len(order)), make([]int32, len(order)+1)
 	at := counts // index of the next posting of a word
 	var sum int32
 	for rank, id := range order {
-		x.words[rank], x.first[rank] = b.words[id], sum
+		x.sorted[rank], x.first[rank] = b.words[id], sum
 		if b.head[id] && len(x.heads) < maxHeads && utf8.RuneCountInString(b.words[id]) >= minTypo-1 {
 			x.heads = append(x.heads, int32(rank))
 		}
@@ -201,4 +214,5 @@ func (b *builder) finish(x *Index) {
 		x.docs[at[p.word]], x.levels[at[p.word]] = p.doc, p.level
 		at[p.word]++
 	}
+	return x
 }

@@ -37,11 +37,7 @@ type Index struct {
 	names  string  // all names without separators, each terminated by a zero byte
 	starts []int32 // start of each name, and the end
 
-	words  []string // sorted
-	first  []int32  // first posting of each word, and the end
-	docs   []int32  // documents of the postings
-	levels []uint8  // weights of the postings
-	heads  []int32  // words outside of texts, which are checked for typos
+	words func() *wordIndex // for Find, built by the first search
 
 	terms      termIndex // for Rank
 	rankings   sync.Pool // of *ranking
@@ -49,6 +45,15 @@ type Index struct {
 	servers    int
 	category   []int32 // of each document, otherwise its server, or none
 	categories []string
+}
+
+// wordIndex has the words of the documents, for Find.
+type wordIndex struct {
+	sorted []string
+	first  []int32 // first posting of each word, and the end
+	docs   []int32 // documents of the postings
+	levels []uint8 // weights of the postings
+	heads  []int32 // words outside of texts, which are checked for typos
 }
 
 // none is the number of an empty label.
@@ -65,7 +70,7 @@ const (
 func (x *Index) Find(text string, keep func(i int) bool) []Hit {
 	q := parse(text)
 	s := &scan{
-		Index:   x,
+		Index: x, wordIndex: x.words(),
 		best:    make([]uint8, x.len()),
 		matched: make([]uint8, x.len()),
 		scores:  make([]float64, x.len()),
@@ -85,6 +90,7 @@ func (x *Index) name(doc int) string { return x.names[x.starts[doc] : x.starts[d
 // scan is one search.
 type scan struct {
 	*Index
+	*wordIndex
 	best    []uint8   // weight of the current word in each document
 	touched []int32   // documents where best is not zero
 	matched []uint8   // number of words that each document matches
@@ -96,16 +102,16 @@ type scan struct {
 // match adds the weight of a word to each document, and reports whether any document matches.
 func (s *scan) match(word string) bool {
 	s.touched = s.touched[:0]
-	at := sort.SearchStrings(s.Index.words, word)
-	for i := at; i < len(s.Index.words) && strings.HasPrefix(s.Index.words[i], word); i++ {
-		if len(s.Index.words[i]) == len(word) {
+	at := sort.SearchStrings(s.sorted, word)
+	for i := at; i < len(s.sorted) && strings.HasPrefix(s.sorted[i], word); i++ {
+		if len(s.sorted[i]) == len(word) {
 			s.add(i, whole)
 		} else {
 			s.add(i, prefix)
 		}
 	}
 	for _, form := range singular(word) {
-		if i, ok := slices.BinarySearch(s.Index.words, form); ok {
+		if i, ok := slices.BinarySearch(s.sorted, form); ok {
 			s.add(i, prefix)
 		}
 	}
@@ -168,7 +174,7 @@ func (s *scan) matchTypo(word string) {
 	}
 	s.typos++
 	for _, i := range s.heads {
-		if nearly(word, s.Index.words[i]) {
+		if nearly(word, s.sorted[i]) {
 			s.add(int(i), typo)
 		}
 	}
