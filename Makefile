@@ -44,7 +44,7 @@ race: ## Run all Go tests under the race detector
 acceptance: ## Test the built binary, also with the official clients
 	go test -count=1 -v ./acceptance/...
 conformance: ## Run the official MCP conformance suite, both eras
-	go test -count=1 -v -run Conformance ./acceptance
+	go test -count=1 -v -run Conformance ./acceptance -all-scenarios
 services: ## Start PostgreSQL for the tests and print its settings
 	@acceptance/services.sh
 orders: ## Place orders while killing the server 300 times, and three replicas 300 times

@@ -133,7 +133,7 @@ var imports = map[string][]string{
 	"/cli":                              {"", "/agent", "/agent/model", "/yard", "/internal/demo", "/script", "/upstream", "/internal/config", "/internal/config/clientconfig", "/internal/config/settings", "/internal/trust/identity", "/internal/trust/accesstoken", "/internal/trust/secret", "/internal/store", "/internal/trust/inbound", "/internal/trust/outbound", "/internal/trust/strictjson", "/internal/trust/subprocess", "/internal/trust/untrusted", "/internal/admission/ledger", "/internal/base/ident", "/internal/base/spelling", "/internal/sources/lint", "/internal/trust/safefile", "/internal/serve/gates", "/internal/control/approvals", "/internal/control/auditlog", "/internal/serve/httpapi", "/internal/base/buildinfo"},
 	"/cmd/toolyard":                     {"/cli", "/yard", "/packs/basics", "/packs/homeassistant", "/packs/markets", "/packs/trading"},
 	"/acceptance/testyard":              {"", "/cli", "/yard", "/packs/homeassistant", "/packs/markets"},
-	"/acceptance/conformanceclient":     {"", "/upstream"},
+	"/acceptance/conformanceclient":     {"", "/upstream", "/internal/store", "/internal/trust/oauthclient", "/internal/trust/serverauth"},
 	"/bench":                            {"", "/acceptance/fakemodel", "/script", "/upstream", "/yard", "/internal/control/export", "/internal/control/search", "/internal/serve/gates", "/internal/serve/offer", "/internal/sources/catalog", "/internal/admission", "/internal/trust/identity", "/internal/store/pgtest", "/internal/store/record", "/internal/store", "/internal/admission/ledger", "/internal/base/ident"},
 	"/examples/greet":                   {"", "/cli", "/yard"},
 	"/examples/workdays":                {"", "/cli", "/yard"},

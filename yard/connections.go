@@ -40,8 +40,12 @@ type connections struct {
 
 // options returns the options for servers whose links begin with an address.
 func (c *connections) options(address string) serverauth.Options {
+	document := ""
+	if strings.HasPrefix(address, "https://") {
+		document = address + serverauth.DocumentPath
+	}
 	return serverauth.Options{
-		Store: c.store, Keys: c.keys, URL: address, Name: c.name, Now: c.opts.Process.Now, Log: c.log,
+		Document: document, Store: c.store, Keys: c.keys, URL: address, Name: c.name, Now: c.opts.Process.Now, Log: c.log,
 		Hide: func(text string) { c.vault().Hide(text) },
 		OnConnect: func(server string) {
 			if s := c.yard.current.Load().upstreams[server]; s != nil {

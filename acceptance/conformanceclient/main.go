@@ -1,6 +1,7 @@
 // Command conformanceclient is the client that the MCP conformance suite tests. It uses package
 // upstream, as a yard does: it calls every tool, reads every resource and gets every prompt of the
-// server at the given URL, and answers questions with the defaults.
+// server at the given URL, and answers questions with the defaults. In scenarios of authorization, it
+// uses package serverauth, and signs in like a person with a browser.
 package main
 
 import (
@@ -27,9 +28,13 @@ func main() {
 }
 
 func run(ctx context.Context, url string) error {
-	s, err := upstream.New(upstream.Options{
-		ID: "suite", URL: url, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	o := upstream.Options{ID: "suite", URL: url, Log: log}
+	u, err := authorize(ctx, &o)
+	if err != nil {
+		return err
+	}
+	s, err := upstream.New(o)
 	if err != nil {
 		return err
 	}
@@ -42,8 +47,14 @@ func run(ctx context.Context, url string) error {
 	for {
 		select {
 		case tools := <-offers:
-			if s.Up() {
-				return use(ctx, s, tools)
+			switch {
+			case s.Up():
+				return use(ctx, s, tools, u)
+			case u != nil:
+				if err := u.reconnect(ctx); err != nil {
+					return err
+				}
+				s.Refresh()
 			}
 		case <-ctx.Done():
 			return errors.New("the server was never up")
@@ -53,7 +64,7 @@ func run(ctx context.Context, url string) error {
 
 // use calls everything that a server offers. It reports failures and continues, because some
 // scenarios expect a refusal.
-func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool) error {
+func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool, u *user) error {
 	calls, err := planned(tools)
 	if err != nil {
 		return err
@@ -67,7 +78,7 @@ func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool) error 
 		calls = append(calls, planOf(p.Getter, map[string]any{"name": p.Name, "arguments": map[string]any{}}))
 	}
 	for i, c := range calls {
-		res, err := converse(ctx, fmt.Sprint("call-", i), c)
+		res, err := converse(ctx, fmt.Sprint("call-", i), c, u)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", c.tool.Name, err)
 			continue
@@ -124,14 +135,34 @@ func planned(tools []*toolyard.Tool) (calls []plan, err error) {
 }
 
 // converse makes one call and answers all questions until it is done.
-func converse(ctx context.Context, id string, p plan) (*toolyard.Result, error) {
+func converse(ctx context.Context, id string, p plan, u *user) (*toolyard.Result, error) {
 	c := &toolyard.Call{ID: id, Tool: p.tool, Args: p.args, Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{}}}`)}}
+	if u != nil {
+		c.Caller, c.ClientCapabilities = u.caller, json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
+	}
 	for range 10 {
 		calling, cancel := context.WithTimeout(ctx, upstream.DefaultTimeout)
 		res, err := c.Tool.Run(calling, c)
 		cancel()
+		if err != nil && u != nil {
+			signedIn, failed := u.follow(ctx, err)
+			if failed != nil {
+				return nil, failed
+			}
+			if signedIn {
+				continue
+			}
+		}
 		if err != nil || !res.InputRequired() {
 			return res, err
+		}
+		if u != nil {
+			if signedIn, err := u.answer(ctx, c, res.Raw()); signedIn || err != nil {
+				if err != nil {
+					return nil, err
+				}
+				continue
+			}
 		}
 		if err := answer(c, res.Raw()); err != nil {
 			return nil, err

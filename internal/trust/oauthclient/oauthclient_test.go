@@ -365,6 +365,11 @@ func TestRegistrationResponses(t *testing.T) {
 	if err != nil || own.Secret != "s" || own.Method != "" || own.Expires.Unix() != 1_900_000_000 {
 		t.Errorf("a secret for a public client must be used: %+v %v", own, err)
 	}
+	for supported, want := range map[string]string{methodBasic: methodBasic, methodPost: methodPost, methodNone: methodNone} {
+		if method, err := own.methodAt(&Server{AuthMethods: []string{supported}}); err != nil || method != want {
+			t.Errorf("%s: %s %v", supported, method, err)
+		}
+	}
 }
 
 func TestClientAssertion(t *testing.T) {

@@ -240,6 +240,8 @@ func (own *Credentials) methodAt(s *Server) (string, error) {
 		return methodBasic, nil
 	case slices.Contains(supported, methodPost):
 		return methodPost, nil
+	case slices.Contains(supported, methodNone): // a registration returned a secret that is not used
+		return methodNone, nil
 	}
 	return "", fmt.Errorf("the authorization server %s does not accept a client secret", hostOf(s.Issuer))
 }

@@ -81,11 +81,10 @@ func navigates(r *http.Request) bool {
 
 // registration describes this client to authorization servers.
 func (o *Options) registration() *oauthclient.Registration {
-	r := &oauthclient.Registration{Name: o.Name, Redirect: o.URL + CallbackPath, Native: true} // http is on loopback only
-	if strings.HasPrefix(o.URL, "https://") {
-		r.Document, r.Native = o.URL+DocumentPath, false
+	return &oauthclient.Registration{
+		Name: o.Name, Redirect: o.URL + CallbackPath, Document: o.Document,
+		Native: !strings.HasPrefix(o.URL, "https://"), // http is on loopback only
 	}
-	return r
 }
 
 // ErrStartAgain is returned for links and responses that are not valid.

@@ -34,6 +34,7 @@ type Options struct {
 	Store     Store
 	Keys      func() (Keys, error)
 	URL       string              // the address of this program, for links; empty for none
+	Document  string              // https address of the metadata document of this client; empty for none
 	Name      string              // of this program, shown to people
 	Hide      func(string)        // redacts a token from texts
 	OnConnect func(server string) // called after a person has connected; may be nil
