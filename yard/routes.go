@@ -89,7 +89,7 @@ func (y *Yard) api(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	if s := y.enforcement.store; s != nil {
 		o.Seal, o.People.Store = func() httpapi.SealKey { return sealKey }, s
 		o.Connections = y.assembler.connections
-		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, s
+		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, &exportedChanges{Store: s, log: y.auditLog}
 		o.Queries = httpapi.QueryOptions{Store: s, Time: y.queryTime}
 		if y.opts.Identify == nil { // otherwise keys are not used for authentication
 			o.Keys = s

@@ -64,6 +64,7 @@ type Yard struct {
 	control     *control.Control
 	live        *live.Hub
 	tracer      *telemetry.Tracer
+	auditLog    *telemetry.AuditLog
 	pins        *pin.Book // the approved definitions
 	pinsInStore bool
 	handler     http.Handler
@@ -112,9 +113,13 @@ func open(opts Options, loader *settings.Loader) (*Yard, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("traces: %w", err), loader.Close())
 	}
-	y := &Yard{opts: opts, replica: rand.Text(), loader: loader, tracer: tracer, publisher: &publisher{log: log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}}
+	auditLog, err := telemetry.NewAuditLog(context.Background(), source.Name, opts.Process.Version, opts.Process.Getenv)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("audit log: %w", err), tracer.Close(context.Background()), loader.Close())
+	}
+	y := &Yard{opts: opts, replica: rand.Text(), loader: loader, tracer: tracer, auditLog: auditLog, publisher: &publisher{log: log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}}
 	if err := y.assemble(source); err != nil {
-		return nil, errors.Join(err, tracer.Close(context.Background()), loader.Close())
+		return nil, errors.Join(err, tracer.Close(context.Background()), auditLog.Close(context.Background()), loader.Close())
 	}
 	return y, nil
 }
@@ -203,7 +208,7 @@ func (y *Yard) close(ctx context.Context) error {
 	closeProviders(y.current.Load().providers, nil)
 	y.assembler.packs.close(y.current.Load().packs)
 	y.assembler.code.close()
-	return errors.Join(y.enforcement.close(), y.loader.Close(), y.tracer.Close(ctx))
+	return errors.Join(y.enforcement.close(), y.loader.Close(), y.tracer.Close(ctx), y.auditLog.Close(ctx))
 }
 
 // newLive returns the hub of live calls. It sends results only if arguments are sent in full.
