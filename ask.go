@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// The actions by which a user answers a question.
+// The actions with which a user can answer a question.
 const (
 	actionAccept  = "accept"
 	actionDecline = "decline"
@@ -21,32 +21,33 @@ const (
 
 // Reply is the user's answer to a question.
 type Reply[T any] struct {
-	Action string // accept; decline: the user said no; cancel: the user closed the form without a choice
+	Action string // accept; decline if the user said no; cancel if the user closed the form without choosing
 	Form   T      // the completed form; the zero value unless the action is accept
-	State  []byte // the State of the question, unchanged
+	State  []byte // the question's State, unchanged
 }
 
 // Accepted reports whether the user accepted.
 func (a Reply[T]) Accepted() bool { return a.Action == actionAccept }
 
-// maxQuestionState bounds Question.State. States are encoded twice and must fit in 64 KiB, together
-// with the earlier answers of the call.
+// maxQuestionState bounds Question.State. States are encoded twice and, together with the call's
+// earlier answers, must fit in 64 KiB.
 const maxQuestionState = 16 << 10
 
 // Ask returns the user's reply to a question. If there is no answer yet, it returns an error that
 // the handler must return: the client then asks the user and repeats the call with the answer, and
-// the handler runs again from the start. Do nothing that has an effect before the last question.
+// the handler runs again from the start. The handler must not have any effects before its last question.
 //
-// T is the form, a struct of strings, numbers, booleans and enums with the tags of [Define], or
-// struct{} for a confirmation. If the question has a Schema, the form is described by it and not
-// derived from T. Declining or canceling is an answer, not an error.
+// T is the type of the form: a struct whose fields are strings, numbers, booleans and enums, with
+// the same tags as in [Define], or struct{} for a plain confirmation. If the question has a Schema,
+// it describes the form; otherwise the schema is derived from T. Declining or canceling is an
+// answer, not an error.
 //
-// An answer counts only for the call that asked: the same caller, gate, tool and arguments, once,
-// within ten minutes, and only while Bind is unchanged. A handler may ask several questions with
-// different keys, one after the other.
+// An answer is valid only for the call that asked the question (the same caller, gate, tool and
+// arguments), once, within ten minutes, and only while Bind is unchanged. A handler may ask several
+// questions with different keys, one after the other.
 //
-// If the client cannot ask its user, the error has the code [MissingCapability]. The same holds for
-// a call by another tool, which must not answer in the user's place.
+// If the client cannot ask its user, the error has the code [MissingCapability]. The same applies
+// to calls made by another tool, which must not answer on the user's behalf.
 func Ask[T any](ctx context.Context, c *Call, q Question) (Reply[T], error) {
 	if err := checkAskable(c, q); err != nil {
 		return Reply[T]{}, err
@@ -80,7 +81,7 @@ func checkAskable(c *Call, q Question) error {
 	return &Error{Code: MissingCapability, Message: message, Missing: []string{"elicitation"}}
 }
 
-// formSchema returns the schema of the form of a question, or nil for a page. Clients know only these
+// formSchema returns the schema of a question's form, or nil for a page. Clients support only these
 // keywords at its root.
 func formSchema[T any](q Question) (*Schema, error) {
 	switch {
@@ -108,8 +109,8 @@ func formSchema[T any](q Question) (*Schema, error) {
 	return compileSchema(raw)
 }
 
-// askState is the request state of a question. The server seals it, so that it comes back only with
-// the call that asked.
+// askState is the request state of a question. The server seals it, so it is accepted only from the
+// call that asked the question.
 type askState struct {
 	Key     string                   `json:"key"` // of the open question
 	Open    askedQuestion            `json:"open"`
@@ -123,13 +124,13 @@ type askedQuestion struct {
 	Answer json.RawMessage `json:"answer,omitempty"` // as the client sent it
 }
 
-// digestBind returns a digest of what the question depends on.
+// digestBind returns a digest of a question's Bind.
 func digestBind(q Question) []byte {
 	sum := sha256.Sum256([]byte(q.Bind))
 	return sum[:]
 }
 
-// answeredQuestions returns the questions of a call that have an answer, by key. An answer without a
+// answeredQuestions returns the call's answered questions, by key. An answer without a
 // verified state does not count, because anyone can send one.
 func answeredQuestions(c *Call) map[string]askedQuestion {
 	var state askState
@@ -149,7 +150,7 @@ func answeredQuestions(c *Call) map[string]askedQuestion {
 	return state.Answers
 }
 
-// inputRequest is the error of a handler that waits for an answer. [Tool.Run] turns it into an
+// inputRequest is the error that a handler returns while it waits for an answer. [Tool.Run] turns it into an
 // unfinished result.
 type inputRequest struct{ result *Result }
 
@@ -157,7 +158,7 @@ func (*inputRequest) Error() string {
 	return "the handler must return the error from toolyard.Ask so that the user is asked"
 }
 
-// Unfinished returns the result that asks the user.
+// Unfinished returns the result that makes the client ask its user.
 func (r *inputRequest) Unfinished() *Result { return r.result }
 
 func newInputRequest(q Question, form *Schema, answers map[string]askedQuestion) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/tracecontext"
 )
 
-// Mode is what a gate allows: only reading, or also writing. See [Effects] for what a tool
+// Mode determines whether a gate allows only reads or also writes. See [Effects] for what a tool
 // does.
 type Mode string
 
@@ -27,9 +27,9 @@ const (
 	Write Mode = "write"
 )
 
-// Effects is what a tool does to the outside world. The zero value means that the tool does
-// not declare its effects, and counts as a write. See [Mode] for what a gate allows: a
-// read-only tool can be called in both modes, any other only in mode [Write].
+// Effects describes what a tool does to the outside world. The zero value means that the tool does
+// not declare its effects; it then counts as a write. A read-only tool can be called in both modes,
+// any other tool only in mode [Write]; see [Mode].
 type Effects string
 
 // ReadOnly is declared by a tool that changes nothing.
@@ -59,7 +59,7 @@ type Call struct {
 	Gate           string    // name of the gate
 	Mode           Mode      // of the gate
 	Surface        Surface   // of the gate
-	AsOf           time.Time // the time that the call is about: now, or a time in the past for a backtest
+	AsOf           time.Time // the time that the call refers to: now, or a past time in a backtest
 	Start          time.Time // time of arrival
 	IdempotencyKey string
 	Session        string // the session that pays for the call; empty if the caller's account pays
@@ -74,7 +74,7 @@ type Request struct {
 	Trace              tracecontext.Trace                        // trace context of the request
 	Meta               map[string]json.RawMessage                // _meta of the request, without the members that Toolyard handles
 	InputResponses     json.RawMessage                           // answers to the input requests of an earlier result, by key
-	RequestState       string                                    // state that the earlier result asked to send back
+	RequestState       string                                    // state that the earlier result asked the client to send back
 	OnProgress         func(done, total float64, message string) // use [Call.Progress]
 }
 
@@ -86,7 +86,7 @@ type Environment struct {
 
 	AsOfSet    bool     // the caller set AsOf; otherwise it is the time at which the outermost call arrived
 	Parent     string   // ID of the call whose tool makes this one
-	Depth      int      // number of calls that this one is nested in
+	Depth      int      // number of calls that this call is nested in
 	Generation uint64   // of the catalog
 	MaxResult  int      // in bytes; zero for no limit. A larger result is not validated
 	Receipt    *Receipt // set when the call is settled; nil if nothing was charged
@@ -100,10 +100,10 @@ type timelineEntry struct {
 	at   time.Duration
 }
 
-// maxSteps is the number of steps for which a timeline has room without growing.
+// maxSteps is the initial capacity of a timeline.
 const maxSteps = 12
 
-// Mark adds a step of the call path to the timeline of the call. The platform calls it.
+// Mark adds a step of the call path to the call's timeline. Only the platform calls it.
 func (c *Call) Mark(step string, at time.Time) {
 	if c.timeline == nil {
 		c.timeline = make([]timelineEntry, 0, maxSteps)
@@ -114,7 +114,7 @@ func (c *Call) Mark(step string, at time.Time) {
 	c.timeline = append(c.timeline, timelineEntry{step, at.Sub(c.Start)})
 }
 
-// Ran reports whether the call got as far as its tool. Otherwise a policy refused it.
+// Ran reports whether the call reached its tool. If it did not, a policy refused it.
 func (c *Call) Ran() bool {
 	return slices.ContainsFunc(c.timeline, func(e timelineEntry) bool { return e.step == "run" })
 }
@@ -180,7 +180,7 @@ func (c *Call) CallerArgs() json.RawMessage {
 // Handler runs a call.
 type Handler func(context.Context, *Call) (*Result, error)
 
-// Policy is a step of the call path: it wraps the handler of the rest of the path. Use
+// Policy is a step of the call path: it wraps the handler for the rest of the path. Use
 // yard.Options.Policies to add your own.
 type Policy func(next Handler) Handler
 
@@ -202,8 +202,7 @@ func Lend[T any](c *Clients, client T, modes ...Mode) {
 	c.lent[reflect.TypeFor[T]()] = loan{client, modes}
 }
 
-// Client returns the client of type T. It returns false if there is none for the mode of the
-// call.
+// Client returns the client of type T. It returns false if there is none for the call's mode.
 func Client[T any](c *Call) (client T, ok bool) {
 	if c.Clients == nil {
 		return client, false
@@ -215,7 +214,7 @@ func Client[T any](c *Call) (client T, ok bool) {
 	return l.client.(T), true
 }
 
-// Join returns clients that lend what c and all others lend. It returns an error if two of them lend
+// Join returns the combined clients of c and all others. It returns an error if two of them lend
 // a client of the same type. Any of them may be nil.
 func (c *Clients) Join(others ...*Clients) (*Clients, error) {
 	joined := &Clients{lent: make(map[reflect.Type]loan)}

@@ -8,7 +8,7 @@ import (
 
 // Content is an item of a result: an MCP content object.
 type Content interface {
-	// AppendJSON appends the JSON of the object to b.
+	// AppendJSON appends the object's JSON encoding to b.
 	AppendJSON(b []byte) []byte
 }
 
@@ -44,7 +44,7 @@ type EmbeddedResource struct {
 	Blob     []byte `json:"-"`
 }
 
-// rawContent is the JSON of a content object, which is sent unchanged.
+// rawContent is the JSON encoding of a content object, which is sent unchanged.
 type rawContent json.RawMessage
 
 // AppendJSON implements [Content].

@@ -13,14 +13,14 @@ import (
 // ContextProvider returns data about a caller: a CRM record, a portfolio. It must not return
 // credentials.
 type ContextProvider interface {
-	// Provide returns a JSON object. An error of type *Error is sent to the caller unchanged,
-	// any other error becomes Unavailable.
+	// Provide returns a JSON object. An error of type *Error is sent to the caller unchanged; any
+	// other error becomes Unavailable.
 	Provide(ctx context.Context, caller Caller, asOf time.Time) (json.RawMessage, error)
 }
 
-// Injected returns the arguments that the platform fills in, each with the kind of context that
-// it receives. ContextArgs names them. For other kinds the published convention applies:
-// portfolio for one kind, KINDPortfolio for each of several.
+// Injected returns the arguments that the platform fills in, each with the kind of context that it
+// receives. Their names are taken from ContextArgs. Kinds without an entry follow the published
+// convention: portfolio for a single kind, KINDPortfolio for each of several.
 func (t *Terms) Injected() map[string]string {
 	if len(t.Contexts) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (t *Terms) Injected() map[string]string {
 	return injected
 }
 
-// contextKinds returns the kinds of context that the tool requires, sorted, each once.
+// contextKinds returns the kinds of context that the tool requires, sorted and without duplicates.
 func (t *Terms) contextKinds() []string {
 	return slices.Compact(slices.Sorted(slices.Values(t.Contexts)))
 }
@@ -50,7 +50,7 @@ func (t *Terms) contextArgument(kind string) string {
 	return "portfolio"
 }
 
-// CallerInput returns the input schema for callers: without the injected arguments.
+// CallerInput returns the input schema that callers see: without the injected arguments.
 func (t *Tool) CallerInput() json.RawMessage { return t.shown }
 
 func (t *Tool) setCallerInput() {
@@ -85,8 +85,7 @@ type propertyRemover struct {
 	all      []json.RawMessage // dependent schemas of hidden properties
 }
 
-// keyword returns the value of a keyword without the hidden properties, or nil to drop the
-// keyword.
+// keyword returns a keyword's value without the hidden properties, or nil to drop the keyword.
 func (r *propertyRemover) keyword(key string, value json.RawMessage) json.RawMessage {
 	switch key {
 	case "properties":
@@ -127,7 +126,7 @@ func (r *propertyRemover) hides(name string) bool {
 	return hidden
 }
 
-// visibleNames returns the names of a list that are not hidden, or nil if there are none.
+// visibleNames returns the names in a list that are not hidden, or nil if there are none.
 func (r *propertyRemover) visibleNames(value json.RawMessage) json.RawMessage {
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
@@ -139,8 +138,8 @@ func (r *propertyRemover) visibleNames(value json.RawMessage) json.RawMessage {
 	return mustMarshal(names)
 }
 
-// dependencies returns dependent keywords without the hidden properties. A hidden property is
-// always present in the end, so its own dependencies become unconditional.
+// dependencies returns dependent keywords without the hidden properties. A hidden property will
+// always be present, so its own dependencies become unconditional.
 func (r *propertyRemover) dependencies(value json.RawMessage) json.RawMessage {
 	list, ok := jsonobject.Members(value)
 	if !ok {
@@ -172,7 +171,7 @@ func (r *propertyRemover) dependencies(value json.RawMessage) json.RawMessage {
 	return jsonobject.Join(kept)
 }
 
-// finish adds the dependencies of the hidden properties to the keywords of the schema.
+// finish adds the dependencies of the hidden properties to the schema's keywords.
 func (r *propertyRemover) finish(keywords []jsonobject.Member) []jsonobject.Member {
 	if len(r.required) > 0 {
 		var names []string

@@ -29,7 +29,7 @@ import (
 // output schema, which every result must match. It is always structured data, even if it
 // looks like content, and nil values in it are null.
 //
-// Define panics if the types or the Spec are invalid, which is a bug in the program.
+// Define panics if the types or the Spec are invalid, because that is a bug in the program.
 func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, error)) *Tool {
 	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	if in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
@@ -65,7 +65,7 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 	return t
 }
 
-// inputSchemaOr returns the input schema of the Spec or, if it has none, that of the type.
+// inputSchemaOr returns the Spec's input schema or, if it has none, the schema derived from the type.
 func (s *Spec) inputSchemaOr(t reflect.Type) (*Schema, error) {
 	if s.Input != nil {
 		return s.inputSchema()
@@ -80,8 +80,8 @@ func (s *Spec) outputSchemaOr(t reflect.Type) (*Schema, error) {
 	return schemaOf(t, true)
 }
 
-// decodeIssue describes a value that the schema accepts and the Go type does not, such as a
-// number that is too large.
+// decodeIssue describes a value that the schema accepts but the Go type does not, such as a number
+// that is too large.
 func decodeIssue(err error) Issue {
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return Issue{Path: te.Field, Message: "does not match the type: " + te.Value}

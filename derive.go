@@ -19,12 +19,12 @@ var wellKnown = map[reflect.Type]string{
 	reflect.TypeFor[[]byte]():          `{"type":"string","contentEncoding":"base64"}`,
 }
 
-// deriver derives the JSON Schemas of Go types. In an output schema, types that can be nil can be
-// null, as encoding/json encodes them.
+// deriver derives the JSON Schemas of Go types. In an output schema, types that can be nil also
+// accept null, because encoding/json encodes nil as null.
 type deriver struct{ output bool }
 
-// derive returns the schema of a type, with the fields in their order. inside lists the types
-// that contain it, to refuse recursive types.
+// derive returns a type's schema, with properties in field order. inside lists the enclosing types,
+// so that recursive types can be refused.
 func (d deriver) derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	raw, err := d.deriveType(t, inside)
 	if err != nil || !d.output || len(inside) == 0 {
@@ -130,8 +130,8 @@ func (d deriver) deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMe
 	return json.RawMessage(s + `,"additionalProperties":false}`), nil
 }
 
-// promoted reports whether a field of an embedded struct is promoted in JSON: every struct
-// on the way is embedded without a JSON name.
+// promoted reports whether a field of an embedded struct is promoted in JSON, which requires that
+// every struct on the path is embedded without a JSON name.
 func promoted(t reflect.Type, f reflect.StructField) bool {
 	for i := 1; i < len(f.Index); i++ {
 		outer := t.FieldByIndex(f.Index[:i])
@@ -211,7 +211,7 @@ func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (stri
 		if err != nil {
 			return "", fmt.Errorf("tag %s:%q: %w", k.name, tag, err)
 		}
-		if k.name == "minimum" { // an unsigned field has one already
+		if k.name == "minimum" { // an unsigned field already has one
 			s = strings.Replace(s, `,"minimum":0`, "", 1)
 		}
 		add(k.name, value)
@@ -255,8 +255,8 @@ func (k keyword) value(t reflect.Type, tag string) (string, error) {
 	return literal(t, tag)
 }
 
-// literal returns the JSON of a tag's value as a value of type t. The tag of a string is the
-// string itself; that of any other type is JSON.
+// literal returns the JSON encoding of a tag's value for type t. For strings, the tag is the string
+// itself; for any other type, it is JSON.
 func literal(t reflect.Type, text string) (string, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

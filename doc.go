@@ -18,11 +18,11 @@
 // A [Source] offers tools and keeps them current. A gate is an entry point with its own rules:
 // which tools it offers, and whether they may change anything.
 //
-// Every [Call] takes the same path. Each step is a [Policy]; those of your own run after the
+// Every [Call] takes the same path. Each step is a [Policy]; your own policies run after the
 // arguments are validated and before the call is charged:
 //
 //	record → recover → limit-args → inject → validate → policies → rules → admit → limit-result → intend → run
 //
-// Effects are what a tool does, a mode is what a gate allows: a gate in mode [Read] offers only
-// tools whose effects are [ReadOnly].
+// Effects describe what a tool does, and a mode describes what a gate allows: a gate in mode [Read]
+// offers only tools whose effects are [ReadOnly].
 package toolyard

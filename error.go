@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Code identifies the kind of an [Error]. Clients decide by the code what to do, never by the
+// Code identifies the kind of an [Error]. Clients decide what to do based on the code, never on the
 // message.
 type Code string
 
 // The error codes of the platform. Each has one meaning; docs/ERRORS.md lists them with their
-// HTTP statuses and JSON-RPC codes. A tool can define codes of its own.
+// HTTP statuses and JSON-RPC codes. A tool can define its own codes.
 const (
 	Invalid             Code = "VALIDATION_ERROR"     // The arguments or parameters are invalid. The issues name them.
 	ArgsTooLarge        Code = "SIZE_LIMIT"           // The arguments are too large.
@@ -43,27 +43,27 @@ const (
 	Internal            Code = "INTERNAL_ERROR"       // Toolyard has a bug. See its log.
 )
 
-// codes lists all error codes of the platform.
+// codes lists all of the platform's error codes.
 var codes = []Code{
 	Invalid, ArgsTooLarge, ResultTooLarge, UnknownTool, NotFound, Failed, InvalidOutput, NoData, Timeout, Canceled, Unavailable,
 	RateLimited, BudgetExceeded, IdempotencyConflict, VersionConflict, InProgress, OutcomeUnknown, Unauthenticated, PermissionDenied, ApprovalRequired, MissingCapability, Internal,
 }
 
-// Predefined reports whether the code is one of the platform, not of a tool.
+// Predefined reports whether the code is defined by the platform and not by a tool.
 func (c Code) Predefined() bool { return slices.Contains(codes, c) || c == OK || c == toolError }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely,
-// because nothing ran. An error with another code is retryable if it has a RetryAfter: see
+// because nothing ran. Errors with other codes are retryable if they have a RetryAfter; see
 // [Error.Retryable].
 func (c Code) Retryable() bool { return c == RateLimited || c == InProgress }
 
-// Correctable reports whether a changed request can succeed: other arguments, or another
-// name. A model should correct its call; repeating the same call does not help.
+// Correctable reports whether a changed request, with other arguments or another name, can succeed.
+// A model should correct its call; repeating the same call does not help.
 func (c Code) Correctable() bool {
 	return c == Invalid || c == ArgsTooLarge || c == UnknownTool || c == NotFound
 }
 
-// Error is the error type of the platform. Its message is sent to the caller.
+// Error is the platform's error type. Its message is sent to the caller.
 type Error struct {
 	Code       Code
 	Message    string
@@ -75,17 +75,17 @@ type Error struct {
 	Err        error         // the cause; logged, never sent
 }
 
-// Issue is a fault of one value. Path locates it, such as "options.depth" or "items[2]", and
-// is empty for the value as a whole.
+// Issue describes what is wrong with one value. Path locates the value, such as "options.depth" or
+// "items[2]", and is empty for the whole value.
 type Issue struct {
 	Path     string   `json:"path"`
 	Message  string   `json:"message"`
 	Location []string `json:"-"` // the elements of the path
 }
 
-// Errorf returns an Error with a formatted message, which is sent to the caller. An error
-// formatted by %w becomes the cause, and its text is sent too; build an Error yourself to log a
-// cause without sending it.
+// Errorf returns an Error with a formatted message, which is sent to the caller. An error formatted
+// with %w becomes the cause, and its text is sent too; build an Error yourself to log a cause
+// without sending it.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
@@ -108,14 +108,14 @@ func (e *Error) Error() string {
 }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely.
-// An error with RetryAfter is retryable whatever its code, because nothing ran.
+// An error with RetryAfter is retryable regardless of its code, because nothing ran.
 func (e *Error) Retryable() bool { return e.Code.Retryable() || e.RetryAfter > 0 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// AsError returns the Error in the chain of err. Any other error is the failure of a tool,
-// except that the error of an ended context is a timeout or a cancellation.
+// AsError returns the Error in err's chain. Any other error counts as a tool failure, except that
+// the error of an ended context becomes a timeout or a cancellation.
 func AsError(err error) *Error {
 	var e *Error
 	switch {
@@ -136,7 +136,8 @@ func (e *Error) RetrySeconds() string {
 }
 
 // metaError is the key of the error data in the _meta of a result. The data is not structured
-// content: clients validate that against the output schema of the tool, even for errors.
+// content, because clients validate structured content against the tool's output schema even for
+// errors.
 const metaError = "dev.toolyard/error"
 
 // Result returns the error as a tool result: as text for the model, and as data in _meta.
@@ -170,11 +171,11 @@ func (e *Error) Data() json.RawMessage {
 	} else {
 		data.Scopes = e.Missing
 	}
-	raw, _ := json.Marshal(data) // always has a JSON form
+	raw, _ := json.Marshal(data) // can always be encoded
 	return raw
 }
 
-// nested returns capabilities as MCP nests them: elicitation.url is within elicitation.
+// nested returns capabilities nested as in MCP: elicitation.url is within elicitation.
 func nested(capabilities []string) map[string]any {
 	root := make(map[string]any)
 	for _, name := range capabilities {

@@ -6,7 +6,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// mustMarshal encodes values that always have a JSON form.
+// mustMarshal encodes values whose encoding cannot fail.
 func mustMarshal(v any) json.RawMessage {
 	raw, err := jsonobject.Marshal(v)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// limitScopes are the values of Limit.Per, the widest first.
+// limitScopes are the values of Limit.Per, widest first.
 var limitScopes = []string{"", "account", "caller"}
 
 func (l Limit) check() error {
@@ -16,9 +16,8 @@ func (l Limit) check() error {
 	return nil
 }
 
-// Stricter returns a limit that satisfies both limits. If they are counted differently, the
-// smaller numbers apply to the wider scope. It takes the advice of l, and that of other where l has
-// none.
+// Stricter returns a limit that satisfies both limits. If their scopes differ, the smaller numbers
+// apply to the wider scope. The advice is taken from l, and from other where l has none.
 func (l Limit) Stricter(other Limit) Limit {
 	switch {
 	case !l.Limited():

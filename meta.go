@@ -15,12 +15,11 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
-// SetMeta sets the fields of the Spec that tools publish as _meta: rateLimit (also
-// rateLimitHints, or its members at the top level), contextRequirements, surface,
-// queryEligible, latencyClass and pricing. It copies other keys to Meta. It returns an error
-// that names the key if a value is invalid, or if a limit or a price has an unknown member: a
-// limit that cannot be read must not be dropped. For tools of servers, only members that seem
-// misspelled are errors.
+// SetMeta sets the Spec's fields that tools publish in _meta: rateLimit (also rateLimitHints, or
+// its members at the top level), contextRequirements, surface, queryEligible, latencyClass and
+// pricing. It copies other keys to Meta. It returns an error with the key if a value is invalid, or
+// if a limit or a price has an unknown member: a limit that cannot be read must not be dropped. For
+// MCP servers' tools, only members that look misspelled are errors.
 func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
 	if err := s.checkMembers(meta); err != nil {
 		return fmt.Errorf("_meta.%w", err)
@@ -67,7 +66,7 @@ func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 }
 
 var (
-	// metaKeys are the keys of _meta that have a meaning.
+	// metaKeys are the keys in _meta that have a meaning.
 	metaKeys = append([]string{"rateLimit", "rateLimitHints", "contextRequirements", "surface", "queryEligible", "latencyClass", "pricing"}, limitFields...)
 	// otherNames maps plausible names of metaKeys to the correct ones.
 	otherNames = map[string]string{"price": "pricing", "limit": "rateLimit", "limits": "rateLimit", "rateLimits": "rateLimit", "latency": "latencyClass"}
@@ -77,7 +76,7 @@ var (
 	latencies   = []string{"instant", "fast", "slow", "streaming"}
 )
 
-// checkMembers reports unknown members of the limits and the price.
+// checkMembers reports unknown members in the limits and the price.
 func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 	for _, object := range []struct {
 		key   string
@@ -95,7 +94,7 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 	return nil
 }
 
-// checkMeta refuses keys in Meta that seem misspelled, and keys that have a field in Spec.
+// checkMeta refuses keys in Meta that look misspelled or that have a field in Spec.
 func (s *Spec) checkMeta() error {
 	for _, key := range slices.Sorted(maps.Keys(s.Meta)) {
 		if slices.Contains(metaKeys, key) {
@@ -124,7 +123,8 @@ func unknownKey(key, near string, known []string) error {
 const maxContexts = 16
 
 // readContexts reads contextRequirements: a list whose items are kinds of context, such as
-// "wallet", or a kind with the argument that receives it: {"kind": "crm", "argument": "customer"}.
+// "wallet", or objects with a kind and the argument that receives it: {"kind": "crm", "argument":
+// "customer"}.
 func readContexts(value json.RawMessage) (kinds []string, args map[string]string, err error) {
 	var items []json.RawMessage
 	if jsonobject.Kind(value) != '[' || json.Unmarshal(value, &items) != nil {
@@ -156,7 +156,7 @@ func readContexts(value json.RawMessage) (kinds []string, args map[string]string
 }
 
 // readContext reads one item of contextRequirements. The argument is empty if the item does not
-// name one.
+// specify one.
 func readContext(item json.RawMessage) (kind, argument string, err error) {
 	kind, isText := jsonobject.String(item)
 	if !isText {
@@ -185,8 +185,8 @@ func readContext(item json.RawMessage) (kind, argument string, err error) {
 	return kind, argument, nil
 }
 
-// isContextName reports whether a string can name a kind of context, or the argument that
-// receives it.
+// isContextName reports whether a string is a valid name for a kind of context or for the argument
+// that receives it.
 func isContextName(name string) bool {
 	return name != "" && len(name) <= 64 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
@@ -209,7 +209,7 @@ func (s *Spec) checkContexts() error {
 	return nil
 }
 
-// contextMeta returns contextRequirements in the form that tools publish.
+// contextMeta returns contextRequirements in the format that tools publish.
 func (s *Spec) contextMeta() json.RawMessage {
 	list := make([]any, len(s.Contexts))
 	for i, kind := range s.Contexts {
@@ -234,8 +234,8 @@ var (
 	nestedLimitFields = append(slices.Clone(limitFields), "per")
 )
 
-// setMeta reads all forms of a limit. Each field has the value of the form with the highest
-// precedence; an invalid value in any form is an error.
+// setMeta reads a limit in all accepted formats. Each field gets the value from the format with the
+// highest precedence; an invalid value in any of them is an error.
 func (l *Limit) setMeta(meta map[string]json.RawMessage) error {
 	if err := l.setFields(meta, limitFields); err != nil {
 		return err
@@ -362,8 +362,8 @@ func readTexts(value json.RawMessage) ([]string, error) {
 	return texts, nil
 }
 
-// setMeta reads {"executeUsd": "0.001"}. A price object without executeUsd, or with null, opts
-// out of sale.
+// setMeta reads {"executeUsd": "0.001"}. A price object without executeUsd, or with null, means
+// that the tool is not for sale.
 func (p *Price) setMeta(value json.RawMessage) (err error) {
 	o, ok := jsonobject.Map(value)
 	if !ok {
@@ -403,8 +403,8 @@ func readMoney(value json.RawMessage) (Money, error) {
 	return usd, nil
 }
 
-// AllMeta returns the Meta of a tool together with its limit, contexts, surface, latency class
-// and price in the form in which tools publish them. Keys in Meta have precedence.
+// AllMeta returns the tool's Meta together with its limit, contexts, surface, latency class and
+// price, in the format that tools publish. Keys in Meta take precedence.
 func (s *Spec) AllMeta() map[string]json.RawMessage {
 	meta := make(map[string]json.RawMessage)
 	if l := s.Limit.Meta(); len(l) > 0 {
@@ -443,7 +443,7 @@ func (p Price) meta() map[string]any {
 	return m
 }
 
-// Meta returns the limit in the form in which tools publish it as rateLimit.
+// Meta returns the limit in the format that tools publish as rateLimit.
 func (l Limit) Meta() map[string]any {
 	m := make(map[string]any)
 	for key, value := range map[string]int64{

@@ -12,7 +12,7 @@ type Money int64
 // USD is one dollar.
 const USD Money = 1_000_000_000
 
-// moneyDigits is the number of decimal places of Money.
+// moneyDigits is the number of decimal places in Money.
 const moneyDigits = 9
 
 // ParseMoney parses a decimal such as "0.001" or "-12". It refuses exponents, more than nine

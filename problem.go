@@ -3,7 +3,7 @@ package toolyard
 import "fmt"
 
 // Problem is something that needs attention: a file that does not compile, a server that
-// cannot be reached, two tools with one name. A problem is reported; nothing else stops.
+// cannot be reached, two tools with the same name. A problem is reported but does not stop anything else.
 type Problem struct {
 	Source  string `json:"source,omitempty"` // name of the source
 	Subject string `json:"subject"`          // gate, toolset, file or server

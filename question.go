@@ -2,7 +2,7 @@ package toolyard
 
 import "encoding/json"
 
-// Question is a question of a tool to the user: a form to fill in or a page to open. Tools in Go
+// Question is a question that a tool asks the user: a form to fill in or a page to open. Go tools
 // use [Ask].
 type Question struct {
 	Key     string          `json:"-"` // of the answer; unique within the tool
@@ -11,10 +11,10 @@ type Question struct {
 	URL     string          `json:"url,omitempty" doc:"Address of the page to open instead of a form. It is chosen by the tool: confirm with the user before you open it."`
 
 	// Bind is what the question depends on, such as the state of the lock that the message
-	// describes. If it has changed when the answer arrives, the answer does not count and the user
-	// is asked again.
+	// describes. If it has changed by the time the answer arrives, the answer is ignored and the
+	// user is asked again.
 	Bind string `json:"-"`
-	// State is returned with the answer, such as the exact order that the user saw. The client
-	// can neither read nor change it. At most 16 KiB.
+	// State is returned with the answer, for example the exact order that the user saw. The client
+	// can neither read nor change it. It can have at most 16 KiB.
 	State []byte `json:"-"`
 }

@@ -15,15 +15,15 @@ type Resource struct {
 	Unlisted   bool            // readable, but omitted from lists
 	Definition json.RawMessage // MCP definition, sent to clients unchanged
 
-	// Reader reads the resource on the same call path as a tool. Its arguments are
-	// {"uri": ...}, its result is {"contents": [...]}.
+	// Reader reads the resource, on the same call path as a tool. Its arguments are {"uri": ...},
+	// and its result is {"contents": [...]}.
 	Reader *Tool
-	// Completer completes the variables of a template, or is nil. Its arguments are those
-	// of completion/complete.
+	// Completer completes a template's variables. It may be nil. Its arguments are those of
+	// completion/complete.
 	Completer *Tool
-	// Watch reports changes of the content, or is nil if the source cannot. It calls changed
-	// after each change of the resource at uri, until stop is called. Neither Watch nor changed
-	// nor stop blocks. Most sources use [ResourceWatchers].
+	// Watch reports changes to the content, or is nil if the source cannot report them. It calls
+	// changed after each change to the resource at uri, until stop is called. Watch, changed and
+	// stop must not block. Most sources use [ResourceWatchers].
 	Watch func(uri string, changed func()) (stop func())
 }
 
@@ -33,15 +33,15 @@ type Prompt struct {
 	Name       string          // unique within the server; gates rename it like a tool
 	Definition json.RawMessage // MCP definition; a gate replaces the name
 
-	// Getter renders the prompt. Its arguments are {"name": ..., "arguments": {...}}, its
+	// Getter renders the prompt. Its arguments are {"name": ..., "arguments": {...}}, and its
 	// result is {"messages": [...]}.
 	Getter *Tool
-	// Completer completes the arguments, or is nil.
+	// Completer completes the arguments. It may be nil.
 	Completer *Tool
 }
 
-// Prefix returns the part of a template that all its URIs share. For a resource that is not
-// a template, that is the whole URI.
+// Prefix returns the part that all of a template's URIs share. For a resource that is not a
+// template, it returns the whole URI.
 func (r *Resource) Prefix() string {
 	if !r.Template {
 		return r.URI
@@ -58,9 +58,10 @@ func (r *Resource) Covers(uri string) bool {
 	return strings.Contains(r.Prefix(), ":") && strings.HasPrefix(uri, r.Prefix())
 }
 
-// MatchesAny reports whether a pattern matches the resource or, for a template, some of its
-// URIs. A pattern is a URI, or a prefix followed by an asterisk. No patterns match everything.
-// A URI with dot segments or disguised ones matches no prefix, since it may lead elsewhere.
+// MatchesAny reports whether a pattern matches the resource or, for a template, some of its URIs. A
+// pattern is a URI, or a prefix followed by an asterisk. An empty list of patterns matches
+// everything. A URI with dot segments, even escaped ones, matches no prefix, because it may lead
+// elsewhere.
 func (r *Resource) MatchesAny(patterns []string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		prefix, wildcard := strings.CutSuffix(p, "*")
@@ -73,7 +74,7 @@ func (r *Resource) MatchesAny(patterns []string) bool {
 
 // isCanonical reports whether all readers resolve a URI to the same place: it has no dot
 // segments, backslashes or control characters, however often they are escaped. Some readers
-// end a segment at a query or a fragment and others do not, so each part is checked by itself.
+// end a segment at a query or a fragment and others do not, so each part is checked separately.
 func isCanonical(uri string) bool {
 	for range 4 {
 		if strings.ContainsFunc(uri, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {

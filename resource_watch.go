@@ -2,9 +2,9 @@ package toolyard
 
 import "sync"
 
-// ResourceWatchers notifies the clients that watch resources of a source. Set [Resource.Watch] to
-// its method Watch, and call Changed whenever the content of a resource has changed. It can be used
-// by several goroutines. The zero value is ready for use.
+// ResourceWatchers notifies clients that watch a source's resources. Set [Resource.Watch] to its
+// Watch method, and call Changed whenever a resource's content has changed. It is safe for
+// concurrent use. The zero value is ready for use.
 type ResourceWatchers struct {
 	mu       sync.Mutex
 	watchers map[string]map[*watcher]struct{} // by URI

@@ -49,7 +49,7 @@ func rawResult(raw json.RawMessage) (*Result, error) {
 	return res, nil
 }
 
-// InputRequired reports whether the server requests input from the client before it continues.
+// InputRequired reports whether the server needs input from the client before it can continue.
 func (r *Result) InputRequired() bool { return r.unfinished }
 
 // CanTruncate reports whether the result can be truncated. An input request or a resource
@@ -84,10 +84,10 @@ func Failure(format string, args ...any) *Result {
 	return &Result{Content: []Content{Text(fmt.Sprintf(format, args...))}, IsError: true}
 }
 
-// ResultOf converts the return value of a tool into a Result:
+// ResultOf converts a tool's return value into a Result:
 //
 //	nil                        no content
-//	string, number, bool       one text
+//	string, number, bool       one text item
 //	object                     its JSON as text, and as structured content
 //	array                      an item for each element, and as structured content
 //	{isError: true, error: x}  a failure with the text x
@@ -136,8 +136,7 @@ func resultOfJSON(raw json.RawMessage) (*Result, error) {
 	return &Result{Content: []Content{contentOf(raw)}}, nil
 }
 
-// resultOfList returns the list as structured content, with an item of content for each
-// element.
+// resultOfList returns the list as structured content, with one content item for each element.
 func resultOfList(raw json.RawMessage, contentOf func(json.RawMessage) Content) (*Result, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -165,7 +164,7 @@ func resultOfObject(raw json.RawMessage) (*Result, error) {
 }
 
 // isWholeResult reports whether an object is an MCP result: its content is a list of content
-// objects. If that list is empty, the object must not have members of its own.
+// objects. If that list is empty, the object must not have any other members.
 func isWholeResult(o map[string]json.RawMessage) bool {
 	var items []json.RawMessage
 	if jsonobject.Kind(o["content"]) != '[' || json.Unmarshal(o["content"], &items) != nil {
@@ -205,8 +204,7 @@ func structuredResult(v any) (*Result, error) {
 	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
 }
 
-// dataOf returns the content for an element of data: the text of a string, and the JSON of any
-// other value.
+// dataOf returns the content for a data element: a string as text, and any other value as JSON.
 func dataOf(raw json.RawMessage) Content {
 	if text, ok := jsonobject.String(raw); ok {
 		return Text(text)
@@ -214,8 +212,8 @@ func dataOf(raw json.RawMessage) Content {
 	return Text(raw)
 }
 
-// contentOf returns the content for an element: a content object unchanged, any other value as
-// data.
+// contentOf returns the content for an element: a content object is returned unchanged, and any
+// other value as data.
 func contentOf(raw json.RawMessage) Content {
 	if isContent(raw) {
 		return rawContent(raw)
@@ -274,8 +272,7 @@ func (r *Result) check() error {
 	return nil
 }
 
-// isJSON reports whether an item of content is encoded as JSON. The types of this package always
-// are.
+// isJSON reports whether a content item is encoded as JSON. This package's own types always are.
 func isJSON(c Content) bool {
 	switch c.(type) {
 	case Text, Image, Audio, Link, EmbeddedResource:
@@ -309,7 +306,7 @@ func contentSize(c Content) int {
 	return len(c.AppendJSON(nil)) + 1
 }
 
-// Items returns the content, also of a raw result.
+// Items returns the content, even if the result is raw.
 func (r *Result) Items() []Content { return slices.Collect(r.items()) }
 
 // items iterates over the content, decoding a raw result item by item.
@@ -361,7 +358,7 @@ func (r *Result) Truncate(limit int) *Result {
 	return cut
 }
 
-// maxSkipped bounds how many items are skipped in search of one that fits.
+// maxSkipped limits how many items are skipped to find one that fits.
 const maxSkipped = 1000
 
 // textOr decodes a text content object so that it can be truncated.

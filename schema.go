@@ -16,8 +16,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Schema is a compiled JSON Schema (2020-12, unless $schema names another draft). It validates
-// JSON values and sets their defaults, with a bounded amount of work.
+// Schema is a compiled JSON Schema (2020-12, unless $schema declares another draft). It validates
+// JSON values and fills in their defaults, with a bounded amount of work.
 type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
@@ -80,23 +80,23 @@ func compileSchema(raw json.RawMessage) (*Schema, error) {
 	return &Schema{raw: raw, compiled: compiled, isObject: string(o["type"]) == `"object"`}, nil
 }
 
-// Complete returns the value with its defaults set and its integers normalized (5.0 becomes 5),
-// or the issues of an invalid value. It returns the same bytes if nothing changes. A value that
-// exceeds the bound on work is invalid, with an issue that names the limit. The error is that of
-// ctx.
+// Complete returns the value with its defaults set and its integers normalized (5.0 becomes 5), or
+// the issues of an invalid value. It returns the same bytes if nothing changes. A value that takes
+// too much work to validate is invalid, with an issue that states the limit. The only possible
+// error is that of ctx.
 func (s *Schema) Complete(ctx context.Context, value json.RawMessage) (json.RawMessage, []Issue, error) {
 	completed, found, err := s.compiled.Complete(ctx, value)
 	issues, err := issuesOf(found, err)
 	return completed, issues, err
 }
 
-// Check returns the issues of a value, within the same bounds as [Schema.Complete].
+// Check returns a value's issues, within the same limits as [Schema.Complete].
 func (s *Schema) Check(ctx context.Context, raw json.RawMessage) ([]Issue, error) {
 	return issuesOf(s.compiled.Validate(ctx, raw))
 }
 
 // issuesOf converts the outcome of a validation. A syntax error or an exhausted budget becomes an
-// issue; an error of the context does not.
+// issue; a context error does not.
 func issuesOf(found []jsonschema.Issue, err error) ([]Issue, error) {
 	if syntax, ok := errors.AsType[*jsonschema.SyntaxError](err); ok {
 		return []Issue{{Message: syntax.Error()}}, nil
@@ -122,7 +122,7 @@ func issuesOf(found []jsonschema.Issue, err error) ([]Issue, error) {
 	return slices.CompactFunc(issues, func(a, b Issue) bool { return a.Path == b.Path && a.Message == b.Message }), nil
 }
 
-// maxCompared bounds the letters that are compared to find a misspelled name. Both names are
+// maxCompared limits how many letters are compared to find a misspelled name. Both names are
 // untrusted, and the budget of the validation does not cover the comparison.
 const maxCompared = 20_000
 
@@ -138,7 +138,7 @@ func didYouMean(name string, known []string) string {
 	return spelling.DidYouMean(name, known)
 }
 
-// newIssue returns an issue of the value at a location.
+// newIssue returns an issue for the value at a location.
 func newIssue(location []string, message string) Issue {
 	return Issue{Path: untrusted.Prefix(jsonschema.FormatPath(location), 200), Message: untrusted.Prefix(message, 1000), Location: slices.Clone(location)}
 }

@@ -26,14 +26,14 @@ type Spec struct {
 	// Server is the ID of the MCP server that the tool comes from. It is empty for tools in
 	// Go and TypeScript.
 	Server string
-	// Origin is where the tool is defined, for problems and the catalog: a package, a file or
-	// a server.
+	// Origin is where the tool is defined: a package, a file or a server. Problems and the catalog
+	// show it.
 	Origin string
-	// File is the file that the tool is reloaded from when it changes; empty for none.
+	// File is the file from which the tool is reloaded when it changes, if any.
 	File string
 
-	// Effects is ReadOnly for a tool that changes nothing. Gates in mode Read offer no
-	// other tools.
+	// Effects is ReadOnly for a tool that changes nothing. Gates in mode Read offer only such
+	// tools.
 	Effects Effects
 
 	// Input and Output are JSON Schemas (2020-12). If they are nil, Define derives them from
@@ -43,7 +43,7 @@ type Spec struct {
 	Terms
 
 	Meta map[string]json.RawMessage // sent to clients unchanged
-	// Extra are further members of the MCP definition, sent to clients unchanged:
+	// Extra contains further members of the MCP definition, which are sent to clients unchanged:
 	// annotations, icons, and members that Toolyard does not recognize.
 	Extra map[string]json.RawMessage
 }
@@ -52,8 +52,8 @@ type Spec struct {
 // them.
 type Terms struct {
 	Limit Limit
-	// Quotas are limits of the operator that apply in addition to Limit, because they are counted
-	// for others: see Limit.Per.
+	// Quotas are the operator's limits. They apply in addition to Limit, because their scopes
+	// differ; see Limit.Per.
 	Quotas    []Limit
 	Price     Price
 	Timeout   time.Duration // zero for the default of the yard
@@ -68,14 +68,14 @@ type Terms struct {
 	// streaming. Empty means slow.
 	Latency string
 
-	// Labels classify the data that the tool handles: private (returns data of the caller),
-	// untrusted (returns text that strangers can write) and egress (sends data out). Nil means
-	// the default of its source.
+	// Labels classify the data that the tool handles: private (returns the caller's data),
+	// untrusted (returns text that strangers can write) and egress (sends data out). Nil means the
+	// source's default.
 	Labels []string
 
 	// Contexts are the kinds of context that the platform injects into the arguments.
 	Contexts []string
-	// ContextArgs names the argument that receives a kind of context: {"crm": "customer"}. A kind
+	// ContextArgs maps a kind of context to the argument that receives it: {"crm": "customer"}. A kind
 	// without an entry follows the convention of [Terms.Injected].
 	ContextArgs map[string]string
 }
@@ -86,17 +86,17 @@ type Limit struct {
 	PerMinute   int
 	Cooldown    time.Duration // between the starts of two calls
 	Concurrency int
-	Per         string   // "account" or "caller" if each of them has the limit; empty if all share it
+	Per         string   // "account" or "caller" if each of them gets the full limit; empty if all callers share it
 	Bulk        bool     // the tool accepts many items in one call
-	BatchTools  []string // tools to use instead of many single calls
+	BatchTools  []string // tools to use instead of many separate calls
 	Notes       string
 }
 
 // Limited reports whether any of the limits is set.
 func (l Limit) Limited() bool { return l.PerMinute > 0 || l.Cooldown > 0 || l.Concurrency > 0 }
 
-// Surface is the purpose that a tool is offered for: composing answers, execution that is paid
-// per call, or both.
+// Surface is the purpose for which a tool is offered: composing answers, execution paid per call,
+// or both.
 type Surface string
 
 // The surfaces. Empty means both.
@@ -106,7 +106,7 @@ const (
 )
 
 // Price is the price of a call. The zero value means that no price is declared, so the
-// operator's default applies. A price of zero USD with Set is free.
+// operator's default applies. A price of zero USD with Set means that calls are free.
 type Price struct {
 	Set    bool // USD is the price
 	OptOut bool // the tool is never for sale
@@ -114,7 +114,7 @@ type Price struct {
 	Query  Money // pricing.queryUsd: sent to clients, never charged
 }
 
-// Tool is a Spec with a handler. It is made by [Define] or [NewTool] and immutable.
+// Tool is a Spec with a handler. It is created by [Define] or [NewTool] and is immutable.
 type Tool struct {
 	Spec
 	input, output *Schema
@@ -143,15 +143,15 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 	return newTool(spec, input, output, h)
 }
 
-// openKeywords are the keywords by which a schema can accept more than its properties.
+// openKeywords are the keywords that let a schema accept more than its listed properties.
 var openKeywords = []string{
 	"additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames",
 	"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies",
 }
 
-// inputSchema compiles the input schema. A schema of a local tool that lists properties and has
-// none of the openKeywords gets "additionalProperties": false, so that a misspelled argument is
-// refused, not ignored. Schemas of servers are unchanged.
+// inputSchema compiles the input schema. If a local tool's schema lists properties and has none of
+// the openKeywords, it gets "additionalProperties": false, so that a misspelled argument is
+// refused, not ignored. MCP servers' schemas are not changed.
 func (s *Spec) inputSchema() (*Schema, error) {
 	list, _ := jsonobject.Members(s.Input)
 	declared := make(map[string]json.RawMessage, len(list))
@@ -237,22 +237,22 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// digest returns a hash of everything that a client can see of the tool.
+// digest returns a hash of everything about the tool that a client can see.
 func (s *Spec) digest() [sha256.Size]byte {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	_ = enc.Encode([]any{
 		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Effects,
 		s.Input, s.Output, s.AllMeta(), s.Surface, s.HiddenFromAnswers, s.Latency, s.Price, s.Limit, s.Extra, s.Timeout, s.MaxArgs, s.MaxResult,
-	}) // a hash never fails to write, and all values have a JSON form
+	}) // writing to a hash never fails, and all values can be encoded
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Digest identifies everything that a client can see of the tool. Tools with equal digests
+// Digest identifies everything about the tool that a client can see. Tools with equal digests
 // have equal definitions.
 func (t *Tool) Digest() [sha256.Size]byte { return t.digest }
 
-// With returns a copy of the tool whose terms are changed by edit, or the tool itself if nothing
+// With returns a copy of the tool with the terms changed by edit, or the tool itself if nothing
 // changes.
 func (t *Tool) With(edit func(*Terms)) *Tool {
 	spec := t.Spec
@@ -274,9 +274,9 @@ func (t *Tool) Declared() *Tool {
 	return t
 }
 
-// Validate applies the defaults of the input schema to args and validates the result. Empty
-// arguments count as {}. It returns an Error with code Invalid and an issue for each fault, or
-// the error of ctx. Arguments that are too complex to validate are invalid.
+// Validate applies the input schema's defaults to args and validates the result. Empty arguments
+// count as {}. It returns an Error with code Invalid and its issues, or the error of ctx. Arguments
+// that are too complex to validate are invalid.
 func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
@@ -291,8 +291,8 @@ func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMess
 	return args, nil
 }
 
-// writes is declared by a tool that changes something. It has the same meaning as no
-// declaration, but is reported as such.
+// writes is declared by a tool that changes something. It has the same effect as no declaration,
+// but is reported differently.
 const writes Effects = "write"
 
 // IsReadOnly reports whether the tool declares that it changes nothing.
@@ -313,7 +313,7 @@ func (s *Spec) Modes() []Mode {
 // AllowedIn reports whether the tool can be called in the mode.
 func (t *Tool) AllowedIn(m Mode) bool { return m == Write || m == Read && t.IsReadOnly() }
 
-// ResultOf converts a return value of the tool like the function [ResultOf]. If the tool has an
+// ResultOf converts the tool's return value like the function [ResultOf]. If the tool has an
 // output schema, the value is structured data, even if it looks like content.
 func (t *Tool) ResultOf(v any) (*Result, error) {
 	if t.output != nil {

@@ -1,9 +1,9 @@
-// Package agent answers questions with a language model and the tools of a gate.
+// Package agent answers questions with a language model and a gate's tools.
 //
-// An [Agent] is offered as one tool, ask_NAME. Its loop asks the model for a turn, runs the calls of
-// the turn on the call path of the agent's gate, returns the results to the model, and ends with an
-// answer or when a limit is reached. The evidence of an answer is made from the calls that ran,
-// never from the text of the model. Hooks may narrow what an agent can do, and hand a query to
+// An [Agent] is offered as one tool, ask_NAME. Its loop asks the model for a turn, sends the turn's
+// calls through the call path of the agent's gate, returns the results to the model, and ends with
+// an answer or when a limit is reached. The evidence for an answer is built from the calls that
+// ran, never from the model's text. Hooks can restrict what an agent does, and delegate a query to
 // another agent; see [Hooks].
 package agent
 
@@ -28,7 +28,7 @@ type Options struct {
 	Gate         Gate
 	Mode         toolyard.Mode            // of the gate
 	Hooks        Hooks                    // nil for none
-	Delegate     func(name string) *Agent // returns nil for an agent that this one must not delegate to; may be nil
+	Delegate     func(name string) *Agent // returns nil for an agent to which this one must not delegate; may be nil
 	Limits       Limits                   // zero values are replaced by the defaults
 	Price        toolyard.Price           // of a response
 	Store        Store                    // nil for none
@@ -37,7 +37,7 @@ type Options struct {
 	Log          *slog.Logger             // nil for none
 }
 
-// Model is a language model with its prices, which bound what a query may cost.
+// Model is a language model with its prices, which are used to limit the cost of a query.
 type Model struct {
 	Name string
 	model.Model
@@ -45,7 +45,7 @@ type Model struct {
 	InputUSD, CachedUSD, OutputUSD toolyard.Money // per million tokens
 }
 
-// Limits bound a query, including the agents that it is delegated to.
+// Limits apply to a query, including the agents to which it is delegated.
 type Limits struct {
 	Calls                     int            // 100 if zero
 	Turns                     int            // 30 if zero
@@ -55,7 +55,7 @@ type Limits struct {
 	Parallel                  int            // calls that run at the same time; 8 if zero
 }
 
-// MaxCalls is the largest number of calls that a query can be allowed.
+// MaxCalls is the highest call limit that a query can have.
 const MaxCalls = 100
 
 // Store keeps queries and their evidence.
@@ -106,10 +106,10 @@ func setDefault[T comparable](value *T, def T) {
 	}
 }
 
-// Origin is the prefix of the origin of an agent's tool, before the name of the agent.
+// Origin is the prefix of an agent tool's origin, followed by the agent's name.
 const Origin = "agent "
 
-// ToolName returns the name of the tool of an agent.
+// ToolName returns the name of an agent's tool.
 func ToolName(agent string) string { return "ask_" + agent }
 
 // Tool returns the tool that offers the agent.
@@ -122,7 +122,7 @@ func (a *Agent) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	return nil
 }
 
-// MaxTime returns the longest duration of a query.
+// MaxTime returns the maximum duration of a query.
 func (a *Agent) MaxTime() time.Duration { return a.opts.Limits.Time }
 
 func (a *Agent) spec() toolyard.Spec {
@@ -148,7 +148,7 @@ type Query struct {
 	AsOf  string   `json:"asOf,omitempty"`
 }
 
-// Shape is what a response contains.
+// Shape determines what a response contains.
 type Shape string
 
 // The shapes.
@@ -177,7 +177,7 @@ func (a *Agent) handle(ctx context.Context, c *toolyard.Call) (*toolyard.Result,
 	return answer.result(q.Shape)
 }
 
-// Ask answers a query on behalf of a call of the agent's tool.
+// Ask answers a query on behalf of a call to the agent's tool.
 func (a *Agent) Ask(ctx context.Context, c *toolyard.Call, q *Query) (*Answer, error) {
 	parent, err := a.asOf(c, q)
 	if err != nil {
@@ -203,10 +203,10 @@ func (a *Agent) Ask(ctx context.Context, c *toolyard.Call, q *Query) (*Answer, e
 	return answer, err
 }
 
-// asOf returns the call that the calls of the query are nested in, with the as-of time of the query.
+// asOf returns the parent of the query's calls, with the query's as-of time.
 func (a *Agent) asOf(c *toolyard.Call, q *Query) (*toolyard.Call, error) {
 	parent := *c
-	parent.Session = "" // calls of the agent cost its caller nothing
+	parent.Session = "" // an agent's calls cost its caller nothing
 	if q.AsOf == "" {
 		return &parent, nil
 	}

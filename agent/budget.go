@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	minOutput    = 512 // tokens without which a turn is not worth its input
-	bytesPerUnit = 3   // bytes per token, at least: estimates are too high rather than too low
+	minOutput    = 512 // minimum output tokens that make a turn worth its input
+	bytesPerUnit = 3   // lower bound of bytes per token, so that estimates are too high rather than too low
 )
 
-// limit returns the limit that is reached, after which one last turn may follow, and whether
+// limit returns the limit that has been reached, after which one last turn may follow, and whether
 // another turn is possible at all.
 func (c *conversation) limit() (stop Stop, possible bool) {
 	l, estimate := &c.root.opts.Limits, c.estimate()
@@ -40,7 +40,7 @@ func (c *conversation) limit() (stop Stop, possible bool) {
 	return "", true
 }
 
-// estimate returns an upper bound of the input tokens of the next turn.
+// estimate returns an upper bound for the next turn's input tokens.
 func (c *conversation) estimate() int64 {
 	size := len(c.system) + len(lastTurn)
 	for _, f := range c.offer.functions {
@@ -64,7 +64,7 @@ func messageSize(m *model.Message) int {
 }
 
 // trim removes the oldest results from the conversation if fewer than three more turns of its size
-// are possible. The results of the last turn stay.
+// would fit. The last turn's results are kept.
 func (c *conversation) trim() {
 	excess := 3*c.estimate() - (c.root.opts.Limits.InputTokens - c.usage.Input)
 	for i := 0; i < len(c.messages)-1 && excess > 0; i++ {
@@ -89,7 +89,7 @@ func addUsage(sum *model.Usage, u model.Usage) {
 	sum.Estimated = sum.Estimated || u.Estimated
 }
 
-// affordable returns the output tokens that the next turn may use.
+// affordable returns how many output tokens the next turn may use.
 func (c *conversation) affordable() int {
 	l, m := &c.root.opts.Limits, &c.agent.opts.Model
 	most := min(int64(c.maxOutput), l.OutputTokens-c.usage.Output)

@@ -17,16 +17,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxShown bounds the text of a result that the model receives, in bytes, unless the gate has a bound.
-// The beginning gets three quarters of it, and the end one quarter.
+// maxShown limits how much of a result's text the model receives, in bytes, unless the gate sets a
+// limit. Three quarters are taken from the beginning, and one quarter from the end.
 const maxShown = 40 << 10
 
 // callResult is a call that the model or its code requested, and its result.
 type callResult struct {
 	model.FunctionCall
 	target  Target
-	n       int           // number of the call in the query, from 1; 0 if it is not a call of a tool or did not run
-	made    []*callResult // calls of code
+	n       int           // number of the call within the query, from 1; 0 if it is not a tool call or did not run
+	made    []*callResult // calls made by code
 	id      string        // of the call on the call path
 	start   time.Time
 	elapsed time.Duration
@@ -36,7 +36,7 @@ type callResult struct {
 	done    bool
 }
 
-// evidence returns the number of the call as evidence: e1, e2, …; empty for none.
+// evidence returns the call's evidence ID (e1, e2, …), or "" if it has none.
 func (r *callResult) evidence() string {
 	if r.n == 0 {
 		return ""
@@ -44,7 +44,7 @@ func (r *callResult) evidence() string {
 	return fmt.Sprintf("e%d", r.n)
 }
 
-// key identifies what is called with which arguments.
+// key identifies the tool and the arguments of the call.
 func (r *callResult) key() string {
 	name, args := cmp.Or(r.target.Tool.Name, r.Name), r.Arguments
 	if r.target.Tool.Tool != nil {
@@ -58,7 +58,8 @@ func (r *callResult) key() string {
 }
 
 // runCalls runs the calls of a turn and adds their answers to the conversation: exactly one for
-// each, in order. Read-only calls run side by side, others one after the other in the model's order.
+// each, in order. Read-only calls run concurrently; other calls run one after the other, in the
+// model's order.
 func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall) ([]*callResult, error) {
 	if len(calls) == 0 {
 		return nil, nil
@@ -121,11 +122,11 @@ func (c *conversation) admit(r *callResult) (refused *toolyard.Error) {
 	return c.number(r)
 }
 
-// callLimit is the code of a call that a query may not make any more.
+// callLimit is the error code for calls beyond a query's limit.
 const callLimit toolyard.Code = "CALL_LIMIT"
 
-// number gives a call its number, unless the query has made all its calls. Code and requests that are
-// answered without a call have a limit of their own.
+// number assigns a number to a call, unless the query has used up its calls. Code runs and requests
+// that are answered without a call have a separate limit.
 func (r *run) number(call *callResult) *toolyard.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +145,7 @@ func (r *run) number(call *callResult) *toolyard.Error {
 	return toolyard.Errorf(callLimit, "The query has made all %d calls that it may make.", limit)
 }
 
-// runCall runs what the model requested.
+// runCall handles the model's request.
 func (c *conversation) runCall(ctx context.Context, r *callResult) {
 	switch {
 	case ctx.Err() != nil:
@@ -161,7 +162,7 @@ func (c *conversation) runCall(ctx context.Context, r *callResult) {
 	}
 }
 
-// runTool makes a call of a tool and reports it.
+// runTool calls a tool and reports the call.
 func (c *conversation) runTool(ctx context.Context, r *callResult, call func() (id string, res *toolyard.Result, err error)) {
 	tool := r.target.Tool
 	c.progress(fmt.Sprintf("calling %s, call %d of at most %d", tool.Name, r.n, c.root.opts.Limits.Calls))
@@ -196,7 +197,7 @@ func (c *conversation) receive(r *callResult, res *toolyard.Result, err error) {
 	r.body, r.value, r.err, r.elapsed, r.done = body, value, failed, now.Sub(r.start), true
 }
 
-// answerCalls adds the answers of a turn to the conversation, and notes what went wrong.
+// answerCalls adds the answers to a turn's calls to the conversation, and records failures.
 func (c *conversation) answerCalls(results []*callResult) {
 	answers, removed := make([]model.Answer, len(results)), make([]string, len(results))
 	failed, invalid := 0, false
@@ -226,7 +227,7 @@ func (c *conversation) answerCalls(results []*callResult) {
 	c.messages = append(c.messages, model.Message{Answers: answers})
 }
 
-// permanent reports whether a call that failed must not be made again within the query.
+// permanent reports whether a failed call must not be repeated within the query.
 func permanent(err *toolyard.Error) bool {
 	return slices.Contains([]toolyard.Code{toolyard.Unavailable, toolyard.Timeout, toolyard.PermissionDenied, toolyard.Unauthenticated}, err.Code)
 }
@@ -246,7 +247,7 @@ type shownResult struct {
 	Removed   string           `json:"removed,omitempty"`
 }
 
-// origin returns the part of a result that says where it comes from.
+// origin returns the part of a result that states where it comes from.
 func (r *callResult) origin() shownResult {
 	shown := shownResult{Evidence: cmp.Or(r.evidence(), sources(r.made)), From: r.Name, Untrusted: true}
 	if tool := r.target.Tool.Tool; tool != nil && !r.target.Code {
@@ -273,7 +274,7 @@ func (c *conversation) shown(r *callResult) string {
 	return marshal(shown)
 }
 
-// removed returns what stays of a result that is removed to save space.
+// removed returns the placeholder for a result that was removed to save space.
 func (c *conversation) removed(r *callResult) string {
 	shown := r.origin()
 	shown.Removed = "to save space"
@@ -291,7 +292,7 @@ func marshal(shown shownResult) string {
 	return string(raw)
 }
 
-// shorten cuts the middle out of a long text. The model can read it if the gate offers that.
+// shorten removes the middle of a long text. The model can read the rest if the gate offers read_result.
 func (c *conversation) shorten(r *callResult) string {
 	show := cmp.Or(c.offer.Show, maxShown)
 	if len(r.body) <= show {
@@ -304,7 +305,7 @@ func (c *conversation) shorten(r *callResult) string {
 	return fmt.Sprintf("%s\n[%d of %d bytes are left out here.%s]\n%s", head, len(r.body)-len(head)-len(tail), len(r.body), more, tail)
 }
 
-// textOf returns a result as text: its texts, or its structured content. Other content is named.
+// textOf returns a result as text: its texts, or its structured content. Other content is only mentioned.
 func textOf(res *toolyard.Result) string {
 	var parts []string
 	for _, item := range res.Items() {
@@ -332,7 +333,7 @@ func textOf(res *toolyard.Result) string {
 	return strings.Join(parts, "\n")
 }
 
-// structured returns the structured content of a result, also of a raw one.
+// structured returns a result's structured content, even if the result is raw.
 func structured(res *toolyard.Result) json.RawMessage {
 	if res.Raw() == nil {
 		return res.Structured

@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// codeRun is a run of code that the model wrote. Its calls count as calls of the query and are its
-// evidence; the value that the code returns is not, because the model decides what it is.
+// codeRun is a run of code that the model wrote. Its calls count as the query's calls and are
+// evidence; the code's return value is not, because the model determines it.
 type codeRun struct {
 	*conversation
 
@@ -24,8 +24,9 @@ type codeRun struct {
 
 type codeRunKey struct{}
 
-// CallFromCode makes a call of code on behalf of the query whose model wrote the code. The function
-// makes the call with the name and arguments of the tool. Code that no query runs calls it directly.
+// CallFromCode makes a call from code on behalf of the query whose model wrote the code. The
+// function makes the actual call, with the tool's name and arguments. If the code does not belong
+// to a query, the function is called directly.
 func CallFromCode(ctx context.Context, name string, args json.RawMessage, call func(name string, args json.RawMessage) (*toolyard.Call, *toolyard.Result, error)) (*toolyard.Call, *toolyard.Result, error) {
 	run, ok := ctx.Value(codeRunKey{}).(*codeRun)
 	if !ok {
@@ -95,7 +96,7 @@ func (r *codeRun) end() {
 	r.open.Wait()
 }
 
-// runCode runs code of the model.
+// runCode runs code that the model wrote.
 func (c *conversation) runCode(ctx context.Context, r *callResult) {
 	run := &codeRun{conversation: c}
 	r.start = c.root.opts.Now()
@@ -105,7 +106,7 @@ func (c *conversation) runCode(ctx context.Context, r *callResult) {
 	r.made = run.made
 }
 
-// sources names the evidence of the calls of code, such as "e1 vat_rate, e2 vat_rate".
+// sources lists the evidence of calls made by code, such as "e1 vat_rate, e2 vat_rate".
 func sources(calls []*callResult) string {
 	var list []string
 	for _, call := range calls {

@@ -16,15 +16,15 @@ import (
 type conversation struct {
 	*run
 	agent       *Agent
-	path        []string // names of the agents that handled the query, ending with this one
+	path        []string // names of the agents that have handled the query, ending with this one
 	system      string
 	offer       selection
 	messages    []model.Message
-	shortened   map[int][]string // what stays of the answers of a message, by its index, to save space
+	shortened   map[int][]string // shortened answers, by message index, to save space
 	maxOutput   int
 	temperature *float64
-	malformed   int // turns with calls that cannot be read
-	failing     int // turns in a row with only failed calls
+	malformed   int // turns with calls that could not be parsed
+	failing     int // consecutive turns with only failed calls
 }
 
 // open prepares the conversation: instructions, tools, and the decision of Create.
@@ -39,7 +39,7 @@ func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 		return nil, nil, err
 	}
 	writer := func(t Tool) bool { return !t.IsReadOnly() }
-	if !c.root.writes() && slices.ContainsFunc(c.offer.Tools, writer) { // also for a delegate, whatever its gate allows
+	if !c.root.writes() && slices.ContainsFunc(c.offer.Tools, writer) { // also for a delegate, regardless of what its gate allows
 		c.offer.narrowTo(slices.DeleteFunc(slices.Clone(c.offer.Tools), writer))
 	}
 	if err = c.selectTools(); err != nil {
@@ -67,7 +67,7 @@ func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 
 func (a *Agent) writes() bool { return a.opts.Mode != toolyard.Read }
 
-// rules are the instructions that every agent has.
+// rules are the instructions that every agent gets.
 const rules = `
 
 Rules:
@@ -84,7 +84,7 @@ func systemText(instructions string, shape Shape) string {
 	return text
 }
 
-// selectTools keeps the tools that the query names, if it names any.
+// selectTools keeps only the tools that the query lists, if it lists any.
 func (c *conversation) selectTools() error {
 	if len(c.query.Tools) == 0 {
 		return nil
@@ -156,7 +156,7 @@ func refused(err error) bool {
 	return ok && failed.Kind == model.Refused
 }
 
-// continues reports whether the conversation goes on after a turn, and prepares its next request.
+// continues reports whether the conversation continues after a turn, and prepares the next request.
 func (c *conversation) continues(turn *model.Turn) bool {
 	if turn.Stop == model.StopMalformed && len(turn.Calls) == 0 {
 		c.noteMalformed()

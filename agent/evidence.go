@@ -39,7 +39,7 @@ type Answer struct {
 	AsOf        time.Time       `json:"asOf"`
 	Evidence    []Evidence      `json:"evidence"`
 	Tools       []ToolUse       `json:"tools"`
-	Unsupported []string        `json:"unsupported"` // marks in the answer that name no evidence
+	Unsupported []string        `json:"unsupported"` // citations in the answer without matching evidence
 	Missing     []string        `json:"missing"`     // unknown tools that the model requested
 	Usage       Usage           `json:"usage"`
 	Cost        Cost            `json:"cost"`
@@ -74,7 +74,7 @@ type Evidence struct {
 	Cited     bool            `json:"cited"`
 }
 
-// Usage is what a query used.
+// Usage is the resources that a query used.
 type Usage struct {
 	Turns        int   `json:"turns"`
 	Calls        int   `json:"calls"`
@@ -98,7 +98,7 @@ type Run struct {
 	Until                 time.Time // deadline
 	Turns                 []Turn
 	Spans                 []Span
-	Model, Tools          toolyard.Money    // cost of the model; price of the calls at a gate for execution
+	Model, Tools          toolyard.Money    // model cost; price of the calls at a gate with surface execute
 	Code                  toolyard.Code     // of the error; empty for none
 	Bodies                map[string]string // whole texts of the evidence, by ID
 }
@@ -123,19 +123,19 @@ type Span struct {
 	Elapsed  time.Duration `json:"elapsedNs"`
 }
 
-// Bounds of what is stored of a query, in bytes.
+// Limits on what is stored for a query, in bytes.
 const (
 	maxExcerpt = 2 << 10
 	maxBody    = 256 << 10
 	maxBodies  = 4 << 20 // of one query
 )
 
-// EvidenceURI returns the address of the whole text of evidence.
+// EvidenceURI returns the URI of an evidence item's whole text.
 func EvidenceURI(query, evidence string) string {
 	return "toolyard://evidence/" + query + "/" + evidence
 }
 
-// finish makes the answer from the calls and the text of the model.
+// finish builds the answer from the calls and the model's text.
 func (r *run) finish(f final) *Answer {
 	a := &Answer{
 		Outcome: CapabilityMiss, Data: f.data, Query: r.call.ID, Agent: r.root.opts.Name, AsOf: r.call.AsOf, Missing: append([]string{}, r.missing...), Unsupported: []string{},
@@ -194,7 +194,7 @@ func (r *callResult) asEvidence(query string) Evidence {
 
 var mark = regexp.MustCompile(`\[(e[0-9]{1,9}(?:\s*,\s*e[0-9]{1,9})*)\]`)
 
-// cite marks the evidence that the answer names, and lists marks that name none.
+// cite marks the evidence that the answer cites, and lists citations without matching evidence.
 func (a *Answer) cite() {
 	for _, m := range mark.FindAllStringSubmatch(a.Answer, -1) {
 		for id := range strings.SplitSeq(m[1], ",") {
@@ -212,7 +212,7 @@ func (a *Answer) cite() {
 
 var link = regexp.MustCompile(`!?\[([^\]\n]*)\]\(\s*<?([A-Za-z][A-Za-z0-9+.-]*:[^)\s>]*)[^)\n]*\)`)
 
-// defuse turns links and images into text unless evidence names their host: following or rendering
+// defuse turns links and images into text unless their host appears in the evidence: following or rendering
 // one would send data to a host that an attacker may have chosen.
 func (r *run) defuse(text string) string {
 	return link.ReplaceAllStringFunc(text, func(whole string) string {
@@ -257,7 +257,7 @@ func (a *Answer) marshal(shape Shape) (json.RawMessage, error) {
 	return jsonobject.Join(slices.DeleteFunc(list, func(m jsonobject.Member) bool { return m.Key == "evidence" })), nil
 }
 
-// record returns what is stored of the query.
+// record returns the query as it is stored.
 func (r *run) record(a *Answer, err error) *Run {
 	run := &Run{
 		Answer: a, Account: cmp.Or(r.call.Caller.Account, r.call.Caller.ID), Caller: r.call.Caller.ID, Gate: r.call.Gate, Text: r.root.opts.Redact(r.query.Text), Shape: r.query.Shape,

@@ -15,12 +15,12 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Hooks are the functions of an author that an agent calls: Create before the first turn, and Next
-// after each turn. They can narrow what the agent may do, and never widen it.
+// Hooks are author-defined functions that an agent calls: Create before the first turn, and Next
+// after each turn. They can restrict what the agent may do, but never extend it.
 type Hooks interface {
-	// Has reports whether there is a hook of that name.
+	// Has reports whether there is a hook with that name.
 	Has(name string) bool
-	// Call calls a hook and returns what it returned, as JSON; null for nothing.
+	// Call calls a hook and returns its return value as JSON, or null if there is none.
 	Call(ctx context.Context, c *toolyard.Call, name string, argument json.RawMessage) (json.RawMessage, error)
 }
 
@@ -31,7 +31,7 @@ const (
 )
 
 const (
-	maxHook     = 256 << 10 // bytes, each way
+	maxHook     = 256 << 10 // bytes, in each direction
 	maxMessages = 200       // that a hook may return
 	maxPath     = 4         // agents that handle one query
 )
@@ -96,7 +96,7 @@ type serverPick struct {
 	Resources []string `json:"resources"` // agents do not read resources
 }
 
-// ask calls a hook and decodes its decision; nil to go on.
+// ask calls a hook and decodes its decision; nil means to continue.
 func (c *conversation) ask(ctx context.Context, hook string, argument any) (*decision, error) {
 	h := c.agent.opts.Hooks
 	if h == nil || !h.Has(hook) {
@@ -127,7 +127,7 @@ func (c *conversation) ask(ctx context.Context, hook string, argument any) (*dec
 	return d, nil
 }
 
-// hookError ends a query. The author's mistake is logged; the caller learns only that the agent failed.
+// hookError ends a query. The author's mistake is logged; the caller is only told that the agent failed.
 func (c *conversation) hookError(ctx context.Context, hook string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -136,7 +136,7 @@ func (c *conversation) hookError(ctx context.Context, hook string, err error) er
 	return &toolyard.Error{Code: toolyard.Failed, Message: "The agent " + c.agent.opts.Name + " failed: its hook " + hook + " is faulty.", Err: err}
 }
 
-// narrow applies the decision of Create. It fails if the decision would widen anything.
+// narrow applies Create's decision. It fails if the decision would extend anything.
 func (c *conversation) narrow(d *decision) error {
 	if d.Messages != nil {
 		messages, err := conversationOf(d.Messages)
@@ -208,7 +208,7 @@ func (c *conversation) next(ctx context.Context, turn *model.Turn, results []*ca
 // shrink removes results from the payload, the oldest messages first, until it is small enough.
 func (p *payload) shrink() {
 	size := func() int {
-		raw, _ := jsonobject.Marshal(p) // it always has a JSON form
+		raw, _ := jsonobject.Marshal(p) // it can always be encoded
 		return len(raw)
 	}
 	for i := 0; i < len(p.Messages) && size() > maxHook*3/4; i++ {
@@ -289,7 +289,7 @@ func toolCalls(t *model.Turn) []ToolCall {
 	return list
 }
 
-// conversationOf returns the messages of a hook as a conversation. Calls and their results become
+// conversationOf converts a hook's messages into a conversation. Calls and their results become
 // text: their identifiers belong to another conversation.
 func conversationOf(list []Message) (messages []model.Message, err error) {
 	if len(list) == 0 || len(list) > maxMessages {

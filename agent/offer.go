@@ -12,12 +12,12 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Gate is the gate that an agent works at. Every call takes its call path.
+// Gate is the gate whose tools an agent uses. Every call takes the gate's call path.
 type Gate interface {
 	// Offer returns what the gate offers now.
 	Offer() (*Offer, error)
-	// Call calls a tool on behalf of a query. The name is the one at the gate. It returns the ID of
-	// the call, which is empty if the call was refused before it had one.
+	// Call calls a tool by its name at the gate, on behalf of a query. It returns the call's ID,
+	// which is empty if the call was refused before it got one.
 	Call(ctx context.Context, c *toolyard.Call, name string, args json.RawMessage) (id string, res *toolyard.Result, err error)
 	// CallerClock reports whether queries may set an as-of time.
 	CallerClock() bool
@@ -36,30 +36,30 @@ type Offer struct {
 	MetaTools []model.Function // tools of the gate itself, which search, describe and call tools
 	Show      int              // bytes of a result that models see; 40 KiB if zero
 
-	// Resolve returns the target of a call of a meta-tool, or of a tool that is not listed. If a tool
-	// is unknown, the name in the target is set in addition to the error. It may be nil if every tool
-	// is listed and there are no meta-tools.
+	// Resolve returns the target of a call to a meta-tool or to a tool that is not listed. If the
+	// tool is unknown, the target's name is set in addition to the error. It may be nil if every
+	// tool is listed and there are no meta-tools.
 	Resolve func(name string, args json.RawMessage, scope Scope) (Target, error)
 }
 
-// Scope is what the meta-tools of a query can reach.
+// Scope is what a query's meta-tools can reach.
 type Scope struct {
 	Caller toolyard.Caller
 	Allows func(*toolyard.Tool) bool              // nil for every tool
 	Result func(id string) (text string, ok bool) // returns an earlier result of the query
 }
 
-// Target is what a request of a model leads to: a call of a tool, or an answer without a call.
+// Target is what a model's request resolves to: a tool call, or an answer without a call.
 type Target struct {
 	Tool   Tool            // without a definition if there is an answer
 	Args   json.RawMessage // of the tool
-	Code   bool            // the tool runs code of the model, whose calls count instead; see [CallFromCode]
+	Code   bool            // the tool runs the model's code, whose calls count instead; see [CallFromCode]
 	Answer func(context.Context) (*toolyard.Result, error)
 	Hint   func() string // what the model needs to correct invalid arguments; nil for nothing
 }
 
-// selection is what a conversation offers to its model: the offer of the gate, narrowed by the mode
-// of the query, by the query and by the hook Create.
+// selection is what a conversation offers to its model: the gate's offer, restricted by the query's
+// mode, by the query itself and by the Create hook.
 type selection struct {
 	*Offer
 	allowed   map[*toolyard.Tool]bool // nil for every tool
@@ -109,7 +109,7 @@ func (s *selection) declare() {
 // maxFunctionName is the longest name of a function that models accept.
 const maxFunctionName = 64
 
-// functionName returns the name of a tool in the alphabet that models accept.
+// functionName converts a tool's name to the characters that models accept.
 func functionName(tool string) string {
 	name := strings.ReplaceAll(tool, ".", "_")
 	if name != "" && strings.ContainsAny(name[:1], "0123456789-") {
@@ -126,7 +126,7 @@ func (s *selection) canReadResults() bool {
 // readResult is the meta-tool that returns the next part of a long result.
 const readResult = "read_result"
 
-// resolve returns the target of a request of the model, or of its code.
+// resolve returns the target of a request from the model or its code.
 func (c *conversation) resolve(name string, args json.RawMessage) (Target, *toolyard.Error) {
 	if t, ok := c.offer.listed[name]; ok {
 		return Target{Tool: t, Args: args}, nil
@@ -161,7 +161,7 @@ func (c *conversation) unknown(name string) *toolyard.Error {
 	return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool %.64q%s.", name, spelling.DidYouMean(name, names))
 }
 
-// noteMissing notes an unknown tool that the model requested.
+// noteMissing records an unknown tool that the model requested.
 func (r *run) noteMissing(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// run is one query. Its limits and counters are those of the first agent, also after a delegation.
+// run is one query. Its limits and counters are those of the first agent, even after delegation.
 type run struct {
 	root  *Agent
 	call  *toolyard.Call // the parent of all calls
@@ -20,7 +20,7 @@ type run struct {
 
 	events func(Event)
 
-	mu       sync.Mutex                 // serializes events, and guards what calls of code change while a turn runs: stop, calls, missing and tally
+	mu       sync.Mutex                 // serializes events, and guards the fields that calls from code change during a turn: stop, calls, missing and tally
 	calls    []*callResult              // of tools, in the order of their evidence
 	failures map[string]*toolyard.Error // permanent failures, by call
 	seen     map[string]int             // how often a call was requested
@@ -39,7 +39,7 @@ type tally struct {
 	steps   int // turns and calls that were reported as progress
 }
 
-// Stop is why a query ended.
+// Stop is the reason why a query ended.
 type Stop string
 
 // The reasons. All but StopEnd and StopHook are followed by one last turn without tools.
@@ -51,15 +51,15 @@ const (
 	StopTime      Stop = "time"      // 80 % of the time limit
 	StopTokens    Stop = "tokens"    // the limit of input or output tokens
 	StopMoney     Stop = "money"     // the limit of the model's cost
-	StopRepeated  Stop = "repeated"  // the model requested one call three times
-	StopFailing   Stop = "failing"   // only failed calls in three turns in a row
-	StopMalformed Stop = "malformed" // the model sent a call that cannot be read, twice
+	StopRepeated  Stop = "repeated"  // the model requested the same call three times
+	StopFailing   Stop = "failing"   // only failed calls in three consecutive turns
+	StopMalformed Stop = "malformed" // the model twice sent a call that could not be parsed
 	StopRefused   Stop = "refused"   // the model declined to answer
 )
 
 const (
-	maxRepeats = 3 // requests of one call
-	maxFailing = 3 // turns in a row with only failed calls
+	maxRepeats = 3 // requests for the same call
+	maxFailing = 3 // consecutive turns with only failed calls
 )
 
 // handover passes a query to another agent.
@@ -71,7 +71,7 @@ type handover struct {
 // final is the answer of a query.
 type final struct {
 	text string
-	data []byte // JSON of a hook; nil if the model answered
+	data []byte // JSON returned by a hook; nil if the model answered
 }
 
 // answer runs the query until an agent answers it.
@@ -95,10 +95,10 @@ func (r *run) answer(ctx context.Context) (final, error) {
 	}
 }
 
-// progressInterval is the minimum time between two stores of a running query.
+// progressInterval is the minimum time between two saves of a running query.
 const progressInterval = time.Second
 
-// saveProgress stores the query while it runs, so that operators can follow it at every replica, and
+// saveProgress stores the query while it runs, so that operators can follow it on any replica, and
 // find it if its replica dies. No call of the query may be running.
 func (r *run) saveProgress(ctx context.Context) {
 	now := r.root.opts.Now()
@@ -139,7 +139,7 @@ func (r *run) report(e Event) {
 	}
 }
 
-// failure converts the error that ended a query. The text of a provider is logged, not sent.
+// failure converts the error that ended a query. A provider's text is logged but not sent.
 func (r *run) failure(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, context.DeadlineExceeded) {

@@ -76,9 +76,9 @@ func requireSubcommand(cmd *cobra.Command, _ []string) error {
 	return fmt.Errorf("%s needs a subcommand: %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
-// locateConfig defaults to the configuration file of this folder and the store of the
-// environment. A process that another yard started as its MCP server uses neither: it runs in
-// the folder of that yard's file and would start itself over and over.
+// locateConfig defaults to the configuration file in this folder and the store in the environment.
+// A process that another yard started as its MCP server uses neither: it runs in the folder of that
+// yard's file and would start itself over and over.
 func (a *app) locateConfig() {
 	if a.getenv(subprocess.MarkVariable) != "" {
 		return
@@ -91,12 +91,12 @@ func (a *app) locateConfig() {
 	}
 }
 
-// defaultTarget is the folder of scripts if none is configured.
+// defaultTarget is the scripts folder if none is configured.
 const defaultTarget = "example"
 
-// locateScripts defaults to the folder of scripts that the environment names. A program
-// without tools of its own and without a configuration uses the default folder, unless the
-// command chooses a folder itself.
+// locateScripts defaults to the scripts folder set in the environment. A program without its own
+// tools and without a configuration uses the default folder, unless the command chooses a folder
+// itself.
 func (a *app) locateScripts(commandChooses bool) error {
 	s := &a.opts.Scripts
 	s.Cache = cmp.Or(s.Cache, script.DefaultCacheDir())
@@ -146,8 +146,8 @@ func (a *app) consoleURL(base string) string {
 	return base + "/console/#key=" + a.opts.Command.OperatorToken
 }
 
-// How long the server waits for sources, and commands for sources and servers, before they go on
-// with the available tools.
+// How long the server waits for sources, and commands wait for sources and servers, before
+// continuing with the available tools.
 const (
 	startTimeout  = 10 * time.Second
 	sourceTimeout = 30 * time.Second
@@ -179,7 +179,7 @@ func (a *app) withYard(ctx context.Context, fn func(context.Context, *yard.Yard)
 	return err
 }
 
-// withServers runs fn on a yard after a connection to every MCP server was attempted.
+// withServers runs fn on a yard after a connection to every MCP server has been attempted.
 func (a *app) withServers(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
 	return a.withYard(ctx, func(ctx context.Context, y *yard.Yard) error {
 		a.awaitServers(ctx, y)
@@ -187,8 +187,8 @@ func (a *app) withServers(ctx context.Context, fn func(context.Context, *yard.Ya
 	})
 }
 
-// awaitServers waits until a connection to the named servers, or to all, was attempted and
-// their tools are in the views.
+// awaitServers waits until connections to the given servers, or to all servers, have been attempted
+// and their tools are in the views.
 func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -215,7 +215,7 @@ func (a *app) view(y *yard.Yard) (*yard.View, error) {
 	return nil, usageError(a.gateError(y.Gates()))
 }
 
-// gateError tells which gates --gate can select.
+// gateError lists the gates that --gate can select.
 func (a *app) gateError(names []string) error {
 	if a.gate != "" {
 		return fmt.Errorf("unknown gate %q; the gates are: %s", a.gate, strings.Join(names, ", "))
@@ -234,7 +234,7 @@ func (a *app) printError(err error) {
 	a.printProblems(faults)
 }
 
-// printUsageError prints an error of the command line with the usage of its command.
+// printUsageError prints a command-line error with the command's usage.
 func (a *app) printUsageError(cmd *cobra.Command, err error) {
 	a.printError(err)
 	if cmd.HasParent() {

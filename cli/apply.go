@@ -208,8 +208,8 @@ func (c *applyCommand) restoreVersion(ctx context.Context, s *openStore) error {
 	return c.put(ctx, s, change{"config.restore", config.File, map[string]any{"restored": c.restore}}, name, source, text)
 }
 
-// put replaces the stored configuration and prints the changed keys. The name is the origin
-// of the text.
+// put replaces the stored configuration and prints the changed keys. name is where the text comes
+// from.
 func (c *applyCommand) put(ctx context.Context, s *openStore, applied change, name string, source *config.Source, text []byte) error {
 	old, version, err := s.Document(ctx, config.File)
 	if err != nil {
@@ -231,7 +231,7 @@ func (c *applyCommand) put(ctx context.Context, s *openStore, applied change, na
 	})
 }
 
-// maxChanges is how many changed keys are printed.
+// maxChanges is the maximum number of changed keys to print.
 const maxChanges = 40
 
 // printChanges prints the keys that differ. It omits the values, which may be secret.

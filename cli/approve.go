@@ -46,7 +46,7 @@ or in the store if it is PostgreSQL; running replicas apply them immediately.`,
 	return cmd
 }
 
-// run reviews the server that was named, or all.
+// run reviews the given server, or all servers.
 func (c *approveCommand) run(y *yard.Yard, args []string) error {
 	servers := y.Servers()
 	ids := slices.Sorted(maps.Keys(servers))
@@ -123,7 +123,7 @@ func (c *approveCommand) review(r *review) error {
 	return nil
 }
 
-// maxAudited is how many tools of one approval the audit log names.
+// maxAudited is the maximum number of tools that the audit log lists for one approval.
 const maxAudited = 200
 
 // approve approves definitions of a server, and audits it if this yard has a store.
@@ -172,8 +172,8 @@ func andMore(n int) string {
 	return fmt.Sprintf(" and %d more", n)
 }
 
-// selectPending returns the named definitions, or all that were not rejected. A rejected
-// definition can be approved by name only.
+// selectPending returns the given definitions, or all that have not been rejected. A rejected
+// definition can only be approved by name.
 func selectPending(pending []upstream.Pending, names []string) (list []upstream.Pending, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(pending, func(p upstream.Pending) bool { return p.Tool == name })
@@ -195,7 +195,7 @@ func pendingNames(pending []upstream.Pending) (names []string) {
 	return names
 }
 
-// printPending prints new, changed and removed definitions. All text of the server is escaped.
+// printPending prints new, changed and removed definitions. All text from the server is escaped.
 func (c *approveCommand) printPending(id string, pending []upstream.Pending) {
 	fmt.Fprintf(c.out, "%s: %d pending\n", id, len(pending))
 	for _, t := range pending {
@@ -233,7 +233,7 @@ func (c *approveCommand) printSide(mark, path, value string) {
 	}
 }
 
-// diffContext is how many characters of a long text are shown around a difference.
+// diffContext is the number of characters of a long text to show around a difference.
 const diffContext = 60
 
 // trimCommon shortens two long texts to the parts that differ, with some context.

@@ -20,7 +20,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// askCommand asks an agent of a running server.
+// askCommand sends a query to an agent on a running server.
 type askCommand struct {
 	*app
 	url, agent, shape, key string
@@ -48,7 +48,7 @@ func newAskCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// askedEvent is an event of the stream of a query.
+// askedEvent is an event in a query's stream.
 type askedEvent struct {
 	Type   string
 	Status string
@@ -104,7 +104,7 @@ func (c *askCommand) run(ctx context.Context, question string) error {
 	return nil
 }
 
-// request returns the request of a query.
+// request returns the HTTP request for a query.
 func (c *askCommand) request(ctx context.Context, question string) (*http.Request, error) {
 	base := cmp.Or(c.url, c.getenv("TOOLYARD_URL"))
 	if base == "" {
@@ -156,7 +156,7 @@ func refused(res *http.Response) error {
 	return errors.New(untrusted.Printable(problem.Detail))
 }
 
-// maxEvent bounds an event of the stream, in bytes.
+// maxEvent limits the size of an event in the stream, in bytes.
 const maxEvent = 16 << 20
 
 // follow reads the events of a query, shows its progress on a terminal, and returns its result.
@@ -224,7 +224,7 @@ func (c *askCommand) print(r *askedResult) {
 	fmt.Fprintf(c.out, "\nCost: %s USD. %s, %s, %.1f s.\n", untrusted.Printable(r.Cost.TotalCostUSD), plural(r.Usage.Turns, "turn"), plural(r.Usage.Calls, "call"), float64(r.DurationMS)/1000)
 }
 
-// printable returns a text of several lines without control characters.
+// printable returns a multi-line text without control characters.
 func printable(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {

@@ -37,7 +37,7 @@ contains, such as recorded arguments, so protect it in the same way.`,
 	}
 }
 
-// backUp writes to a temporary file first, so that the name belongs to a complete backup.
+// backUp writes to a temporary file first, so that a file with the final name is always a complete backup.
 func (a *app) backUp(ctx context.Context, s *openStore, name string) (err error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s exists; choose another name", name)
@@ -100,7 +100,7 @@ Toolyard that made it, then upgrade.`,
 	return cmd
 }
 
-// restore restores a backup and audits that in the restored data.
+// restore restores a backup and records that in the restored audit log.
 func (a *app) restore(ctx context.Context, s *openStore, f *os.File, name string, replace bool) error {
 	rows, err := s.Restore(ctx, f, replace)
 	if errors.Is(err, store.ErrNotEmpty) {

@@ -75,7 +75,7 @@ func (c *callCommand) viewWith(ctx context.Context, y *yard.Yard, tool string) (
 	return c.view(y)
 }
 
-// call calls a tool. On a terminal, the user can answer questions of the tool.
+// call calls a tool. On a terminal, the user can answer the tool's questions.
 func (c *callCommand) call(ctx context.Context, y *yard.Yard, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	caller := toolyard.Caller{ID: "local", Account: "local"}
 	if c.asOf != "" {
@@ -104,7 +104,7 @@ func requiresElicitation(err error) bool {
 	return e.Code == toolyard.MissingCapability && slices.ContainsFunc(e.Missing, func(need string) bool { return strings.HasPrefix(need, "elicitation") })
 }
 
-// parseArgs returns the arguments for a tool of a gate.
+// parseArgs returns the arguments for a tool at a gate.
 func (c *callCommand) parseArgs(v *yard.View, tool string, pairs []string) (json.RawMessage, error) {
 	var schema json.RawMessage
 	if t, ok := v.Lookup(tool); ok {
@@ -142,8 +142,8 @@ func (c *callCommand) parsePairs(schema json.RawMessage, pairs []string) (json.R
 	return json.Marshal(args)
 }
 
-// parseValue converts a value of the command line to JSON: a string if the schema requires
-// one or the value is not JSON.
+// parseValue converts a command-line value to JSON: to a string if the schema requires one or the
+// value is not JSON.
 func parseValue(schema json.RawMessage, key, value string) json.RawMessage {
 	text, _ := json.Marshal(value)
 	var properties struct {
@@ -200,7 +200,7 @@ func (c *callCommand) unknownTool(y *yard.Yard, v *yard.View, tool string) error
 	return usageError(fmt.Errorf("%s exists, but gate %s hides it: %s; see \"toolyard why %s %s\"", tool, v.Gate, reason, v.Gate, tool))
 }
 
-// printContent prints text as it is and other content as JSON.
+// printContent prints text unchanged and other content as JSON.
 func printContent(out io.Writer, res *toolyard.Result) {
 	for _, content := range res.Items() {
 		line := string(content.AppendJSON(nil))

@@ -81,8 +81,8 @@ func (c *callsCommand) query(now time.Time) store.CallQuery {
 	return q
 }
 
-// run prints the calls that the flags select. Standard error names the store and says whether
-// there are more calls.
+// run prints the calls that the flags select. It prints the store, and whether there are more
+// calls, to standard error.
 func (c *callsCommand) run(ctx context.Context, s *openStore) error {
 	fmt.Fprintf(c.err, "store: %s\n", s.name())
 	rows, err := readCalls(ctx, s, c.query(c.now()), c.limit+1)
@@ -140,7 +140,7 @@ func (c *callsCommand) printTable(rows []*store.CallRow) error {
 	return w.Flush()
 }
 
-// qualifiedTool is the tool of a call, prefixed by its server if it has one.
+// qualifiedTool is the call's tool, prefixed with its server if it has one.
 func qualifiedTool(r *store.CallRow) string {
 	if r.Server == "" {
 		return r.Tool

@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// checkCommand reports all problems of the configuration, the tools and the servers.
+// checkCommand reports all problems with the configuration, the tools and the servers.
 type checkCommand struct {
 	*app
 	lint bool
@@ -72,7 +72,7 @@ func (c *checkCommand) summarize(y *yard.Yard) {
 	}
 }
 
-// Numbers of tokens from which the size of a tool list is reported, and a search recommended.
+// Token counts above which the size of a tool list is reported, and offer: search is recommended.
 const (
 	largeList = 5_000
 	hugeList  = 20_000
@@ -93,10 +93,10 @@ func describeOffer(v *yard.View) string {
 	return ""
 }
 
-// maxRuleTools bounds the tools that are listed for a rule.
+// maxRuleTools is the maximum number of tools to list for a rule.
 const maxRuleTools = 20
 
-// describeRule says what a rule does to which tools of a gate.
+// describeRule describes what a rule does, and to which of the gate's tools it applies.
 func describeRule(r yard.AppliedRule) string {
 	calls := "calls"
 	if r.Some {

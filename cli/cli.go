@@ -3,8 +3,8 @@
 //
 //	func main() { cli.Main(yard.Options{Tools: []*toolyard.Tool{greet}}) }
 //
-// Each command is a type with its flags as fields, in a file of its own. All of them embed
-// *app, which holds the options and streams of one run.
+// Each command is a type with its flags as fields, in a separate file. All of them embed *app,
+// which holds the options and streams of one run.
 package cli
 
 import (
@@ -88,7 +88,7 @@ func (c *checkedWriter) Write(b []byte) (int, error) {
 // exitStatus is an error that sets the exit code of the process.
 type exitStatus struct {
 	code int
-	err  error // nil if the command has printed it already
+	err  error // nil if the command has already printed it
 }
 
 func (e exitStatus) Error() string { return fmt.Sprint(e.err) }

@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// clientEnv is the environment in which the configuration files of clients are found.
+// clientEnv is the environment in which clients' configuration files are located.
 type clientEnv struct {
 	home, folder, goos string
 	executable         string
@@ -55,7 +55,7 @@ func (e clientEnv) file(c *clientconfig.Client, project bool) (string, error) {
 	return paths[0], e.checkInside(paths[0])
 }
 
-// checkInside rejects a project file that is a symbolic link that points outside the project.
+// checkInside rejects a project file that is a symbolic link to a target outside the project.
 func (e clientEnv) checkInside(file string) error {
 	folder, err := filepath.EvalSymlinks(e.folder)
 	if err != nil {
@@ -80,7 +80,7 @@ func (e clientEnv) checkInside(file string) error {
 	return nil
 }
 
-// backupNote names the backup of a file that was replaced.
+// backupNote mentions the backup of a replaced file.
 func backupNote(file string, before []byte) string {
 	if before == nil {
 		return ""
@@ -129,7 +129,8 @@ func replaceFile(path string, before, after []byte, mode fs.FileMode) error {
 // maxDiffLine is how many characters of a line are printed.
 const maxDiffLine = 1000
 
-// printDiff prints only the lines that differ, with secrets masked: others may hold secrets too.
+// printDiff prints only the lines that differ, with secrets masked, because other lines may also
+// contain secrets.
 func printDiff(out io.Writer, file string, before, after []byte) {
 	a, b := splitLines(before), splitLines(after)
 	first := 0
@@ -159,7 +160,7 @@ const secretWords = "token|secret|key|passw|auth|credential|cookie"
 // maskSecrets replaces the values of members that may be secret.
 func maskSecrets(line string) string { return secretMember.ReplaceAllString(line, `$1"…"`) }
 
-// lineRange formats a range of lines for a diff; an empty range names the line before it.
+// lineRange formats a range of lines for a diff; an empty range is given as the line before it.
 func lineRange(first, end int) string {
 	if first == end {
 		return fmt.Sprintf("%d,0", first)

@@ -23,8 +23,8 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// connectCommand connects the user to servers that are called on behalf of each caller: on this
-// computer, or at a running server with an API key.
+// connectCommand connects the user to servers that are called on behalf of each caller, either on
+// this computer or through a running server with an API key.
 type connectCommand struct {
 	*app
 	url        string
@@ -142,13 +142,13 @@ func (c *connectCommand) use(ctx context.Context, api *connectionsClient, server
 	return fail(c.await(ctx, api, list[i]))
 }
 
-// pageTimeout bounds how long the last page may take to load when the command ends.
+// pageTimeout limits how long the last page may take to load when the command ends.
 const pageTimeout = 3 * time.Second
 
-// connectPoll is how often the command looks for the connection.
+// connectPoll is how often the command checks for the connection.
 const connectPoll = 300 * time.Millisecond
 
-// await waits until there is a newer connection than before.
+// await waits until there is a new connection.
 func (c *connectCommand) await(ctx context.Context, api *connectionsClient, before listedConnection) error {
 	deadline := time.NewTimer(c.timeout)
 	defer deadline.Stop()
@@ -225,7 +225,7 @@ func (a *connectionsClient) list(ctx context.Context) ([]listedConnection, error
 	return page.Connections, a.send(ctx, http.MethodGet, "/connections", &page)
 }
 
-// page returns the address of the page on which the user connects.
+// page returns the URL of the page on which the user connects.
 func (a *connectionsClient) page(ctx context.Context, server string) (string, error) {
 	if a.here { // the key, which is valid while this process runs, signs the user in
 		return a.base.String() + "/console/connections/" + url.PathEscape(server) + "#key=" + a.key, nil
@@ -234,7 +234,7 @@ func (a *connectionsClient) page(ctx context.Context, server string) (string, er
 	return page.URL, a.send(ctx, http.MethodPost, "/connections/"+url.PathEscape(server), &page)
 }
 
-// maxConnections bounds a response of the API, in bytes.
+// maxConnections limits the size of an API response, in bytes.
 const maxConnections = 4 << 20
 
 func (a *connectionsClient) send(ctx context.Context, method, path string, into any) error {

@@ -47,7 +47,7 @@ const maxRate = 1000
 // modelPause is how long the scripted model takes for a turn.
 const modelPause = 600 * time.Millisecond
 
-// Files in the demo's folder, besides those of the yard.
+// Files in the demo's folder, in addition to the yard's.
 const (
 	keysFile = "keys.txt"
 	logFile  = "yard.log"
@@ -122,7 +122,7 @@ func (c *demoCommand) run(ctx context.Context) (err error) {
 	return c.serve(ctx, l)
 }
 
-// bind listens at the address, or at a free port if it is in use.
+// bind listens on the address, or on a free port if the address is in use.
 func (c *demoCommand) bind(ctx context.Context) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(c.listen)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *demoCommand) createFolder() (err error) {
 	return err
 }
 
-// setOptions replaces the options by those of the demo: the user's own configuration is for
+// setOptions replaces the options with the demo's, because the user's own configuration is for
 // another yard. The demo uses its packs only if the program registers all of them.
 func (c *demoCommand) setOptions() {
 	packs := make(map[string]yard.Pack)

@@ -51,7 +51,7 @@ func createKeys(ctx context.Context, s *store.Store, now time.Time) (map[string]
 	return tokens, nil
 }
 
-// rowsPerBatch is how many recorded calls are written at once.
+// rowsPerBatch is the number of recorded calls to write at once.
 const rowsPerBatch = 1000
 
 // writeHistory records the calls of the last weeks and charges for the paid ones, so that the
@@ -59,7 +59,7 @@ const rowsPerBatch = 1000
 func writeHistory(ctx context.Context, s *store.Store, now time.Time, packs bool) error {
 	var free []*store.CallRow
 	paid := make(map[string][]*store.CallRow)                              // by account
-	for m := range demo.History(now, rand.New(rand.NewPCG(1, 1)), packs) { //nolint:gosec // test data, the same each time
+	for m := range demo.History(now, rand.New(rand.NewPCG(1, 1)), packs) { //nolint:gosec // deterministic test data
 		row := &store.CallRow{
 			ID: ident.NewCallID(m.At), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,
 			Server: m.Server, Tool: m.Tool, Generation: 1, Code: m.Code, Price: m.Paid(), ArgsSize: len(m.Sent), ResultSize: m.Result, Args: m.Sent,

@@ -35,7 +35,7 @@ func newTraffic(y *yard.Yard, base string, tokens map[string]string, packs bool)
 	return t
 }
 
-// maxConcurrent bounds the simulated calls at one time; some wait for a limit.
+// maxConcurrent limits the concurrent simulated calls; some of them wait for a limit.
 const maxConcurrent = 64
 
 // run makes calls at a rate per second until ctx ends.
@@ -62,7 +62,7 @@ func (t *traffic) run(ctx context.Context, rate float64) {
 				defer func() { <-running }()
 				t.call(ctx, act, caller, args, session)
 			})
-		default: // at the bound: skip this call
+		default: // at the limit: skip this call
 		}
 	}
 }
@@ -70,8 +70,8 @@ func (t *traffic) run(ctx context.Context, rate float64) {
 // questionInterval is the time between two questions to the agent.
 const questionInterval = 20 * time.Second
 
-// ask asks the agent one question after the other until ctx ends: at first all of them, so that
-// there are queries to look at, and then one at a time.
+// ask sends questions to the agent until ctx ends: first all of them, so that there are queries to
+// look at, and then one at a time.
 func (t *traffic) ask(ctx context.Context) {
 	for n := 0; ; n++ {
 		q := &demo.Questions[n%len(demo.Questions)]
@@ -90,7 +90,7 @@ func (t *traffic) ask(ctx context.Context) {
 	}
 }
 
-// call makes one call. A call with a session goes over HTTP, with the key of its caller.
+// call makes one call. A call with a session is sent over HTTP, with its caller's key.
 func (t *traffic) call(ctx context.Context, act *demo.CallPattern, caller toolyard.Caller, args json.RawMessage, session string) {
 	token := t.tokens[caller.ID]
 	if session == "" || token == "" {

@@ -159,7 +159,7 @@ func (c *doctorCommand) examineYard(ctx context.Context) {
 	}
 }
 
-// examineAddress reports whether the server can listen, or who does already.
+// examineAddress reports whether the server can listen on its address, or what is already listening there.
 func (c *doctorCommand) examineAddress(ctx context.Context, address string) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err == nil {
@@ -203,7 +203,7 @@ func (c *doctorCommand) examineTLS(source *config.Source) {
 	}
 }
 
-// responds reports whether an instance is running at an address.
+// responds reports whether an instance responds at an address.
 func responds(ctx context.Context, address string) bool {
 	base, err := url.Parse(address)
 	if err != nil {
@@ -215,7 +215,7 @@ func responds(ctx context.Context, address string) bool {
 	return err == nil && body == "ok\n"
 }
 
-// examineClients reports the clients in whose files Toolyard is installed.
+// examineClients reports the clients in whose configuration files Toolyard is installed.
 func (c *doctorCommand) examineClients(ctx context.Context) {
 	env, err := c.clientEnv()
 	if err != nil {

@@ -37,7 +37,7 @@ func newHealthCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// anyNetwork allows all addresses: the name of an instance in a cluster has a private one.
+// anyNetwork allows all addresses, because an instance's name in a cluster resolves to a private one.
 var anyNetwork = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
 func (c *healthCommand) run(ctx context.Context) error {
@@ -59,11 +59,12 @@ func (c *healthCommand) run(ctx context.Context) error {
 	return nil
 }
 
-// wantsHTTPS is how a server that requires TLS responds to a request without it.
+// wantsHTTPS is the response of a server that requires TLS to a request without it.
 const wantsHTTPS = "Client sent an HTTP request to an HTTPS server."
 
-// probe requests a health check of the instance at an address. A request carries no secret, so the
-// TLS certificate of a server on this machine, which seldom names a loopback address, is not verified.
+// probe requests a health check of the instance at an address. The request carries no secrets, so
+// the TLS certificate of a server on this machine, which is rarely valid for a loopback address, is
+// not verified.
 func probe(ctx context.Context, base *url.URL, path string, insecure bool) (res *http.Response, body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(path).String(), http.NoBody)
 	if err != nil {

@@ -72,8 +72,8 @@ func (a *app) runYard(ctx context.Context, y *yard.Yard, serve func(context.Cont
 	return err
 }
 
-// serveHTTP serves a yard at an address, or at the configured one, until ctx ends. It calls
-// ready with the base URL when it listens.
+// serveHTTP serves a yard at an address, or at the configured one, until ctx ends. It calls ready
+// with the base URL once it is listening.
 func (a *app) serveHTTP(ctx context.Context, y *yard.Yard, address string, ready func(baseURL string)) error {
 	if address == "" {
 		address = y.Listen()
@@ -94,7 +94,7 @@ func (a *app) serveHTTP(ctx context.Context, y *yard.Yard, address string, ready
 	})
 }
 
-// portInUse suggests another port.
+// portInUse suggests a different port.
 func portInUse(address string) error {
 	host, port, _ := net.SplitHostPort(address) // valid: CheckAddress has parsed it
 	n, err := strconv.Atoi(port)

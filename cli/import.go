@@ -49,7 +49,7 @@ func newImportCommand(a *app) *cobra.Command {
 // origin is a file that may define servers.
 type origin struct {
 	file     string
-	client   string // its name; empty if the user named the file
+	client   string // its name; empty if the user specified the file
 	required bool   // fail if it cannot be read
 }
 
@@ -185,7 +185,7 @@ func origins(env clientEnv, args []string) (list []origin, err error) {
 	return list, nil
 }
 
-// clientHint suggests clients with a similar name, or lists all.
+// clientHint suggests clients with a similar name, or lists all clients.
 func clientHint(name string) string {
 	var ids, similar []string
 	for _, c := range clientconfig.Clients {

@@ -168,7 +168,7 @@ func parseHeaders(lines []string) (map[string]string, error) {
 
 var headerLine = regexp.MustCompile("^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)$")
 
-// stdioHints names the variables that a client must pass to Toolyard.
+// stdioHints lists the variables that a client must pass to Toolyard.
 func (c *installCommand) stdioHints(client *clientconfig.Client) []string {
 	if c.opts.ConfigFile == "" {
 		return nil
@@ -226,7 +226,7 @@ func checkGate(c *config.Config, gate string) error {
 	return fmt.Errorf("unknown gate %s%s; the gates are: %s", untrusted.Printable(gate), spelling.DidYouMean(gate, gates), strings.Join(gates, ", "))
 }
 
-// address is the URL of the gate by the configuration, with hints on what the client needs.
+// address returns the gate's URL according to the configuration, with hints on what the client needs.
 func (c *installCommand) address(client *clientconfig.Client) (address string, hints []string, err error) {
 	cfg := config.Default()
 	if c.opts.ConfigFile != "" {

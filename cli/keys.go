@@ -97,7 +97,7 @@ func (c *keysCreateCommand) run(ctx context.Context) error {
 	})
 }
 
-// checkGates rejects a scope for a gate that does not exist: the key would open nothing.
+// checkGates rejects a scope for a gate that does not exist, because the key would be useless.
 func (c *keysCreateCommand) checkGates(scopes []string) error {
 	if !slices.ContainsFunc(scopes, func(scope string) bool { return strings.HasPrefix(scope, "gate:") && scope != "gate:*" }) {
 		return nil

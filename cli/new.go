@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// newConfig is the start of a configuration file that a command creates.
+// newConfig is the beginning of a configuration file that a command creates.
 const newConfig = `# Run "toolyard schema" for the JSON Schema of this file.
 gates: {default: {mode: write, naming: plain}}
 `
@@ -62,7 +62,7 @@ func (c *newCommand) fromTemplate(name string) error {
 	return c.report(written, err)
 }
 
-// fromRun makes a tool from the code of a recorded run.
+// fromRun creates a tool from the code of a recorded run.
 func (c *newCommand) fromRun(ctx context.Context, s *openStore, name string) error {
 	id, _, _ := strings.Cut(c.run, "-") // the ID of a run starts with the ID of its call
 	row, err := s.Call(ctx, id)
@@ -92,7 +92,7 @@ func (c *newCommand) fromRun(ctx context.Context, s *openStore, name string) err
 	return c.report(written, err)
 }
 
-// namesIn returns the tools of calls by the names that code uses for them.
+// namesIn returns the called tools, by the names that the code uses for them.
 func namesIn(code, yard string, calls []*store.CallRow) map[string][2]string {
 	names := make(map[string][2]string)
 	for _, call := range calls {
@@ -119,8 +119,8 @@ func (c *newCommand) report(written []string, err error) error {
 	return nil
 }
 
-// folder is where new tools are created: the folder of the flags or of the configuration, or
-// tools, with a configuration file that names it.
+// folder returns the folder for new tools: the one set by a flag or the configuration or, failing
+// that, "tools", together with a new configuration file that refers to it.
 func (c *newCommand) folder() (string, error) {
 	if c.opts.Scripts.Dir != "" {
 		return c.opts.Scripts.Dir, nil

@@ -36,8 +36,8 @@ func printableLines(text string) (lines []string) {
 	return lines
 }
 
-// writeJSON writes a value as JSON. On a terminal, characters that could control it are
-// escaped, which leaves the value the same.
+// writeJSON writes a value as JSON. On a terminal, control characters are escaped, which does not
+// change the value.
 func writeJSON(out io.Writer, v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -54,7 +54,7 @@ func writeJSON(out io.Writer, v any) error {
 	return err
 }
 
-// escapeJSON writes all unprintable characters of a JSON text as \u escapes.
+// escapeJSON writes all unprintable characters in a JSON text as \u escapes.
 func escapeJSON(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -82,7 +82,7 @@ func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
-// formatDuration formats a duration with a unit that suits its size.
+// formatDuration formats a duration with a suitable unit.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:

@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// packCommand runs the actions of a pack. The commands that the pack defines are its subcommands.
+// packCommand runs a pack's actions. The commands that the pack defines are its subcommands.
 type packCommand struct {
 	*app
 	pack   string
@@ -116,7 +116,7 @@ func (c *packCommand) run(ctx context.Context, args []string) (err error) {
 	return c.runAction(ctx, y, address, call, action.Name, input)
 }
 
-// errFailed marks an action whose result is a failure in the audit log.
+// errFailed marks an action as failed in the audit log.
 var errFailed = toolyard.Errorf(toolyard.Failed, "the action failed")
 
 func (c *packCommand) runAction(ctx context.Context, y *yard.Yard, address string, call *callCommand, action string, input json.RawMessage) error {

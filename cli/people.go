@@ -112,7 +112,7 @@ func (c *peopleBlockCommand) unblock(ctx context.Context, caller string) error {
 	})
 }
 
-// checkPerson refuses IDs that no person of an issuer has.
+// checkPerson refuses IDs that cannot belong to a person from an issuer.
 func checkPerson(caller string) error {
 	if issuer, subject, ok := strings.Cut(caller, ":"); identity.CheckID(caller) != nil || !ok || issuer == "" || subject == "" {
 		return fmt.Errorf("expected the ID of a person, such as corp:9f31c2; \"toolyard people list\" shows all")

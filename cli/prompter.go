@@ -15,16 +15,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// prompter lets the user at the terminal answer the questions of a tool (MCP elicitation).
+// prompter lets the user at the terminal answer a tool's questions (MCP elicitation).
 type prompter struct {
 	tool string
 	in   *bufio.Reader
 	out  io.Writer
 }
 
-// Bounds on the input.
+// Limits on the input.
 const (
-	maxAttempts = 5       // invalid values of a field before the form is canceled
+	maxAttempts = 5       // number of invalid values for a field before the form is canceled
 	maxInput    = 1 << 20 // bytes
 )
 
@@ -58,7 +58,7 @@ func (p *prompter) answer(ctx context.Context, questions []toolyard.Question) (j
 	return json.Marshal(answers)
 }
 
-// prompt reads the answer to one question. The end of the input cancels it.
+// prompt reads the answer to one question. End of input cancels the question.
 func (p *prompter) prompt(ctx context.Context, q toolyard.Question) (answer, error) {
 	fmt.Fprintf(p.out, "\n%s needs your input:\n", untrusted.Printable(p.tool))
 	for _, line := range printableLines(q.Message) {
@@ -284,7 +284,7 @@ func (f *field) parseList(line string) json.RawMessage {
 	return value
 }
 
-// choose returns the value of a choice, which may be entered by its title or in another case.
+// choose returns the value of a choice, which may be entered by its title or in different case.
 func (f *field) choose(text string) string {
 	for _, c := range f.choices {
 		if strings.EqualFold(text, c.value) || (c.title != "" && strings.EqualFold(text, c.title)) {

@@ -25,7 +25,7 @@ type screen struct {
 	out   io.Writer
 	color bool
 	now   func() time.Time
-	first []script.Load // loads before the yard was ready
+	first []script.Load // files loaded before the yard was ready
 	ready bool
 	width int // of the name column
 }
@@ -45,7 +45,7 @@ func (s *screen) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// showStart prints the addresses, the tools and the problems at start.
+// showStart prints the addresses, the tools and the problems at startup.
 func (s *screen) showStart(y *yard.Yard, url, console string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func preview(r *toolyard.Result) string {
 
 func compact(raw json.RawMessage) string { return strings.Join(strings.Fields(string(raw)), " ") }
 
-// screenLog shows log lines of scripts, and warnings and errors of the platform.
+// screenLog shows log lines from scripts, and warnings and errors from the platform.
 type screenLog struct {
 	screen *screen
 	attrs  []slog.Attr

@@ -68,10 +68,10 @@ func (c *serveCommand) run(ctx context.Context) error {
 // ballastSize is the size of the allocation that paces the garbage collector.
 const ballastSize = 32 << 20
 
-// ballast returns memory that is never touched, so it takes no physical pages, but the
-// garbage collector counts it. The live heap of a gateway is about 10 MB and would be
-// collected tens of times a second under load, at a tenth of the CPU or more. If GOGC is set,
-// there is no ballast.
+// ballast returns memory that is never touched: it uses no physical pages, but the garbage
+// collector counts it. A gateway's live heap is about 10 MB and would otherwise be collected dozens
+// of times a second under load, using a tenth of the CPU or more. If GOGC is set, there is no
+// ballast.
 func (c *serveCommand) ballast() []byte {
 	if c.getenv("GOGC") != "" {
 		return nil
@@ -79,7 +79,7 @@ func (c *serveCommand) ballast() []byte {
 	return make([]byte, ballastSize)
 }
 
-// announce prints the address of each gate and of the console, or logs it without a terminal.
+// announce prints the URLs of the gates and the console, or logs them if there is no terminal.
 func (c *serveCommand) announce(y *yard.Yard, baseURL string) {
 	if !isTerminal(c.err) {
 		c.opts.Log.Info("serving", "url", baseURL, "gates", y.Gates(), "version", c.opts.Process.Version)

@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// openStore is a store that a command has opened, with the address for messages.
+// openStore is a store that a command has opened, with its address for messages.
 type openStore struct {
 	*store.Store
 	address string
@@ -43,8 +43,8 @@ func withStoreAt(ctx context.Context, address string, fn func(*openStore) error)
 	return errors.Join(fn(&openStore{s, address}), s.Close())
 }
 
-// storeAddress is the address of the store that a yard with these flags and this
-// configuration uses.
+// storeAddress is the address of the store that a yard would use with these flags and this
+// configuration.
 func (a *app) storeAddress() (string, error) {
 	address := a.opts.Store
 	if address == "" {
@@ -83,7 +83,7 @@ func storeName(address string) string {
 	return u.String()
 }
 
-// change describes a change of the store for the audit log.
+// change describes a change to the store for the audit log.
 type change struct {
 	action  string // as in the HTTP API, where it has the same action
 	subject string
@@ -97,7 +97,7 @@ func (a *app) changeStore(ctx context.Context, c change, fn func(*openStore) err
 	})
 }
 
-// auditTimeout bounds how long the result of a change may take to be recorded.
+// auditTimeout limits how long recording the result of a change may take.
 const auditTimeout = 5 * time.Second
 
 // audit prints which store is changed, runs fn, and records who requested the change, from

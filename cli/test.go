@@ -113,8 +113,8 @@ func (c *testCommand) finish(files []script.TestFile, err error) error {
 	return nil
 }
 
-// folder returns the folder of scripts: of the flags, of the configuration, or the first one of
-// the usual names.
+// folder returns the scripts folder: the one set by a flag or the configuration, or the first
+// existing one of the usual names.
 func (c *testCommand) folder() (*script.Folder, error) {
 	opts := script.Options{Dir: c.opts.Scripts.Dir, CacheDir: c.opts.Scripts.Cache, Base: filepath.Dir(c.opts.ConfigFile)}
 	if c.opts.ConfigFile != "" {

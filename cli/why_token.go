@@ -17,11 +17,11 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxTokenInput bounds what is read from standard input.
+// maxTokenInput limits how much is read from standard input.
 const maxTokenInput = 16 << 10
 
 // explainToken reads an access token from standard input and prints the caller that it identifies,
-// with its rights, or why it is refused.
+// with its permissions, or the reason why it is refused.
 func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 	source, err := c.loadConfig()
 	if err != nil {
@@ -52,7 +52,7 @@ func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-// secretResolver returns what reads the secrets of a configuration.
+// secretResolver returns a function that reads a configuration's secrets.
 func (a *app) secretResolver(source *config.Source) func(ref string) (string, error) {
 	named := make(map[string]string, len(source.Secrets))
 	for name, ref := range source.Secrets {
@@ -70,7 +70,7 @@ func (a *app) secretResolver(source *config.Source) func(ref string) (string, er
 	}
 }
 
-// tokenGate returns the gate for which the token is checked: the one named by --gate, or the only one.
+// tokenGate returns the gate for which the token is checked: the one that --gate specifies, or the only one.
 func (c whyCommand) tokenGate(cfg *config.Config) (string, error) {
 	names := slices.Sorted(maps.Keys(cfg.Gates))
 	switch {
@@ -82,7 +82,7 @@ func (c whyCommand) tokenGate(cfg *config.Config) (string, error) {
 	return "", c.gateError(names)
 }
 
-// rightsText lists the rights among the roles of a caller.
+// rightsText lists the permissions among a caller's roles.
 func rightsText(roles []string) string {
 	rights := slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
 		return role == identity.NamedGatesOnly || strings.HasPrefix(role, "issuer:")

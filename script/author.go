@@ -66,7 +66,7 @@ func NewTool(dir, name, template string) ([]string, error) {
 	return w.written, w.err
 }
 
-// writer writes files until one fails.
+// writer writes files until a write fails.
 type writer struct {
 	dir     string
 	written []string
@@ -97,7 +97,7 @@ func (w *writer) types() {
 			w.err = err
 			return
 		}
-		w.refresh(path.Join(".toolyard/zod", f.Name), data) //nolint:gosec // an archive of our own making
+		w.refresh(path.Join(".toolyard/zod", f.Name), data) //nolint:gosec // an archive that we built
 	}
 }
 

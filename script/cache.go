@@ -23,9 +23,9 @@ type entry struct {
 	Declared    json.RawMessage
 }
 
-// cache stores compiled scripts on disk, in one file per script. An entry is valid while all of
-// its input files are unchanged. The cache is optional: errors of reading or writing it only cost
-// another compilation.
+// cache stores compiled scripts on disk, in one file per script. An entry is valid while all of its
+// input files are unchanged. The cache is optional: if it cannot be read or written, scripts are
+// compiled again.
 type cache struct {
 	dir string // empty for no cache
 
@@ -37,10 +37,10 @@ type cache struct {
 const (
 	maxEntry   = 16 << 20            // bytes of one script; larger ones are compiled at every start
 	maxKept    = 256 << 20           // bytes of all scripts of a folder
-	keptUnused = 30 * 24 * time.Hour // age at which caches of unused folders and versions are removed
+	keptUnused = 30 * 24 * time.Hour // age at which the caches of unused folders and versions are removed
 )
 
-// openCache opens the cache of one folder for this version of the engine.
+// openCache opens a folder's cache for this version of the engine.
 func openCache(dir, folder string) *cache {
 	if dir == "" {
 		return &cache{}
@@ -79,7 +79,7 @@ func (c *cache) file(path string) string {
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// get returns the entry of a script, or nil if there is none for its current content.
+// get returns a script's entry, or nil if there is none for its current content.
 func (c *cache) get(f *file) *entry {
 	if c.dir == "" {
 		return nil
@@ -121,7 +121,7 @@ func (c *cache) put(f *file, e *entry) {
 	_ = safefile.WriteCache(c.file(f.path), data) // without an entry the script is compiled again
 }
 
-// fits reserves space for an entry, and reports whether there was enough.
+// fits reserves space for an entry, and reports whether there is enough.
 func (c *cache) fits(size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

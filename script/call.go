@@ -40,7 +40,7 @@ type request struct {
 	Ctx    string          `json:"ctx"` // a callContext as JSON; the harness parses it on demand
 }
 
-// callContext is the data of ctx in a script.
+// callContext is the data of a script's ctx.
 type callContext struct {
 	Authorized *authorized   `json:"authorized,omitempty"`
 	Mode       toolyard.Mode `json:"mode"`
@@ -61,7 +61,7 @@ func contextOf(c *toolyard.Call) string {
 	if c.Caller.Authenticated() {
 		ctx.Authorized = &authorized{c.Caller.ID, c.Caller.Account, append([]string{}, c.Caller.Roles...)}
 	}
-	raw, _ := json.Marshal(ctx) // it always has a JSON form
+	raw, _ := json.Marshal(ctx) // it can always be encoded
 	return string(raw)
 }
 
@@ -75,7 +75,7 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	o := &hostAPI{call: c, reach: s.reach, loads: make(chan struct{}, maxLoads)}
 	answer, err := s.pool.Run(ctx, &jsvm.Run{
 		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Host: o.answer, Notify: o.notify,
-		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // what the script says
+		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // the script's own message
 	})
 	if asked := o.unanswered(err != nil); asked != nil {
 		return nil, asked
@@ -132,10 +132,10 @@ func isFailure(value json.RawMessage) bool {
 	return json.Unmarshal(value, &v) == nil && v.IsError == true
 }
 
-// maxThrown bounds the message of an exception, in bytes.
+// maxThrown limits the length of an exception's message, in bytes.
 const maxThrown = 16 << 10
 
-// Thrown is an exception of a script, for the author and the log. Callers see only its message.
+// Thrown is an exception thrown by a script, for the author and the log. Callers see only its message.
 type Thrown struct {
 	Message      string // with the name of the error
 	Stack        string // in the author's files
@@ -153,8 +153,8 @@ func (t *Thrown) Error() string {
 	return fmt.Sprintf("%s (%s:%d:%d)", t.Message, t.File, t.Line, t.Column)
 }
 
-// failure converts an error of the engine to a [toolyard.Error]. The position in the script is
-// only logged. Acted reports whether the script may have had an effect.
+// failure converts an engine error to a [toolyard.Error]. The position in the script is only
+// logged. acted reports whether the script may have had an effect.
 func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error, acted bool) error {
 	var e *jsvm.Exception
 	var stopped *jsvm.Stopped
@@ -187,12 +187,12 @@ func thrownError(e *jsvm.Exception) *toolyard.Error {
 	return converted
 }
 
-// maxRetryAfterMS bounds the delay that a script can request: a day.
+// maxRetryAfterMS is the longest delay that a script can request: a day.
 const maxRetryAfterMS = 24 * 60 * 60 * 1000
 
 var ownCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]{2,63}$`)
 
-// mayChoose reports whether a script may fail with a code: with its own, or with one whose meaning
+// mayChoose reports whether a script may fail with a code: either its own, or one whose meaning
 // does not depend on what the platform did.
 func mayChoose(code toolyard.Code) bool {
 	switch code {
@@ -202,7 +202,7 @@ func mayChoose(code toolyard.Code) bool {
 	return ownCode.MatchString(string(code)) && !code.Predefined()
 }
 
-// stopCodes are the error codes of stopped runs. Other reasons are failures of the tool.
+// stopCodes are the error codes for stopped runs. Any other reason is a tool failure.
 var stopCodes = map[jsvm.Reason]toolyard.Code{
 	jsvm.DeadlineExceeded: toolyard.Timeout, jsvm.CPUExceeded: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.WorkerDied: toolyard.Unavailable,
 }

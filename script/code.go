@@ -19,7 +19,7 @@ import (
 // CodeTool is the name of the tool that runs code.
 const CodeTool = "run_code"
 
-// Limits of a run of code.
+// Limits of a code run.
 const (
 	maxCodeCalls  = 100
 	maxCodeAtOnce = 16       // calls; more wait
@@ -31,11 +31,11 @@ const (
 
 // CodeOptions configure how code runs.
 type CodeOptions struct {
-	// Call calls a tool by its name at the gate of the run, on the call path. A call that may write
-	// gets the idempotency key. It returns the call too, or nil if there is none.
+	// Call calls a tool by its name at the run's gate, on the call path. A call that may write gets
+	// the idempotency key. Call also returns the call, or nil if there is none.
 	Call func(ctx context.Context, run *toolyard.Call, name string, args json.RawMessage, key string) (*toolyard.Call, *toolyard.Result, error)
-	// Durable is set if results of calls with an idempotency key are stored, so that a run can be
-	// continued.
+	// Durable is set if the results of calls with an idempotency key are stored, so that a run can
+	// be continued.
 	Durable bool
 
 	Memory   int           // memory limit of a run, in bytes; 64 MiB if zero
@@ -45,9 +45,9 @@ type CodeOptions struct {
 	Log      *slog.Logger  // nil for none
 }
 
-// Code runs code that models write: the body of an async TypeScript function that calls the tools of
-// its gate. The code has no other access: no network, files, environment or imports. Every call of a
-// tool takes the call path with the caller, gate, session and as-of time of the run.
+// Code runs code that models write: the body of an async TypeScript function that calls the tools
+// of its gate. The code has no other access: no network, files, environment or imports. Every tool
+// call takes the call path with the run's caller, gate, session and as-of time.
 type Code struct {
 	opts     CodeOptions
 	pool     *jsvm.Pool
@@ -73,7 +73,7 @@ func NewCode(opts CodeOptions) (*Code, error) {
 	return &Code{opts: opts, pool: pool, compiler: jsvm.NewCompiler(), module: jsvm.NewModule("code.js", codeModule, nil)}, nil
 }
 
-// Close ends the processes and stops the runs in progress.
+// Close stops the runs in progress and ends the processes.
 func (c *Code) Close() {
 	c.compiler.Close()
 	c.pool.Close()
@@ -86,7 +86,7 @@ const codeInput = `{"type":"object","properties":{` +
 	`"run":{"type":"string","description":"Continues an earlier run with the same code, after its calls were approved. Calls that ran are not repeated.","maxLength":100}},` +
 	`"required":["code"],"additionalProperties":false}`
 
-// Tool returns the tool that runs code at gates of a mode. Its effects are what the mode allows.
+// Tool returns the tool that runs code at gates with a mode. The mode determines its effects.
 func (c *Code) Tool(mode toolyard.Mode) (*toolyard.Tool, error) {
 	spec := toolyard.Spec{
 		Name: CodeTool, Title: "Run code", Description: codeDescription, Origin: "toolyard", Input: json.RawMessage(codeInput),
@@ -153,8 +153,8 @@ func (c *Code) run(ctx context.Context, call *toolyard.Call) (*toolyard.Result, 
 	return r.result(answer), nil
 }
 
-// codeTime returns how long the code may run. It ends before the call does, so that the caller learns
-// which calls were made.
+// codeTime returns how long the code may run. The code's time ends before the call's, so that the
+// caller learns which calls were made.
 func codeTime(ctx context.Context) time.Duration {
 	at, ok := ctx.Deadline()
 	if !ok {

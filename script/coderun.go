@@ -22,15 +22,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// runID identifies a run across its continuations: the ID of the first call, and a part of the hash of
-// its code. Idempotency keys, time and random numbers follow from it.
+// runID identifies a run across its continuations: the ID of the first call, and part of the hash
+// of its code. Idempotency keys, time and random numbers are derived from it.
 type runID struct {
 	text    string
 	started time.Time
 	keyed   bool // writes have idempotency keys, so the run can be continued
 }
 
-// codeLifetime is how long a run can be continued. Results are stored for a day after their calls.
+// codeLifetime is how long a run can be continued. Results are stored for a day after the call.
 const codeLifetime = 23 * time.Hour
 
 // identify returns the ID of a new or continued run.
@@ -63,8 +63,8 @@ func (c *Code) identify(call *toolyard.Call, args *codeArgs) (runID, error) {
 // seed returns the seed of the run's random numbers.
 func (id runID) seed() [32]byte { return sha256.Sum256([]byte(id.text)) }
 
-// now returns the time at which the code starts, as it sees it: the as-of time of the call, or the start
-// of the first run.
+// now returns the start time that the code sees: the call's as-of time, or the start of the first
+// run.
 func (id runID) now(call *toolyard.Call) time.Time {
 	if call.AsOfSet {
 		return call.AsOf
@@ -90,7 +90,7 @@ type codeRun struct {
 	open sync.WaitGroup // requests in progress
 
 	mu         sync.Mutex
-	ended      bool // accept no more requests
+	ended      bool // no more requests are accepted
 	unfinished int  // calls in progress when the code returned
 	calls      []codeCall
 	charged    toolyard.Money  // for all calls
@@ -103,7 +103,7 @@ type codeCall struct {
 	n        int
 	name     string
 	code     toolyard.Code // empty while it runs
-	approval string        // ID of the approval that it waits for, if any
+	approval string        // ID of the approval that it is waiting for, if any
 }
 
 func newCodeRun(call func(context.Context, *toolyard.Call, string, json.RawMessage, string) (*toolyard.Call, *toolyard.Result, error), parent *toolyard.Call, id runID) *codeRun {
@@ -147,7 +147,7 @@ func (r *codeRun) answer(ctx context.Context, op string, payload json.RawMessage
 	return nil, &jsvm.Refusal{Name: "NotCapable", Message: fmt.Sprintf("%.40s is not available to code: call a tool instead", op)}
 }
 
-// lookUp answers a search or a description, which are no calls.
+// lookUp handles searches and descriptions, which do not count as calls.
 func (r *codeRun) lookUp(ctx context.Context, name string, args json.RawMessage) (any, error) {
 	_, res, err := r.call(ctx, r.parent, name, args, "")
 	return answerOf(res, err), nil
@@ -238,7 +238,7 @@ func answerOf(res *toolyard.Result, err error) *codeAnswer {
 // maxExactNumber is the number of digits that a JavaScript number represents exactly.
 const maxExactNumber = 15
 
-// parsable reports whether a text is JSON that code can use without a loss.
+// parsable reports whether a text is JSON that JavaScript can parse without loss.
 func parsable(raw json.RawMessage) bool {
 	if len(raw) == 0 || !json.Valid(raw) {
 		return false
@@ -348,10 +348,10 @@ const runMeta = "dev.toolyard/run"
 type codeMeta struct {
 	ID      string         `json:"id"`
 	Calls   int            `json:"calls"`
-	Charged toolyard.Money `json:"chargedUsd"` // for all calls, each of which has its own receipt
+	Charged toolyard.Money `json:"chargedUsd"` // total for all calls, each of which has its own receipt
 }
 
-// report returns the result of the run: a text, then the notes that a model needs to go on.
+// report returns the run's result: a text, followed by the notes that a model needs to continue.
 func (r *codeRun) report(text string, failed bool) *toolyard.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -377,7 +377,7 @@ func (r *codeRun) report(text string, failed bool) *toolyard.Result {
 	return res
 }
 
-// summary lists the calls in the order in which the code made them. Equal ones in a row are counted.
+// summary lists the calls in the order in which the code made them. Consecutive identical calls are counted.
 func (r *codeRun) summary() string {
 	slices.SortFunc(r.calls, func(a, b codeCall) int { return a.n - b.n })
 	var parts []string
@@ -395,7 +395,7 @@ func (r *codeRun) summary() string {
 	return untrusted.Truncate(strings.Join(parts, ", "), maxCodeError)
 }
 
-// waiting describes the calls that wait for approval, and how to continue the run after it.
+// waiting describes the calls that are waiting for approval, and how to continue the run afterwards.
 func (r *codeRun) waiting() string {
 	var names []string
 	for _, c := range r.calls {

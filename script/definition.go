@@ -23,7 +23,7 @@ import (
 
 // definition is the declaration of one tool in a script.
 type definition struct {
-	Name        string // empty for the name of the file
+	Name        string // empty to use the file's name
 	Export      string // the function
 	Description string
 	Title       string
@@ -46,13 +46,13 @@ const (
 	maxPermissions = 100      // entries of each kind
 )
 
-// toolName returns the name of a tool: its own, or that of the file without .ts or .tool.ts.
+// toolName returns a tool's name: its own, or the file name without .ts or .tool.ts.
 func (f *file) toolName(d *definition) string {
 	name := strings.TrimSuffix(path.Base(f.path), path.Ext(f.path))
 	return cmp.Or(d.Name, strings.TrimSuffix(name, ".tool"), name)
 }
 
-// effectsOf returns the effects of a tool that declares the modes in which it can be called.
+// effectsOf derives a tool's effects from the modes that it declares.
 func effectsOf(modes []toolyard.Mode) (toolyard.Effects, error) {
 	for _, m := range modes {
 		if m != toolyard.Read && m != toolyard.Write {
@@ -68,7 +68,7 @@ func effectsOf(modes []toolyard.Mode) (toolyard.Effects, error) {
 	return "", nil
 }
 
-// tool creates a tool from a definition. Its errors begin with the faulty part.
+// tool creates a tool from a definition. Its errors start with the invalid part.
 func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, error) {
 	name := f.toolName(&d)
 	effects, err := effectsOf(d.Modes)
@@ -120,8 +120,8 @@ type declaration struct {
 	warnings []*jsvm.Fault // members without effect
 }
 
-// declaredTool is a tool in a declaration file. Parameters and inputSchema are two names of one member,
-// and so are output and outputSchema, and hint and uiHint.
+// declaredTool is a tool in a declaration file. parameters and inputSchema are two names for the
+// same member, as are output and outputSchema, and hint and uiHint.
 type declaredTool struct {
 	Name, Description, Title, Summary, Hint, UIHint, Category string
 	Modes                                                     []toolyard.Mode
@@ -202,7 +202,7 @@ func (d *declaration) warnOfMembers(file string, data []byte, t *declaredTool, r
 		d.warnings = append(d.warnings, fault)
 	}
 	var members map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &members) // it has been read before
+	_ = json.Unmarshal(raw, &members) // it was read before
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if slices.ContainsFunc(declaredMembers, func(known string) bool { return strings.EqualFold(known, name) }) {
 			continue

@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxFaults bounds the reported problems of one file.
+// maxFaults limits how many problems are reported for one file.
 const maxFaults = 10
 
 // fail records errors of the file as problems.
@@ -38,7 +38,7 @@ func (f *file) warn(fault *jsvm.Fault) {
 	}
 }
 
-// maxMessage bounds the message of a problem, in bytes.
+// maxMessage limits the length of a problem's message, in bytes.
 const maxMessage = 2 << 10
 
 func (f *file) problem(err error) toolyard.Problem {
@@ -50,7 +50,7 @@ func (f *file) problem(err error) toolyard.Problem {
 	return p
 }
 
-// loadFault adds the position to an error of loading a script.
+// loadFault adds the position to an error that occurred while loading a script.
 func loadFault(f *file, err error) error {
 	fault := &jsvm.Fault{File: f.path, Message: err.Error()}
 	var e *jsvm.Exception
@@ -103,8 +103,8 @@ func place(fault *jsvm.Fault, text string, offset int) {
 	fault.Text = strings.TrimRight(fault.Text, "\r")
 }
 
-// partFault is a fault of an export of a script, or of a key in it. Its position is the start of
-// the file if the part is not found.
+// partFault is a fault in a script's export, or in a key of that export. Its position is the start
+// of the file if the part cannot be found.
 func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
 	fault := &jsvm.Fault{File: f.path, Line: 1, Column: 1, Message: message}
 	data, err := safefile.Read(f.abs, jsvm.MaxSource)
@@ -118,8 +118,8 @@ func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
 	return fault
 }
 
-// exportOf returns the offset of an export, of the same member of an AI SDK tool, or of any
-// occurrence of the name; -1 if there is none.
+// exportOf returns the offset of an export, of an AI SDK tool's member with the same name, or of
+// any occurrence of the name; -1 if there is none.
 func exportOf(text, part string) int {
 	name := regexp.QuoteMeta(part)
 	patterns := []string{
@@ -157,7 +157,7 @@ func keyAfter(text string, offset int, keys []string) int {
 	return offset
 }
 
-// definitionFault is a fault of a tool's definition, in the script or in its declaration file.
+// definitionFault is a fault in a tool's definition, in the script or in its declaration file.
 func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.Fault {
 	message := strings.TrimPrefix(err.Error(), "tool "+f.toolName(def)+": ")
 	part, keys := partOf(message)
@@ -185,7 +185,7 @@ func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.F
 	return fault
 }
 
-// partOf returns the export and the nested keys that an error of a definition names, if any.
+// partOf returns the export and the nested keys that a definition error refers to, if any.
 func partOf(message string) (part string, keys []string) {
 	if path, ok := strings.CutPrefix(message, "_meta."); ok {
 		path, _, _ = strings.Cut(path, ":")

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
-// Hooks are the functions Create and Next of an agent, in a TypeScript file. Hooks are also a
+// Hooks are an agent's functions Create and Next, in a TypeScript file. Hooks are also a
 // [toolyard.Source] without tools: Run loads the file and follows its changes.
 type Hooks struct{ provider *Provider }
 
@@ -35,18 +35,18 @@ func (h *Hooks) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 // Problems returns the problems of the file.
 func (h *Hooks) Problems() []toolyard.Problem { return h.provider.Problems() }
 
-// hookTime bounds a call of a hook.
+// hookTime is the time limit for a hook call.
 const hookTime = time.Second
 
-// Has reports whether there is a hook of that name. If the file cannot be loaded, every hook
-// exists, and fails: an agent must not run without the hooks that narrow it.
+// Has reports whether there is a hook with that name. If the file cannot be loaded, it reports true
+// for every name, and calls fail: an agent must not run without the hooks that restrict it.
 func (h *Hooks) Has(name string) bool {
 	fn := h.provider.fn.Load()
 	return fn == nil || slices.Contains(fn.names, name)
 }
 
-// Call calls a hook with the context of a call and an argument. It returns JSON, null for nothing.
-// Hooks cannot use ctx.mcp.
+// Call calls a hook with the context of a call and an argument. It returns JSON, or null if the
+// hook returns nothing. Hooks cannot use ctx.mcp.
 func (h *Hooks) Call(ctx context.Context, c *toolyard.Call, name string, argument json.RawMessage) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()

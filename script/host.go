@@ -31,7 +31,7 @@ type hostAPI struct {
 	askError error // of the first question without an answer
 }
 
-// maxLoads bounds the files and HTTP answers that one call reads concurrently.
+// maxLoads limits how many files and HTTP responses one call reads concurrently.
 const maxLoads = 8
 
 // load waits for a slot and reads.
@@ -144,7 +144,7 @@ func (o *hostAPI) listTools(q *hostRequest) (any, error) {
 	return list, nil
 }
 
-// maxCalls bounds the tools that a script calls concurrently.
+// maxCalls limits how many tools a script calls concurrently.
 const maxCalls = 64
 
 // callTools calls tools concurrently. The results are in the order of the calls; a failed call
@@ -175,8 +175,8 @@ func (o *hostAPI) callTools(ctx context.Context, q *hostRequest) (any, error) {
 	return results, nil
 }
 
-// turns bounds the concurrent nested calls of one call, at any depth. It refuses calls instead of
-// queueing them: waiting could deadlock.
+// turns limits a call's concurrent nested calls, at any depth. It refuses calls instead of queueing
+// them, because waiting could deadlock.
 type turns chan struct{}
 
 type turnsKey struct{}
@@ -244,8 +244,8 @@ func (o *hostAPI) ask(ctx context.Context, payload json.RawMessage) (any, error)
 	return map[string]any{"action": reply.Action, "form": reply.Form, "state": state}, nil
 }
 
-// unanswered returns the error of a question that has no answer. A script can catch the error of a
-// client that cannot ask, but not that of an open question.
+// unanswered returns the error for a question without an answer. A script can catch the error if
+// the client cannot ask, but not if the question is open.
 func (o *hostAPI) unanswered(failed bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -255,7 +255,7 @@ func (o *hostAPI) unanswered(failed bool) error {
 	return o.askError
 }
 
-// httpAnswer is what a script gets of an HTTP answer.
+// httpAnswer is the part of an HTTP response that a script receives.
 type httpAnswer struct {
 	Status     int         `json:"status"`
 	StatusText string      `json:"statusText"`

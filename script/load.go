@@ -23,13 +23,13 @@ type file struct {
 	sum         [32]byte
 	declaration string // path of the JSON file next to it, which may not exist
 	declared    [32]byte
-	inputs      []jsvm.Input // all files that it is built from
+	inputs      []jsvm.Input // all files from which it is built
 	tools       []*toolyard.Tool
-	provider    *function // instead of tools, in a folder of a context provider
+	provider    *function // instead of tools, for a context provider
 	faults      []toolyard.Problem
 	warnings    []toolyard.Problem // probable mistakes
 	library     bool               // it declares no tool
-	again       bool               // loading failed for external reasons and is repeated
+	again       bool               // loading failed for external reasons and will be retried
 	took        time.Duration
 }
 
@@ -106,7 +106,7 @@ func (l *loader) load(ctx context.Context, w watch.File) *file {
 	return f
 }
 
-// loadTime bounds the loading of a script.
+// loadTime is the time limit for loading a script.
 const loadTime = 5 * time.Second
 
 // compile compiles a script and reads its declarations.
@@ -144,20 +144,20 @@ func (l *loader) declare(ctx context.Context, f *file, r *jsvm.Run) (declared js
 	return declared, err
 }
 
-// maxTools bounds the tools of one file.
+// maxTools is the maximum number of tools in one file.
 const maxTools = 100
 
-// maxDeclared bounds the declarations of a file, in bytes: texts, schemas and metadata.
+// maxDeclared limits the size of a file's declarations (texts, schemas and metadata), in bytes.
 const maxDeclared = 2 << 20
 
-// declared is the answer of the harness about a script.
+// declared is the harness's response about a script.
 type declared struct {
 	Tools   []definition
 	Hooks   []string // names of the hooks of an agent
 	Faults  []struct{ Part, Message string }
 	Library bool
 	Exports []string // names of exports, and of members of a tool of the AI SDK
-	Early   []string // variables that were read while it was loaded
+	Early   []string // variables that were read during loading
 }
 
 // finish creates the tools that a script declares.

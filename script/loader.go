@@ -67,7 +67,7 @@ func (l *loader) update(ctx context.Context, found []watch.File) {
 	}
 	l.notifyLoads(loaded, gone, before == nil)
 	if before == nil {
-		l.cache.keepOnly(next) // remove entries of files that were deleted before this start
+		l.cache.keepOnly(next) // remove entries of files that were deleted before startup
 	} else {
 		l.cache.forget(gone)
 	}
@@ -143,7 +143,7 @@ func (l *loader) imported() map[string]bool {
 	return imported
 }
 
-// unusedGrants reports grants for unknown tools, which are probably misspelled.
+// unusedGrants reports grants for unknown tools, whose names are probably misspelled.
 func (l *loader) unusedGrants() (problems []toolyard.Problem) {
 	var names []string
 	for _, t := range l.tools() {

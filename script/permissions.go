@@ -16,8 +16,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// reach is what a tool may access: what the operator grants, narrowed to what the script itself
-// declares, if it does.
+// reach is what a tool may access: the operator's grants, restricted to what the script itself
+// declares, if it declares anything.
 type reach struct {
 	tool      string
 	section   string // of the configuration, if the script is not a tool
@@ -28,7 +28,7 @@ type reach struct {
 	getenv    func(string) (string, bool)
 }
 
-// maxRead bounds a file or HTTP answer that a script reads, in bytes.
+// maxRead limits the size of a file or HTTP response that a script reads, in bytes.
 const maxRead = 8 << 20
 
 // reach returns the reach of a tool.
@@ -82,7 +82,7 @@ func nameWithin(a, b string) bool {
 	return a == b || (star && strings.HasPrefix(a, prefix))
 }
 
-// notCapable is the error of a denied access, with the line that would grant it.
+// notCapable is the error for a denied access, with the line that would grant it.
 func (r *reach) notCapable(what, kind, value string) error {
 	return &jsvm.Refusal{
 		Name: "NotCapable", Code: "EACCES",
@@ -155,7 +155,7 @@ func (r *reach) stat(path string) (any, error) {
 	})
 }
 
-// maxEntries bounds a list of files.
+// maxEntries limits the length of a list of files.
 const maxEntries = 10_000
 
 func (r *reach) list(path string) (any, error) {
@@ -180,7 +180,7 @@ func (r *reach) list(path string) (any, error) {
 	})
 }
 
-// fileError converts an error of the file system for scripts, without absolute paths.
+// fileError converts a file system error for scripts, without absolute paths.
 func fileError(err error) error {
 	var p *fs.PathError
 	switch {
@@ -204,7 +204,7 @@ func (r *reach) workingDir() string {
 	return r.base
 }
 
-// variables returns the granted variables that are set and granted by full name.
+// variables returns the variables that are set and granted by their full name.
 func (r *reach) variables() []string {
 	set := []string{}
 	for _, name := range r.granted.Env {
@@ -215,8 +215,8 @@ func (r *reach) variables() []string {
 	return set
 }
 
-// variable returns the value of a granted variable, or nil. A variable that the script declares
-// by its full name is required: without a grant it is an error.
+// variable returns the value of a granted variable, or nil. A variable that the script declares by
+// its full name is required: reading it without a grant is an error.
 func (r *reach) variable(name string) (any, error) {
 	named := func(pattern string) bool { return nameWithin(name, pattern) }
 	if !slices.ContainsFunc(r.granted.Env, named) {

@@ -20,7 +20,7 @@ type CodeOfRun struct {
 	Tools map[string][2]string // server and name of each tool that it calls, by the name in the code
 }
 
-// NewToolFromCode writes the code of a run as a tool into a folder, with the types for editors. It
+// NewToolFromCode writes a run's code into a folder as a tool, with the types for editors. It
 // returns the files that it wrote. It does not replace existing files.
 func NewToolFromCode(dir, name string, c CodeOfRun) ([]string, error) {
 	if !toolName.MatchString(name) {
@@ -60,12 +60,12 @@ export const description = %s;
 }
 
 func quoted(s string) string {
-	raw, _ := json.Marshal(s) // a string always has a JSON form
+	raw, _ := json.Marshal(s) // a string can always be encoded
 	return string(raw)
 }
 
-// indented indents the lines of code. Code with template literals stays as it is: their lines are
-// values.
+// indented indents the lines of code. Code with template literals is left unchanged, because their
+// lines are values.
 func indented(code string) string {
 	code = strings.TrimRight(code, "\r\n\t ") + "\n"
 	if strings.Contains(code, "`") {

@@ -42,7 +42,7 @@ type function struct {
 }
 
 // NewProvider returns the provider of a kind of context. Options.Dir and Options.Glob are taken
-// from file; the grant for "*" applies. Links returns what a caller has linked; it may be nil.
+// from file; the grant for "*" applies. links returns what a caller has linked; it may be nil.
 func NewProvider(kind, file string, opts Options, links func(context.Context, toolyard.Caller) (map[string]string, error)) (*Provider, error) {
 	opts.Dir, opts.Glob = filepath.Split(file)
 	folder, err := New(opts)
@@ -85,7 +85,7 @@ func (p *Provider) Problems() (problems []toolyard.Problem) {
 	return problems
 }
 
-// section returns the section of the configuration that the one file of the folder belongs to.
+// section returns the configuration section to which the folder's only file belongs.
 func (f *Folder) section() string {
 	if f.hooks {
 		return "agents." + f.kind
@@ -93,7 +93,7 @@ func (f *Folder) section() string {
 	return "context." + f.kind
 }
 
-// cacheName separates the caches of folders, and those of providers in one folder.
+// cacheName separates the caches of different folders, and of different providers in the same folder.
 func (f *Folder) cacheName() string {
 	if f.kind == "" {
 		return f.dir
@@ -111,7 +111,7 @@ func (l *loader) declareRequest(d *declaration) json.RawMessage {
 	return d.request()
 }
 
-// finishProvider makes the function of a file that provides context.
+// finishProvider creates the function of a file that provides context.
 func (l *loader) finishProvider(f *file, e *entry, said *declared) *file {
 	def := said.Tools[0]
 	if err := def.check(); err != nil {
@@ -207,7 +207,7 @@ func (p *Provider) unavailable(why string, cause error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The context %s is unavailable: %s.", p.folder.kind, why), Err: cause}
 }
 
-// report logs when the script begins to fail and when it recovers.
+// report logs when the script starts failing and when it recovers.
 func (p *Provider) report(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:

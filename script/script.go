@@ -1,9 +1,10 @@
 // Package script loads tools from TypeScript files. A file exports a description, a zod schema of
-// its arguments and a function; nothing else needs to be installed. A save takes effect at once,
-// and a broken save keeps the last good version. A file can also provide context: see [Provider].
+// its arguments and a function; nothing else needs to be installed. A saved file takes effect
+// immediately; if it is broken, the last good version stays in use. A file can also provide
+// context: see [Provider].
 //
-// Scripts run in worker processes, without network, files and environment unless the operator
-// grants them. Each call starts from the same state.
+// Scripts run in worker processes, without access to the network, files or environment unless the
+// operator grants it. Each call starts from the same state.
 package script
 
 import (
@@ -42,8 +43,8 @@ type Options struct {
 	OnLoad func(Load)                  // called after each load; may be nil
 }
 
-// Grant is what a tool may access. Grants are by tool name; "*" applies to all tools. The
-// permissions that a tool declares can only narrow them.
+// Grant is what a tool may access. Grants are listed by tool name; "*" applies to all tools. The
+// permissions that a tool declares can only restrict them.
 type Grant struct {
 	Net  []string `json:"net"`  // hosts: api.example.com, api.example.com:8443, *.example.com, *
 	Read []string `json:"read"` // folders and files
@@ -66,9 +67,9 @@ type Folder struct {
 	zod  string
 	dir  string // absolute
 	base string // absolute
-	kind string // of the context that its one file provides, or the agent that its hooks belong to; empty for tools
+	kind string // of the context that its only file provides, or of the agent to which its hooks belong; empty for tools
 
-	hooks bool // its one file holds the hooks of an agent
+	hooks bool // its only file contains an agent's hooks
 
 	mu       sync.Mutex
 	problems []toolyard.Problem

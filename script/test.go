@@ -62,10 +62,10 @@ type TestResult struct {
 	Took    time.Duration
 }
 
-// FullName is the name with those of its suites.
+// FullName is the name prefixed with the names of its suites.
 func (r *TestResult) FullName() string { return strings.Join(r.Name, " > ") }
 
-// Passed reports whether no test of the file failed.
+// Passed reports whether none of the file's tests failed.
 func (f *TestFile) Passed() bool {
 	return len(f.Problems) == 0 && !slices.ContainsFunc(f.Tests, func(t TestResult) bool { return t.Outcome == Failed })
 }
@@ -73,8 +73,8 @@ func (f *TestFile) Passed() bool {
 //go:embed testkit
 var testkit embed.FS
 
-// testModules are the modules that only test files can import: the framework under the names of the
-// runners that tests are written for.
+// testModules are the modules that only test files can import: the framework, under the names of
+// the test runners that it replaces.
 var testModules = []jsvm.Provided{
 	{Name: "toolyard/test", Source: `export * from "toolyard:api"; export { call, context } from "toolyard:fakes";`},
 	{Name: "vitest", Source: `export * from "toolyard:api";`},
@@ -137,7 +137,7 @@ func isNamedTest(name string) bool {
 	return strings.HasSuffix(name, ".test.ts") || strings.HasSuffix(name, ".spec.ts")
 }
 
-// maxTestEntries bounds the entries of the folder that are searched for test files.
+// maxTestEntries limits how many entries of the folder are searched for test files.
 const maxTestEntries = 100_000
 
 // testFiles returns the test files whose path contains one of the parts, in order.
@@ -166,8 +166,8 @@ func (f *Folder) testFiles(parts []string) (paths []string, err error) {
 	return paths, err
 }
 
-// WatchTests runs the tests, and again after every change of a file below the folder, until the
-// context ends. It calls done after each run.
+// WatchTests runs the tests, and reruns them after every change to a file below the folder, until
+// the context ends. It calls done after each run.
 func (f *Folder) WatchTests(ctx context.Context, o TestOptions, done func([]TestFile, error)) {
 	for ctx.Err() == nil {
 		before := f.fingerprint()
@@ -186,7 +186,7 @@ func (f *Folder) WatchTests(ctx context.Context, o TestOptions, done func([]Test
 	}
 }
 
-// watchPause is the time between two looks at the folder.
+// watchPause is the time between two checks of the folder.
 const watchPause = 300 * time.Millisecond
 
 // fingerprint changes when a file below the folder does.
@@ -255,7 +255,7 @@ type listedTest struct {
 	Timeout float64 // milliseconds; zero for the default
 }
 
-// maxTests bounds the tests of one file.
+// maxTests is the maximum number of tests in one file.
 const maxTests = 10_000
 
 // file runs the tests of a file.
@@ -332,7 +332,7 @@ func (r *testRun) test(ctx context.Context, f *file, m *jsvm.Module, index int, 
 	return result
 }
 
-// maxTestTimeoutMS bounds the timeout that a test can set: ten minutes.
+// maxTestTimeoutMS is the longest timeout that a test can set: ten minutes.
 const maxTestTimeoutMS = 10 * 60 * 1000
 
 // fail records why a test failed, with the line in the author's files.

@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
-// testHost handles the host requests of a test: it takes the steps of a call around the function of a
-// tool, and lets the test read the files of the folder.
+// testHost handles a test's host requests: it performs the steps of a call around a tool's
+// function, and lets the test read the folder's files.
 type testHost struct {
 	folder *Folder
 	loads  chan struct{}
@@ -52,7 +52,7 @@ func (h *testHost) answer(ctx context.Context, op string, payload json.RawMessag
 	return nil, &jsvm.Refusal{Name: "NotCapable", Code: "EACCES", Message: op + " is not available in tests"}
 }
 
-// tool creates the tool that a test calls. Its handler returns what the function in the test has returned.
+// tool creates the tool that a test calls. Its handler returns what the function in the test returned.
 func (c *testCall) tool() (*toolyard.Tool, error) {
 	effects, err := effectsOf(c.Tool.Modes)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *testCall) tool() (*toolyard.Tool, error) {
 	}, c.run)
 }
 
-// validate returns the arguments with defaults, or the result that a caller with invalid ones receives.
+// validate returns the arguments with defaults, or the result that a caller receives for invalid arguments.
 func (c *testCall) validate(ctx context.Context, t *toolyard.Tool) (any, error) {
 	args, err := t.Validate(ctx, c.Args)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *testCall) result(ctx context.Context, t *toolyard.Tool) (any, error) {
 	return res, nil
 }
 
-// run is the handler: it converts what the function of the tool returned or threw.
+// run is the handler: it converts what the tool's function returned or threw.
 func (c *testCall) run(ctx context.Context, call *toolyard.Call) (*toolyard.Result, error) {
 	var outcome struct{ Thrown *jsvm.Exception }
 	if err := json.Unmarshal(c.Outcome, &outcome); err != nil {

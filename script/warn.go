@@ -43,8 +43,8 @@ func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	}
 }
 
-// unknownExport suggests a correction of an export without effect. It returns "" if the export is
-// known, or similar to none.
+// unknownExport suggests a correction for an export without effect. It returns "" if the export is
+// known, or not similar to a known one.
 func unknownExport(name string) string {
 	if slices.Contains(knownExports, name) || slices.Contains(toolMembers, name) {
 		return ""
@@ -58,8 +58,8 @@ func unknownExport(name string) string {
 	return ""
 }
 
-// warnOfGrants records declared permissions that are not granted, and variables that are read
-// while the module is loaded, when none is set.
+// warnOfGrants records declared permissions that are not granted, and variables that are read while
+// the module is loaded, when no variables are set.
 func (l *loader) warnOfGrants(f *file, d *definition, early []string) {
 	r := l.folder.reach(f.toolName(d), d.Permissions)
 	if d.Permissions != nil {
@@ -106,7 +106,7 @@ func (r *reach) missing(asked *Grant) (list []missingGrant) {
 	return list
 }
 
-// grantLine returns the line of toolyard.yaml that grants an access.
+// grantLine returns the line for toolyard.yaml that grants access.
 func (r *reach) grantLine(kind, value string) string {
 	if section, name, ok := strings.Cut(r.section, "."); ok {
 		return fmt.Sprintf("%s: {%s: {grants: {%s: [%q]}}}", section, name, kind, value)

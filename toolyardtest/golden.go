@@ -27,7 +27,7 @@ func Golden(t *testing.T, tools ...*toolyard.Tool) {
 			}
 			continue
 		}
-		want, err := os.ReadFile(file) //nolint:gosec // a file of the test's own
+		want, err := os.ReadFile(file) //nolint:gosec // the test's own file
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("the definition of %s changed (%v). Run the test with UPDATE_GOLDEN=1 to accept:\n%s", tool.Name, err, got)
 		}

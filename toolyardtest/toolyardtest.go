@@ -30,18 +30,18 @@ type Options struct {
 	ClientCapabilities json.RawMessage   // declared by the MCP client
 	OnProgress         func(done, total float64, message string)
 
-	// Answer answers the questions of the tool with an MCP elicitation result, such as
-	// {"action":"accept","content":{"name":"Ann"}}. If it is nil, the client of the call cannot
-	// ask its user.
+	// Answer answers the tool's questions with an MCP elicitation result, such as
+	// {"action":"accept","content":{"name":"Ann"}}. If it is nil, the call's client cannot ask its
+	// user.
 	Answer func(toolyard.Question) string
 }
 
 // AsOf is the default as-of time of test calls.
 var AsOf = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Call calls a tool as the platform does: it sets defaults, validates the arguments, recovers
-// panics and checks the output. The arguments are JSON. The log of the tool goes to the log of
-// the test. An error is always a *toolyard.Error.
+// Call calls a tool as the platform does: it sets defaults, validates the arguments, recovers from
+// panics and checks the output. The arguments are JSON. The tool's log goes to the test's log. An
+// error is always a *toolyard.Error.
 func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*toolyard.Result, error) {
 	t.Helper()
 	if opts == nil {
@@ -79,7 +79,7 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 // maxRounds limits how often one call may ask questions.
 const maxRounds = 8
 
-// answer adds the answers to the questions of an unfinished result to the call that continues it.
+// answer answers the questions of an unfinished result and adds the answers to the call that continues it.
 func answer(t testing.TB, c *toolyard.Call, res *toolyard.Result, of func(toolyard.Question) string) {
 	t.Helper()
 	var input struct {
@@ -124,7 +124,7 @@ func Text(res *toolyard.Result) string {
 // returns soon after its context ends, publishes nothing after that, and can run again.
 // newSource returns a source that is ready to run.
 func TestSource(t *testing.T, newSource func(t *testing.T) toolyard.Source) {
-	const soon = 30 * time.Second // on a busy machine, too
+	const soon = 30 * time.Second // generous enough for a busy machine
 	source := newSource(t)
 	for _, run := range []string{"first run", "second run"} {
 		t.Run(run, func(t *testing.T) {

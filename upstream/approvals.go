@@ -11,8 +11,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// approvals compares definitions with the pins, counts the differences, and applies the
-// decisions of operators.
+// approvals compares definitions with the pins, counts the differences, and applies operators'
+// decisions.
 type approvals struct {
 	*reporter
 	definitions *definitions
@@ -30,7 +30,7 @@ type pendingDigest struct {
 	rejected   bool
 }
 
-// sameDefinition reports whether two digests are of the same definition.
+// sameDefinition reports whether two digests identify the same definition.
 func (p pendingDigest) sameDefinition(other pendingDigest) bool {
 	return p.hash == other.hash && p.kind == other.kind
 }
@@ -117,10 +117,10 @@ func (a *approvals) clearRejections(approved []Pending) error {
 	})
 }
 
-// maxRejectedName bounds the names of rejected definitions, in bytes, because they are stored.
+// maxRejectedName limits the length of rejected definitions' names, in bytes, because they are stored.
 const maxRejectedName = 256
 
-// reject stores the hashes of unwanted definitions.
+// reject stores the hashes of rejected definitions.
 func (a *approvals) reject(pending []Pending) error {
 	if a.opts.Pinning == PinOff {
 		return fmt.Errorf("the definitions of %s are not pinned, so none can be rejected; list the wanted tools under tools", a.opts.ID)
@@ -182,7 +182,7 @@ func (a *approvals) update() {
 	a.waiting, a.rejected = waiting, rejected
 }
 
-// recordChanges adds events for what differs between two updates.
+// recordChanges adds events for the differences between two updates.
 func (a *approvals) recordChanges(before, now map[string]pendingDigest) {
 	var changed, rejected []string
 	for tool, p := range now {

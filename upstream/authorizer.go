@@ -10,23 +10,23 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// Authorizer provides the credentials of requests to a server over HTTP. Its methods are called
+// Authorizer provides the credentials for requests to an HTTP server. Its methods are called
 // concurrently.
 type Authorizer interface {
-	// Begin is called before a call is sent. It returns the identity that the call has at the server,
-	// or "" if all callers share one. Its error is returned to the caller; an error with a method
-	// Unfinished() *toolyard.Result is that result. It may remove an answer that was meant for it
-	// from the call.
+	// Begin is called before a call is sent. It returns the identity under which the server sees
+	// the call, or "" if all callers share one. Its error is returned to the caller; if the error
+	// has a method Unfinished() *toolyard.Result, the caller receives that result instead. Begin
+	// may remove an answer that was meant for it from the call.
 	Begin(ctx context.Context, c *toolyard.Call) (identity string, err error)
-	// Authorize returns headers with the credentials for a request of a call. The call is nil for
-	// requests of the yard itself, such as listing tools. Its error is returned to the caller.
+	// Authorize returns headers with the credentials for a call's request. The call is nil for the
+	// yard's own requests, such as listing tools. Its error is returned to the caller.
 	Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error)
 	// Refused is called when the server refuses credentials with status 401 or 403. It reports
-	// whether there are better ones, with which the request is sent once more.
+	// whether there are new credentials with which to resend the request once.
 	Refused(ctx context.Context, c *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error)
 }
 
-// credentialError is returned for a request without credentials. The server was not called, or has
+// credentialError is returned for a request without credentials. The server was not called, or it
 // refused the request without processing it.
 type credentialError struct{ err error }
 
@@ -40,7 +40,7 @@ func (e *credentialError) Error() string {
 
 func (e *credentialError) Unwrap() error { return e.err }
 
-// unfinished is the error of an authorizer that asks the caller's user.
+// unfinished is the error that an authorizer returns to ask the caller's user.
 type unfinished interface {
 	error
 	Unfinished() *toolyard.Result
@@ -58,8 +58,7 @@ func (conv *conversations) begin(ctx context.Context, c *toolyard.Call) (identit
 	return identity, nil, err
 }
 
-// do sends a request of a call, with the credentials for it. The call is nil for requests of the
-// session itself.
+// do sends a call's request with its credentials. The call is nil for the session's own requests.
 func (l *httpLink) do(req *http.Request, c *toolyard.Call, limit outbound.Limits) (*http.Response, error) {
 	if l.authorizer == nil {
 		return l.send(req, limit)

@@ -15,8 +15,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// conversations runs the calls of a server, including those that are suspended while a user
-// answers a question.
+// conversations runs a server's calls, including those that are suspended while a user answers a
+// question.
 type conversations struct {
 	*reporter
 	definitions *definitions
@@ -71,8 +71,8 @@ func membersOf(object json.RawMessage) []byte {
 	return []byte(s[1 : len(s)-1])
 }
 
-// call sends the request of a call. It is sent once more if the server did not process it
-// because it had lost the session.
+// call sends a call's request. If the server did not process it because it had lost the session,
+// the request is sent once more.
 func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request) (*toolyard.Result, error) {
 	if p := conv.takeSuspended(c.RequestState); p != nil {
 		return conv.resume(ctx, c, p)
@@ -112,7 +112,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 	}
 }
 
-// send sends a request in one session and returns its result.
+// send sends a request over one session and returns its result.
 func (conv *conversations) send(ctx context.Context, s *session, r request) (json.RawMessage, error) {
 	s.active.Add(1)
 	defer s.active.Add(-1)

@@ -9,14 +9,14 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Bounds on the sessions of callers at a legacy server.
+// Limits on callers' sessions with a legacy server.
 const (
 	maxCallerSessions = 200
 	callerIdle        = 10 * time.Minute
 )
 
-// callerSessions are the sessions at a legacy server that calls callers under their own identity. The
-// server binds a session to the credentials with which it was opened.
+// callerSessions manages the sessions with a legacy server that is called under each caller's own
+// identity. The server binds a session to the credentials with which it was opened.
 type callerSessions struct {
 	supervisor *supervisor
 
@@ -55,7 +55,7 @@ func (sup *supervisor) replace(ctx context.Context, lost *session) {
 	}
 }
 
-// get returns the session of an identity, and opens it if there is none.
+// get returns the session of an identity, opening one if necessary.
 func (cs *callerSessions) get(ctx context.Context, identity string, c *toolyard.Call) (*session, error) {
 	cs.mu.Lock()
 	if cs.closed {
@@ -128,8 +128,8 @@ func (cs *callerSessions) open(ctx context.Context, identity string, own *caller
 	s.link.close()
 }
 
-// evict ends sessions that were not used for a while, and the least recently used one if there are too
-// many. Sessions with running calls stay until the calls end.
+// evict ends sessions that have been idle for a while, and the least recently used one if there are
+// too many. Sessions with running calls stay until the calls end.
 func (cs *callerSessions) evict() {
 	var oldest string
 	for identity, own := range cs.all {
@@ -147,7 +147,7 @@ func (cs *callerSessions) evict() {
 	}
 }
 
-// drop forgets a session. It reports false if it is not the session of a caller.
+// drop removes a session. It returns false if the session does not belong to a caller.
 func (cs *callerSessions) drop(s *session) bool {
 	if s.link == nil {
 		return false
@@ -169,7 +169,7 @@ func (cs *callerSessions) drop(s *session) bool {
 	return false
 }
 
-// close ends all sessions, after their running calls.
+// close ends all sessions after their running calls have finished.
 func (cs *callerSessions) close() {
 	cs.mu.Lock()
 	cs.closed = true

@@ -21,7 +21,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// definitions turns the definitions of a server into tools, resources and prompts.
+// definitions turns a server's definitions into tools, resources and prompts.
 type definitions struct {
 	*reporter
 	handlers *conversations
@@ -47,7 +47,7 @@ func newDefinitions(r *reporter) *definitions {
 
 // definition is a tool or prompt as the server defines it.
 type definition struct {
-	key        string // of its pin: the name of a tool, or promptKey and the name of a prompt
+	key        string // of its pin: a tool's name, or promptKey followed by a prompt's name
 	name       string
 	raw        json.RawMessage
 	canonical  json.RawMessage  // nil if it is invalid
@@ -57,7 +57,7 @@ type definition struct {
 	fix        string
 	unselected bool // withheld because the operator did not select it
 	unapproved bool // withheld because it differs from the approved definition
-	rejected   bool // an operator decided that it stays withheld
+	rejected   bool // an operator has rejected it
 }
 
 // promptKey is the prefix of the pins of prompts. No tool name contains a slash.
@@ -78,15 +78,15 @@ func (def *definition) withhold(reason, fix string) {
 	def.tool, def.prompt = nil, nil
 }
 
-// replaceRaw replaces the definition by an equivalent one. The tool is built again only if the
-// bytes differ.
+// replaceRaw replaces the definition with an equivalent one. The tool is rebuilt only if the bytes
+// differ.
 func (def *definition) replaceRaw(raw json.RawMessage) {
 	if !bytes.Equal(def.raw, raw) {
 		def.raw, def.tool, def.prompt = raw, nil, nil
 	}
 }
 
-// applyIfChanged offers a listing of the server, and reports whether it differs from the last one.
+// applyIfChanged offers a listing from the server, and reports whether it differs from the last one.
 func (d *definitions) applyIfChanged(l *listing) bool {
 	sum := l.sum()
 	d.mu.Lock()
@@ -320,7 +320,7 @@ func (d *definitions) action(name string, h toolyard.Handler) *toolyard.Tool {
 // reservedPrefix is the prefix of metadata that only Toolyard may set.
 const reservedPrefix = "dev.toolyard/"
 
-// safeIcons reports whether all icons use URLs that clients may fetch.
+// safeIcons reports whether all icon URLs are ones that clients may fetch.
 func safeIcons(icons json.RawMessage) bool {
 	var list []struct{ Src string }
 	return json.Unmarshal(icons, &list) == nil && !slices.ContainsFunc(list, func(i struct{ Src string }) bool {
@@ -340,8 +340,8 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"type":"object"` + rest)
 }
 
-// effects returns the effects of a tool: those that the operator sets or, if the server is
-// trusted, those that it declares.
+// effects returns a tool's effects: those that the operator sets or, if the server is trusted,
+// those that it declares.
 func (o *Options) effects(def *definition) toolyard.Effects {
 	effect, ok := o.Effects[def.name]
 	if !ok {
@@ -354,8 +354,8 @@ func (o *Options) effects(def *definition) toolyard.Effects {
 	return ""
 }
 
-// withoutSafetyHints removes annotations that make a tool look safer than an unknown one:
-// clients would believe that the yard vouches for them.
+// withoutSafetyHints removes annotations that make a tool look safer than an undeclared one,
+// because clients would assume that the yard vouches for them.
 func withoutSafetyHints(extra map[string]json.RawMessage) map[string]json.RawMessage {
 	annotations, ok := extra["annotations"]
 	if !ok {
@@ -379,7 +379,7 @@ func withoutSafetyHints(extra map[string]json.RawMessage) map[string]json.RawMes
 	return extra
 }
 
-// maxProblems is how many problems are reported for one server.
+// maxProblems limits how many problems are reported for one server.
 const maxProblems = 50
 
 // findProblems reports selected tools that are withheld, and configured tools that do not exist.
@@ -411,8 +411,8 @@ func (d *definitions) findProblems(list []*definition) (problems []toolyard.Prob
 	return problems
 }
 
-// expectResponse reports a problem if the server has not responded after a time, and then calls
-// publish. The returned function ends the problem, or prevents it.
+// expectResponse reports a problem and calls publish if the server has not responded after some
+// time. The returned function clears or prevents the problem.
 func (d *definitions) expectResponse(limit time.Duration, publish func()) (heard func()) {
 	responded := false // guarded by d.mu
 	timer := time.AfterFunc(limit, func() {

@@ -1,9 +1,9 @@
 // Package upstream makes another MCP server a source of tools, resources and prompts.
 //
-// A [Server] speaks stdio, streamable HTTP and HTTP+SSE, in all supported versions of the
-// protocol. It is supervised: when the server dies, its running calls fail at once and it is
-// restarted; while it is slow or down, its tools stay listed and no other source is delayed.
-// Definitions are checked and pinned before they are offered. Results keep their bytes.
+// A [Server] speaks stdio, streamable HTTP and HTTP+SSE, in all supported versions of the protocol.
+// It is supervised: when the server dies, its running calls fail immediately and it is restarted;
+// while it is slow or down, its tools stay listed and no other source is delayed. Definitions are
+// checked and pinned before they are offered. Results are passed through byte for byte.
 //
 // The parts of a Server:
 //

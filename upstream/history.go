@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Event is an entry in the history of a server.
+// Event is an entry in a server's history.
 type Event struct {
 	At   time.Time
 	Kind string
@@ -24,7 +24,7 @@ const (
 	EventRejected = "rejected" // definitions were rejected
 )
 
-// maxHistory is how many events are kept.
+// maxHistory is the number of events to keep.
 const maxHistory = 100
 
 // history holds the most recent events. The zero value is empty.
@@ -43,7 +43,8 @@ func (r *repeatedEvent) matches(kind, text string) bool {
 	return r.Kind == kind && r.Text == text && text != ""
 }
 
-// add adds an event. Repetitions are counted, and so are attempts that fail like the one before.
+// add adds an event. Repeated events, and attempts that fail in the same way as the previous one,
+// are only counted.
 func (h *history) add(kind, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

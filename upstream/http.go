@@ -32,7 +32,7 @@ type httpLink struct {
 	client      *outbound.ServerClient
 	url         string
 	authorizer  Authorizer     // of every request; may be nil
-	owner       *toolyard.Call // whose credentials are used for messages without a call; may be nil
+	owner       *toolyard.Call // provides the credentials for messages without a call; may be nil
 	onMessage   func(message)
 	calls       runningCalls
 	streamReady chan struct{} // closed when the notification stream is open or refused
@@ -73,7 +73,7 @@ func requestHeader(o *Options) (h http.Header, err error) {
 	return h, nil
 }
 
-// updateCredentials uses changed headers from the next request on.
+// updateCredentials applies changed headers, starting with the next request.
 func (l *httpLink) updateCredentials(o *Options) (restart bool) {
 	h, err := requestHeader(o)
 	if err != nil {
@@ -133,8 +133,8 @@ func (l *httpLink) roundTrip(ctx context.Context, x *exchange) (m message, err e
 	return m, err
 }
 
-// cancel notifies a legacy server of a canceled request. For a modern one closing the stream is
-// enough.
+// cancel notifies a legacy server that a request was canceled. For a modern server, closing the
+// stream is enough.
 func (l *httpLink) cancel(ctx context.Context, x *exchange) {
 	if l.modern() || x.noCancel {
 		return
@@ -233,13 +233,13 @@ func (l *httpLink) read(ctx context.Context, res *http.Response, x *exchange) (m
 	return message{}, statusErrorOf(res)
 }
 
-// statusErrorOf returns a response that is not an MCP message as an error.
+// statusErrorOf converts a response that is not an MCP message into an error.
 func statusErrorOf(res *http.Response) error {
 	head, _ := io.ReadAll(io.LimitReader(res.Body, maxKept))
 	return &statusError{status: res.StatusCode, retryAfter: retryAfter(res), text: strings.TrimSpace(strings.ToValidUTF8(string(head), "\ufffd"))}
 }
 
-// maxRetryAfter bounds the pause that a server can request.
+// maxRetryAfter limits the pause that a server can request.
 const maxRetryAfter = time.Hour
 
 func retryAfter(res *http.Response) time.Duration {
@@ -307,8 +307,8 @@ func bodyError(err error) error {
 	return &unreachableError{fmt.Errorf("its response ended early: %w", err)}
 }
 
-// readStream reads messages up to the response. A legacy server may close the stream early and
-// have it resumed later.
+// readStream reads messages up to the response. A legacy server may close the stream early; the
+// client then resumes it.
 func (l *httpLink) readStream(ctx context.Context, res *http.Response, x *exchange) (message, error) {
 	count := maxEvents
 	if x.method == "subscriptions/listen" {
@@ -436,8 +436,8 @@ func (l *httpLink) listen(ctx context.Context) error {
 	}
 }
 
-// handleMessage handles a message of the notification stream. A question there belongs to the
-// only running call.
+// handleMessage handles a message from the notification stream. A question on this stream belongs
+// to the only running call.
 func (l *httpLink) handleMessage(m message) {
 	if x := l.calls.sole(); x != nil && m.id != nil {
 		x.onMessage(m)
@@ -460,7 +460,7 @@ func (l *httpLink) close() {
 	l.client.Close()
 }
 
-// meter bounds the rate of messages on a notification stream.
+// meter limits the rate of messages on a notification stream.
 type meter struct {
 	since time.Time
 	count int

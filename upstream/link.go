@@ -21,11 +21,11 @@ type link interface {
 	roundTrip(ctx context.Context, x *exchange) (message, error)
 	// notify sends a message that has no response.
 	notify(ctx context.Context, body []byte) error
-	// listen reads the notification stream until it or ctx ends. Links that receive
-	// notifications anyway return nil at once.
+	// listen reads the notification stream until it or ctx ends. Links that need no separate stream
+	// return nil immediately.
 	listen(ctx context.Context) error
-	// updateCredentials applies changed secrets to the requests that follow. It reports whether
-	// only a new link can use them. Secrets that cannot be read do not change anything.
+	// updateCredentials applies changed secrets to later requests. It reports whether a new link is
+	// needed to use them. Secrets that cannot be read are ignored.
 	updateCredentials(o *Options) (restart bool)
 	// fail ends the link for a reason: done is closed, and err returns the reason.
 	fail(err error)
@@ -55,7 +55,7 @@ type outcome struct {
 	err error
 }
 
-// Bounds on the messages of a server.
+// Limits on a server's messages.
 const (
 	maxMessage     = 12 << 20 // bytes of one message
 	maxUnsolicited = 10_000   // messages between two responses
@@ -135,7 +135,7 @@ func (d *duplex) roundTrip(ctx context.Context, x *exchange) (m message, err err
 	}
 }
 
-// cancel notifies the server of a canceled request, if that is possible at once.
+// cancel notifies the server of a canceled request, if that is possible without waiting.
 func (d *duplex) cancel(ctx context.Context, x *exchange) {
 	if x.noCancel {
 		return
@@ -240,7 +240,7 @@ func (d *duplex) exchangeOf(m message) *exchange {
 	return d.calls.sole()
 }
 
-// listen implements link: notifications arrive anyway.
+// listen implements link: notifications arrive on the same stream.
 func (d *duplex) listen(context.Context) error { return nil }
 
 var (
@@ -248,8 +248,8 @@ var (
 	idAtEnd   = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?\}\s*$`)
 )
 
-// guessID finds the id of a message that cannot be parsed, at its beginning or end. A server can
-// only fail its own requests this way.
+// guessID searches the beginning and the end of an unparsable message for its ID. A server can only
+// fail its own requests this way.
 func guessID(head, tail []byte) int64 {
 	for re, part := range map[*regexp.Regexp][]byte{idAtStart: head[:min(len(head), 256)], idAtEnd: tail[max(0, len(tail)-256):]} {
 		if found := re.FindSubmatch(part); found != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Bounds on a listing.
+// Limits on a listing.
 const (
 	maxPages    = 1_000
 	maxItems    = 10_000
@@ -42,7 +42,7 @@ func (l *listing) sum() (sum [32]byte) {
 }
 
 // listAll reads all lists of the server. A failure to list tools is an error; a failure to list
-// anything else is a problem of the listing.
+// anything else is reported as a problem with the listing.
 func (s *session) listAll(ctx context.Context) (l listing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

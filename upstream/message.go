@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// message is a JSON-RPC message of a server, split but not decoded.
+// message is a JSON-RPC message from a server, split into members but not decoded.
 type message struct {
 	id     json.RawMessage // nil for a notification
 	method string          // empty for a response
@@ -109,8 +109,8 @@ func (m *message) complete(method, failure json.RawMessage) error {
 	return nil
 }
 
-// Bounds on text of a server: what is kept, and what is shown. It is redacted in between, so that
-// a secret is never cut in half and missed.
+// Limits on text from a server: how much is kept, and how much is shown. Text is redacted in
+// between, so that a secret is never cut in half and missed.
 const (
 	maxKept  = 64 << 10
 	maxShown = 4 << 10

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
-// Transport is how messages reach a server.
+// Transport determines how messages reach a server.
 type Transport string
 
 // The transports. Empty means stdio for a command, and HTTP for a URL with HTTP+SSE as a
@@ -30,7 +30,7 @@ type Options struct {
 
 	Command []string                 // the program and its arguments
 	Dir     string                   // its working directory
-	Env     func() ([]string, error) // KEY=VALUE pairs, evaluated at each start and every 10 s; a change restarts the process when its calls have ended; may be nil
+	Env     func() ([]string, error) // returns KEY=VALUE pairs; called at each start and every 10 s. A change restarts the process after its calls have ended. May be nil
 
 	URL         string
 	Headers     func() (http.Header, error) // for every request, evaluated for each session and every 10 s; may be nil
@@ -42,27 +42,28 @@ type Options struct {
 	Limits
 	ClientInfo
 
-	// PerCaller is set if the Authorizer has credentials of each caller. Then only tools are offered,
-	// because other lists may be personal, and each caller has a session of its own at a legacy server.
+	// PerCaller is set if the Authorizer has separate credentials for each caller. In that case,
+	// only tools are offered, because other lists may be personal, and each caller has its own
+	// session with a legacy server.
 	PerCaller bool
 
 	owner *toolyard.Call // whose session it is; nil for the yard's own
 
-	Redact func(string) string // removes secrets from text of the server; may be nil
+	Redact func(string) string // removes secrets from the server's text; may be nil
 	Log    *slog.Logger        // may be nil
 }
 
-// Exposure controls which definitions of a server are offered, and how they are classified.
+// Exposure controls which of a server's definitions are offered, and how they are classified.
 type Exposure struct {
 	Tools     []string                 // the tools to offer; all if empty
 	Resources []string                 // the resources that may be read; all if empty
 	Effects   map[string]toolyard.Mode // by tool; * applies to all others
-	Trust     bool                     // believe the server's annotations
+	Trust     bool                     // trust the server's annotations
 	Pins      Pins                     // nil to keep pins in memory
 	Pinning   Pinning
 }
 
-// Limits bound the calls of a server.
+// Limits limit a server's calls.
 type Limits struct {
 	Timeout   time.Duration            // zero for DefaultTimeout
 	Timeouts  map[string]time.Duration // by tool
@@ -76,7 +77,7 @@ type ClientInfo struct {
 	Self          string // ID of the yard, to detect a server that is this yard; may be empty
 }
 
-// DefaultTimeout is the timeout of a call if none is configured.
+// DefaultTimeout is the timeout for calls if none is configured.
 const DefaultTimeout = 10 * time.Second
 
 // complete validates the options and fills in defaults.
@@ -108,7 +109,7 @@ func (o *Options) terms(timeout time.Duration) toolyard.Terms {
 	return toolyard.Terms{Timeout: timeout, MaxArgs: o.MaxArgs, MaxResult: o.MaxResult}
 }
 
-// maxDrain bounds how long calls in flight are waited for when a session ends.
+// maxDrain limits how long to wait for calls in flight when a session ends.
 const maxDrain = 30 * time.Second
 
 // longestTimeout returns how long any call may take, at most maxDrain.

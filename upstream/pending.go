@@ -11,10 +11,10 @@ import (
 type Pending struct {
 	Tool     string          // the name of a tool, or prompts/ and the name of a prompt
 	Approved json.RawMessage // nil if it is new
-	Offered  json.RawMessage // nil if it is gone or invalid
+	Offered  json.RawMessage // nil if it was removed or is invalid
 	Refused  string          // why it cannot be approved; empty if it can
-	Hash     string          // SHA-256 in hex of the offered definition, or of the approved one if it is gone
-	Rejected bool            // an operator decided that it stays withheld
+	Hash     string          // hex SHA-256 of the offered definition, or of the approved one if it was removed
+	Rejected bool            // an operator has rejected it
 }
 
 // The kinds of pending definitions.
@@ -38,7 +38,7 @@ func (p *Pending) Kind() string {
 	return KindChanged
 }
 
-// Change is one difference between two definitions. A nil side is absent.
+// Change is one difference between two definitions. A side is nil if the value is absent.
 type Change struct {
 	Path     string
 	Old, New json.RawMessage

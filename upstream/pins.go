@@ -15,16 +15,16 @@ import (
 // server.
 type Pins interface {
 	// Pinned returns the approved definitions of a server by name, prompts under prompts/NAME.
-	// It returns nil if nothing was ever approved.
+	// It returns nil if nothing has ever been approved.
 	Pinned(server string) map[string]json.RawMessage
-	// Pin replaces the approved definitions by the result of change. Changes are serialized,
-	// also between processes.
+	// Pin replaces the approved definitions with the result of change. Changes are serialized, even
+	// across processes.
 	Pin(server string, change func(pinned map[string]json.RawMessage) map[string]json.RawMessage) error
 	// Rejections returns the hashes of rejected definitions, by the same names.
 	Rejections(server string) map[string]string
-	// SetRejections replaces the rejections by the result of change, like Pin.
+	// SetRejections replaces the rejections with the result of change, like Pin.
 	SetRejections(server string, change func(rejected map[string]string) map[string]string) error
-	// Protocol returns the protocol version that a server spoke last, or "".
+	// Protocol returns the protocol version that a server last used, or "".
 	Protocol(server string) string
 	SetProtocol(server, version string) error
 }
@@ -39,8 +39,8 @@ const (
 	PinOff     Pinning = "off"     // definitions need no approval
 )
 
-// withholdUnapproved withholds definitions that differ from the approved ones. If nothing was
-// ever approved, the listing is approved, unless the operator wants to see it first.
+// withholdUnapproved withholds definitions that differ from the approved ones. If nothing has ever
+// been approved, the listing is approved, unless the operator requires a review first.
 func (d *definitions) withholdUnapproved(list []*definition) {
 	if d.opts.Pinning == PinOff {
 		return
@@ -66,8 +66,8 @@ func (d *definitions) withholdUnapproved(list []*definition) {
 	}
 }
 
-// pinFirst approves the first listing of a server, except for what was rejected, unless another
-// process has approved one meanwhile.
+// pinFirst approves the first listing of a server, except for rejected definitions, unless another
+// process has approved one in the meantime.
 func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
 	first, rejected := make(map[string]json.RawMessage), d.opts.Pins.Rejections(d.opts.ID)
 	for _, def := range list {
@@ -101,8 +101,8 @@ func (d *definitions) pinned() map[string]json.RawMessage {
 	return d.pins
 }
 
-// approvedListing returns the approved definitions as a listing, to offer them before the
-// server has answered.
+// approvedListing returns the approved definitions as a listing, to offer them before the server
+// has responded.
 func (d *definitions) approvedListing() *listing {
 	l := &listing{}
 	if d.opts.Pinning == PinOff {

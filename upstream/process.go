@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// notifyTimeout bounds the delivery of a message that has no response.
+// notifyTimeout limits how long the delivery of a message without a response may take.
 const notifyTimeout = 5 * time.Second
 
 // stuckTimeout is how long a server may leave its input unread.
@@ -52,8 +52,8 @@ func newProcess(o *Options, onMessage func(message)) (*processLink, error) {
 	return l, nil
 }
 
-// updateCredentials reports whether the environment has changed. Only a restart can change that of
-// the process.
+// updateCredentials reports whether the environment has changed. Applying the change requires
+// restarting the process.
 func (l *processLink) updateCredentials(o *Options) (restart bool) {
 	if o.Env == nil {
 		return false
@@ -62,7 +62,7 @@ func (l *processLink) updateCredentials(o *Options) (restart bool) {
 	return err == nil && !slices.Equal(env, l.env)
 }
 
-// start begins to read and write.
+// start starts reading and writing.
 func (l *processLink) start() {
 	go l.writeLoop()
 	go l.readLoop()
@@ -96,7 +96,7 @@ func (l *processLink) writeLoop() {
 				if errors.Is(err, os.ErrDeadlineExceeded) {
 					l.fail(errors.New("it does not read its input"))
 				}
-				return // the exit of the process is the better reason
+				return // the process's exit is the more helpful reason
 			}
 		case <-l.done():
 			return
@@ -134,8 +134,7 @@ func cloneMessage(line []byte) []byte {
 	return bytes.Clone(line)
 }
 
-// Bounds on the end of a process, of which its exit and the end of its output are reported
-// separately.
+// Time limits for the end of a process, whose exit and end of output are reported separately.
 const (
 	exitWait   = time.Second     // for the exit status after the output has ended
 	outputWait = 2 * time.Second // for the rest of the output after the exit, if another process holds it open

@@ -2,14 +2,14 @@ package upstream
 
 import "context"
 
-// progress is a progress report of a server.
+// progress is a progress report from a server.
 type progress struct {
 	done, total float64
 	message     string
 }
 
-// maxProgress bounds the progress buffered for a slow client. More is dropped: reading from the
-// server must never wait for a client.
+// maxProgress limits how many reports are buffered for a slow client. The rest are dropped, because
+// reading from the server must never wait for a client.
 const maxProgress = 256
 
 // bufferProgress decouples progress from the goroutine that reads from the server. Stop waits

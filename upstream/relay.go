@@ -14,18 +14,18 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Bounds of subscriptions to the resources of a server.
+// Limits on subscriptions to a server's resources.
 const (
 	maxRelayed       = 5_000                 // resources; further ones are not watched
 	relaySettle      = 50 * time.Millisecond // changes within this time are sent together
 	subscribeTimeout = 10 * time.Second
 )
 
-// relay subscribes at the server to the resources that clients watch, and reports their updates. It
-// outlives sessions: the next one subscribes again.
+// relay subscribes to the server's resources that clients watch, and reports their updates. It
+// outlives sessions: each new session subscribes again.
 type relay struct {
 	watchers toolyard.ResourceWatchers
-	changed  chan struct{} // signaled when clients watch other resources
+	changed  chan struct{} // signaled when the set of watched resources changes
 
 	mu    sync.Mutex
 	count map[string]int // watchers by URI
@@ -65,14 +65,14 @@ func (r *relay) uris() []string {
 // updated handles notifications/resources/updated.
 func (r *relay) updated(m message) { r.watchers.Changed(text(m.params, "uri")) }
 
-// missed reports a change of all resources, because an update may have been lost.
+// missed reports all resources as changed, because an update may have been lost.
 func (r *relay) missed() {
 	for _, uri := range r.uris() {
 		r.watchers.Changed(uri)
 	}
 }
 
-// run keeps the subscriptions of a session up to date until ctx or the session ends.
+// run keeps a session's subscriptions up to date until ctx or the session ends.
 func (r *relay) run(ctx context.Context, s *session) {
 	if !s.capabilities["resources.subscribe"] {
 		return
@@ -114,7 +114,7 @@ func (r *relay) runLegacy(ctx context.Context, s *session) {
 	}
 }
 
-// awaitChange waits until clients watch other resources or a stream ends. It returns false when ctx
+// awaitChange waits until the set of watched resources changes or a stream ends. It returns false when ctx
 // ends.
 func (r *relay) awaitChange(ctx context.Context, streamEnded <-chan struct{}) bool {
 	select {
@@ -127,8 +127,8 @@ func (r *relay) awaitChange(ctx context.Context, streamEnded <-chan struct{}) bo
 	}
 }
 
-// runModern keeps a stream open whose filter has all resources. Another set of resources needs
-// another stream; the old one ends when the new one is acknowledged.
+// runModern keeps a stream open whose filter contains all watched resources. If the set changes, a
+// new stream is opened; the old one ends when the new one is acknowledged.
 func (r *relay) runModern(ctx context.Context, s *session) {
 	var current resourceStream
 	defer func() { current.close() }()
@@ -192,7 +192,7 @@ func (s *session) openResourceStream(ctx context.Context, uris []string, r *rela
 	key := strconv.FormatInt(id, 10)
 	s.opening.Store(key, acknowledged)
 	defer s.opening.Delete(key)
-	list, _ := json.Marshal(uris) // always has a JSON form
+	list, _ := json.Marshal(uris) // can always be encoded
 	meter := newMeter()
 	go func() {
 		defer close(ended)

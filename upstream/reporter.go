@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// reporter turns what happens to a server into problems, errors, events and log lines. Text of
-// the server is redacted and bounded.
+// reporter turns events in a server's life into problems, errors, history entries and log lines.
+// The server's text is redacted and truncated.
 type reporter struct {
 	opts    *Options
 	history history
@@ -42,7 +42,7 @@ func (rep *reporter) unavailable(err error) *toolyard.Error {
 	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", rep.opts.ID, rep.describe(err))
 }
 
-// notReady is unavailable for a call that was never sent, which can therefore be repeated.
+// notReady is like unavailable, for a call that was never sent and can therefore be repeated.
 func (rep *reporter) notReady(err error) error {
 	e := rep.unavailable(err)
 	e.RetryAfter = time.Second

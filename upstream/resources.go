@@ -8,8 +8,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// resourcesOf returns the resources that may be read. Those that the operator names exactly can
-// be read even if the server does not list them.
+// resourcesOf returns the resources that may be read. Resources that the operator lists without a
+// wildcard can be read even if the server does not list them.
 func (d *definitions) resourcesOf(l *listing) (resources []*toolyard.Resource, problems []toolyard.Problem) {
 	reader, completer := d.action("resources.read", d.handlers.readResource), d.action("completion.complete", d.handlers.complete)
 	seen := make(map[string]bool)
@@ -45,7 +45,7 @@ func (d *definitions) resourcesOf(l *listing) (resources []*toolyard.Resource, p
 	return resources, problems
 }
 
-// maxDefinition bounds one definition, in bytes.
+// maxDefinition limits the size of one definition, in bytes.
 const maxDefinition = 512 << 10
 
 func checkResource(raw json.RawMessage, uri string) error {

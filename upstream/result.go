@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// result converts the outcome of a request to the outcome of a call.
+// result converts a request's outcome into a call's outcome.
 func (conv *conversations) result(s *session, method string, raw json.RawMessage, err error) (*toolyard.Result, error) {
 	if err != nil {
 		return nil, conv.failure(s, err)
@@ -29,8 +29,8 @@ func (conv *conversations) result(s *session, method string, raw json.RawMessage
 	return res, res.UnmarshalJSON(conv.redactFailure(withoutTransportMeta(raw)))
 }
 
-// checkResult rejects results that clients could not read. Unknown members are allowed, known
-// ones must have the right type.
+// checkResult rejects results that clients could not read. Unknown members are allowed; known ones
+// must have the right type.
 func checkResult(method string, raw json.RawMessage) error {
 	kind := strictjson.Member(raw, "resultType")
 	switch {
@@ -55,7 +55,7 @@ func checkResult(method string, raw json.RawMessage) error {
 	return nil
 }
 
-// maxChecked bounds the content items that are checked. Longer results are truncated later.
+// maxChecked limits how many content items are checked. Longer results are truncated later.
 const maxChecked = 1000
 
 // checkContent rejects content that is not an array of objects with a type.
@@ -76,7 +76,8 @@ func checkContent(content json.RawMessage) error {
 	return nil
 }
 
-// redactFailure removes secrets from a result that reports a failure. Other results pass unchanged.
+// redactFailure removes secrets from a result that reports a failure. Other results are passed
+// through unchanged.
 func (conv *conversations) redactFailure(raw json.RawMessage) json.RawMessage {
 	if string(strictjson.Member(raw, "isError")) != "true" {
 		return raw
@@ -84,7 +85,7 @@ func (conv *conversations) redactFailure(raw json.RawMessage) json.RawMessage {
 	return redactJSON(raw, conv.opts.Redact)
 }
 
-// redactJSON redacts all strings of a JSON value, however they are escaped. Other bytes are kept.
+// redactJSON redacts all strings in a JSON value, however they are escaped. Other bytes are kept.
 func redactJSON(raw json.RawMessage, redact func(string) string) json.RawMessage {
 	var out []byte
 	kept := 0
@@ -113,7 +114,7 @@ func redactJSON(raw json.RawMessage, redact func(string) string) json.RawMessage
 	return append(out, raw[kept:]...)
 }
 
-// failure returns the error of a failed request, and has the server probed if it may be down.
+// failure returns the error for a failed request, and triggers a probe if the server may be down.
 func (conv *conversations) failure(s *session, err error) error {
 	if e, ok := errors.AsType[*rpcError](err); ok {
 		s.answered.Store(true)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// runningCalls tracks the calls of a link, to find the one that a question belongs to.
+// runningCalls tracks a link's calls, to find the one that a question belongs to.
 type runningCalls struct {
 	mu        sync.Mutex
 	running   map[int64]*exchange
 	abandoned map[int64]time.Time // ended without a response; the server may still ask about them
 }
 
-// abandonedTime is how long a server may still ask about a call that was abandoned.
+// abandonedTime is how long a server may still ask questions about an abandoned call.
 const abandonedTime = time.Minute
 
 func (c *runningCalls) add(x *exchange) {

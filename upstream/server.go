@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Server is an MCP server as a [toolyard.Source].
+// Server is a [toolyard.Source] backed by an MCP server.
 type Server struct {
 	opts        *Options
 	supervisor  *supervisor
@@ -30,7 +30,7 @@ func New(o Options) (*Server, error) {
 }
 
 // Run implements [toolyard.Source]. It keeps a session with the server open until ctx ends.
-// Approved definitions are offered from the start, before the server has answered.
+// Approved definitions are offered immediately, before the server has responded.
 func (v *Server) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	v.supervisor.run(ctx, func() {
 		publish(toolyard.Offer{Tools: v.Tools(), Resources: v.Resources(), Prompts: v.Prompts(), Problems: v.Problems()})
@@ -38,10 +38,10 @@ func (v *Server) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	return nil
 }
 
-// Retry makes a server that is down be tried again soon.
+// Retry triggers a new attempt to reach a server that is down.
 func (v *Server) Retry() { v.supervisor.requestRetry() }
 
-// Refresh lists the definitions of a server that is up again, and tries one that is down again.
+// Refresh relists the definitions of a server that is up, and retries one that is down.
 func (v *Server) Refresh() {
 	if s := v.supervisor.current().session; s != nil {
 		signal(s.changed)
@@ -91,9 +91,9 @@ func (v *Server) Pending() ([]Pending, error) {
 	return v.approvals.compare(), nil
 }
 
-// PendingCount returns how many definitions wait for a decision, including invalid ones, and how
-// many were rejected. The sum is the number of entries that Pending lists. The counts are zero
-// until the server has been listed for the first time.
+// PendingCount returns how many definitions are waiting for a decision, including invalid ones, and
+// how many have been rejected. Their sum is the number of entries that Pending returns. The counts
+// are zero until the server has been listed for the first time.
 func (v *Server) PendingCount() (waiting, rejected int) { return v.approvals.count() }
 
 // Approve pins pending definitions as they were shown, and clears their rejections.
@@ -103,8 +103,8 @@ func (v *Server) Approve(pending []Pending) error {
 	return err
 }
 
-// Reject records that pending definitions are unwanted as they were shown. They stay withheld,
-// and count as pending again only when they change.
+// Reject rejects pending definitions as they were shown. They stay withheld, and become pending
+// again only if they change.
 func (v *Server) Reject(pending []Pending) error {
 	if err := v.approvals.reject(pending); err != nil {
 		return err
@@ -138,7 +138,7 @@ type Step struct {
 	Fix   string
 }
 
-// Explain returns the rules that decide whether a tool is offered, including one that is not.
+// Explain returns the decisions about whether a tool is offered, up to the one that withholds it.
 func (v *Server) Explain(tool string) (steps []Step) {
 	add := func(stops bool, rule, format string, args ...any) {
 		steps = append(steps, Step{Rule: rule, Text: fmt.Sprintf(format, args...), Stops: stops})

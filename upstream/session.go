@@ -27,7 +27,7 @@ const modernVersion = "2026-07-28"
 
 var legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
-// Keys of _meta that concern the direct peer only.
+// Keys in _meta that concern only the direct peer.
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
@@ -36,7 +36,7 @@ const (
 	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
-// probeTimeout is how long a server may take to report its protocol versions, or to answer a ping.
+// probeTimeout is how long a server may take to report its protocol versions or to respond to a ping.
 const probeTimeout = 5 * time.Second
 
 // session speaks one version of the protocol over a link.
@@ -48,7 +48,7 @@ type session struct {
 	toolsOnly bool // offer nothing but tools
 
 	ids      atomic.Int64
-	answered atomic.Bool   // the server has answered a call
+	answered atomic.Bool   // the server has responded to a call
 	failures atomic.Int32  // failed calls in a row
 	active   atomic.Int32  // running calls
 	changed  chan struct{} // signaled when the server announces a change
@@ -58,7 +58,7 @@ type session struct {
 	replies  chan struct{} // replies in flight
 }
 
-// handshake is the information that a server gives about itself at the start of a session.
+// handshake is the information that a server provides about itself at the start of a session.
 type handshake struct {
 	version        string
 	versionGuessed bool            // because the server was slow to report it
@@ -67,12 +67,13 @@ type handshake struct {
 	serverVersion  string
 }
 
-// maxReplies bounds the replies in flight. A server that asks faster than it reads gets no reply.
+// maxReplies limits the replies in flight. A server that sends requests faster than it reads
+// replies gets none.
 const maxReplies = 8
 
 func (s *session) modern() bool { return s.version >= modernVersion }
 
-// openProcess starts the server. One that exits when it is probed for the modern version is
+// openProcess starts the server. If it exits when it is probed for the modern version, it is
 // restarted as a legacy server.
 func (s *session) openProcess(ctx context.Context, o *Options, lastVersion string, started func(*subprocess.Process)) (err error) {
 	for _, legacy := range []bool{lastVersion != modernVersion && lastVersion != "", true} {
@@ -227,7 +228,7 @@ func (s *session) initialize(ctx context.Context) error {
 	return s.link.notify(ctx, appendMessage(nil, 0, "notifications/initialized", nil))
 }
 
-// notMCPError is returned for a program or URL that does not answer as an MCP server.
+// notMCPError is returned for a program or URL that does not respond like an MCP server.
 type notMCPError struct{ cause error }
 
 func (e *notMCPError) Error() string { return "it is running, but does not respond like an MCP server" }
@@ -359,7 +360,7 @@ func (s *session) handleMessage(m message) {
 	}
 }
 
-// reply answers a request of the server without waiting for delivery.
+// reply responds to a request from the server without waiting for delivery.
 func (s *session) reply(id, result json.RawMessage, rpcErr *rpcError) {
 	if len(id) > 256 {
 		return
@@ -439,7 +440,7 @@ func (s *session) watchStream(ctx context.Context) {
 const openTimeout = 500 * time.Millisecond
 
 // awaitStream waits for the notification stream of a legacy server to open: without it,
-// questions are lost. It returns false if the stream is late.
+// questions are lost. It returns false if the stream does not open in time.
 func (s *session) awaitStream(ctx context.Context) bool {
 	l, ok := s.link.(*httpLink)
 	if !ok || s.modern() {
@@ -497,7 +498,7 @@ func (s *session) listen(ctx context.Context) error {
 	return err
 }
 
-// notifiesChanges reports whether the server announces changes of its lists.
+// notifiesChanges reports whether the server announces changes to its lists.
 func (s *session) notifiesChanges() bool {
 	return s.capabilities["tools.listChanged"] || s.capabilities["prompts.listChanged"] || s.capabilities["resources.listChanged"]
 }

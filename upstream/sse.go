@@ -14,12 +14,12 @@ import (
 )
 
 // sseLink is a link over HTTP+SSE, the transport of 2024-11-05: the server sends everything on one
-// stream, beginning with the URL for messages.
+// stream, starting with the URL for messages.
 type sseLink struct {
 	*duplex
 	http    *httpLink
 	cancel  context.CancelFunc
-	start   func() // begins to read
+	start   func() // starts reading
 	reading sync.WaitGroup
 }
 

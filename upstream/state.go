@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// state is whether a server can be used. It is replaced as a whole, never modified.
+// state describes whether a server can be used. It is replaced as a whole, never modified.
 type state struct {
 	session *session // nil while there is none
 	err     error    // why there is none; nil before the first attempt
@@ -15,7 +15,7 @@ type state struct {
 	next    chan struct{}
 }
 
-// setState replaces the state and wakes those who wait for a change.
+// setState replaces the state and wakes up all waiters.
 func (sup *supervisor) setState(next *state) {
 	sup.mu.Lock()
 	defer sup.mu.Unlock()
@@ -46,8 +46,8 @@ func (sup *supervisor) fail(err error, wait bool) {
 	sup.setState(&state{err: err, fix: fix, down: !wait})
 }
 
-// session returns the current session. It waits for a server that is starting, for most of the
-// time that the call has left, but not for one that is down.
+// session returns the current session. If the server is starting, it waits for most of the call's
+// remaining time; it does not wait for a server that is down.
 func (sup *supervisor) session(ctx context.Context) (*session, error) {
 	waiting := ctx
 	for {

@@ -18,8 +18,8 @@ const (
 	StateDown     = "down"
 )
 
-// Status is the state of a server, for operators. Text of the server is bounded, redacted and
-// free of invisible characters.
+// Status is a server's state, for operators. Text from the server is truncated, redacted and free
+// of invisible characters.
 type Status struct {
 	State     string
 	Since     time.Time // of the state
@@ -34,7 +34,7 @@ type Status struct {
 	Stderr    string    // the end of the process's standard error
 }
 
-// Bounds on a status, in bytes.
+// Size limits on a status, in bytes.
 const (
 	maxName   = 128
 	maxTarget = 256
@@ -64,7 +64,7 @@ func (c *condition) update(next *state) {
 	}
 }
 
-// identity is what a server declared in its last session.
+// identity is what a server declared about itself in its last session.
 type identity struct {
 	protocol, name, version string
 	transport               Transport
@@ -84,7 +84,7 @@ func (sup *supervisor) recordIdentity(s *session) {
 	sup.event(EventUp, "it speaks "+s.version)
 }
 
-// transportOf returns the transport of a link, or for nil the one that is configured.
+// transportOf returns a link's transport, or the configured one if the link is nil.
 func (sup *supervisor) transportOf(l link) Transport {
 	_, old := l.(*sseLink)
 	switch {
@@ -125,8 +125,8 @@ func (sup *supervisor) target() string {
 	return untrusted.Truncate(singleLine(sup.opts.Redact(target)), maxTarget)
 }
 
-// stderr returns the end of the process's standard error. It is redacted before it is cut, and
-// again after invisible characters are removed, which may have split a secret.
+// stderr returns the end of the process's standard error. It is redacted before it is truncated,
+// and again after invisible characters, which may have split a secret, are removed.
 func (sup *supervisor) stderr() string {
 	process := sup.process.Load()
 	if process == nil {

@@ -31,15 +31,15 @@ type supervisor struct {
 	identity  identity
 
 	relist     chan struct{} // signaled when the pins have changed
-	suspect    chan struct{} // signaled when calls fail in a row
-	retry      chan struct{} // signaled when the server should be tried now
+	suspect    chan struct{} // signaled after consecutive failed calls
+	retry      chan struct{} // signaled to retry immediately
 	tried      chan struct{} // closed after the first attempt
 	lastLogged string        // the last error that was logged
 	process    atomic.Pointer[subprocess.Process]
 }
 
 func newSupervisor(o *Options, r *reporter, d *definitions, a *approvals) *supervisor {
-	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // two strings always encode
+	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // two strings can always be encoded
 	sup := &supervisor{
 		reporter: r, definitions: d, approvals: a, clientInfo: info, version: &protocolVersion{opts: o},
 		state: &state{next: make(chan struct{})}, condition: condition{state: StateStarting, since: time.Now()},
@@ -57,8 +57,8 @@ const (
 
 const (
 	connectTimeout = time.Minute // a server may have to be downloaded first
-	slowStart      = time.Second // after which other sources stop waiting for this one
-	maxRestartWait = time.Second // pauses up to this are waited for by callers
+	slowStart      = time.Second // after this time, other sources stop waiting for this one
+	maxRestartWait = time.Second // callers wait for pauses up to this long
 )
 
 // run keeps a session with the server open until ctx ends.
@@ -210,15 +210,15 @@ func (sup *supervisor) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// Bounds on how often a server is listed.
+// Limits on how often a server is listed.
 const (
 	refresh     = time.Minute      // without a notification
 	settleTime  = time.Second / 2  // between two listings
 	maxFailures = 5                // calls in a row, before the server is probed
-	credentials = 10 * time.Second // between two comparisons of secrets with those in use
+	credentials = 10 * time.Second // between two checks for changed secrets
 )
 
-// watch lists the server again when it announces a change, and periodically. It ends with the
+// watch relists the server when it announces a change, and periodically. It ends with the
 // session.
 func (sup *supervisor) watch(ctx context.Context, s *session, publish func()) error {
 	ticker := time.NewTicker(backoff.Jitter(refresh) + refresh/2)
@@ -310,7 +310,7 @@ func (sup *supervisor) fixFor(err error) string {
 	return "It is retried automatically."
 }
 
-// protocolVersion remembers the version that the server spoke last, also across restarts.
+// protocolVersion remembers the version that the server last used, even across restarts.
 type protocolVersion struct {
 	opts *Options
 
@@ -331,7 +331,7 @@ func (p *protocolVersion) remember(version string) {
 	}
 }
 
-// last returns the version that the server spoke last, or "" if it is unknown.
+// last returns the version that the server last used, or "" if it is unknown.
 func (p *protocolVersion) last() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -341,8 +341,8 @@ func (p *protocolVersion) last() string {
 	return cmp.Or(p.version, p.opts.Pins.Protocol(p.opts.ID))
 }
 
-// setUncertain records whether the server may speak another version than last time: one that
-// cannot be reached may have been replaced.
+// setUncertain records whether the server may now use a different version: a server that could not
+// be reached may have been replaced.
 func (p *protocolVersion) setUncertain(uncertain bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,24 +13,25 @@ import (
 )
 
 // A legacy server asks questions while a call runs. A modern client receives a question as an
-// unfinished result, and calls again with the answer. In between the call is suspended: it
-// continues at the server, but no caller waits for it.
+// unfinished result, and calls again with the answer. In between, the call is suspended: it
+// continues on the server, but no caller is waiting for it.
 
-// How long a call may stay suspended. A server on stdio does not say which call a question
-// belongs to, so it can ask only one at a time: unauthenticated callers get less time.
+// How long a call may stay suspended. A stdio server does not indicate which call a question
+// belongs to, so it can ask only one question at a time; unauthenticated callers therefore get less
+// time.
 const (
 	suspendTimeout                = 10 * time.Minute
 	unauthenticatedSuspendTimeout = time.Minute
 )
 
-// maxSuspended bounds the suspended calls of a server. Over HTTP each holds a connection, and half
-// of the connections stay free for other calls.
+// maxSuspended limits a server's suspended calls. Over HTTP, each of them holds a connection, and
+// half of the connections are reserved for other calls.
 func (conv *conversations) maxSuspended() int { return 2*conv.opts.Connections + 8 }
 
-// maxSuspendedPerCaller bounds the suspended calls of one caller.
+// maxSuspendedPerCaller limits one caller's suspended calls.
 func (conv *conversations) maxSuspendedPerCaller() int { return conv.maxSuspended() / 4 }
 
-// suspendedCall is a call that may wait for an answer of a user.
+// suspendedCall is a call that may be waiting for a user's answer.
 type suspendedCall struct {
 	session   *session
 	request   request
@@ -61,7 +62,7 @@ func (conv *conversations) sendSuspendable(ctx context.Context, s *session, r re
 		defer cancelWith(s.link, cancel)()
 		raw, err := s.request(running, r)
 		if errors.Is(err, context.Canceled) && s.link.err() != nil {
-			err = s.link.err() // why it was canceled
+			err = s.link.err() // reason for the cancellation
 		}
 		if err != nil && s.link.err() != nil {
 			conv.discard(p)

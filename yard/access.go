@@ -21,7 +21,7 @@ type access struct {
 	operator     string                                       // Command.OperatorToken
 	verifier     *identity.Verifier                           // nil without a store
 	tokens       atomic.Pointer[tokenAccess]                  // nil without issuers of access tokens
-	requiresKeys atomic.Bool                                  // a gate requires authentication, or has done so since the start
+	requiresKeys atomic.Bool                                  // a gate requires authentication, or has required it since startup
 	blocked      *identity.Blocklist                          // nil without a store
 	sightings    *sightings
 }
@@ -110,7 +110,7 @@ func (a *access) authorizeRequest(r *http.Request, g *gates.Gate) (toolyard.Call
 	return caller, a.withScopes(err, caller, g)
 }
 
-// withScopes adds the scopes that a client should request from the issuer to an error.
+// withScopes adds to an error the scopes that a client should request from the issuer.
 func (a *access) withScopes(err error, c toolyard.Caller, g *gates.Gate) error {
 	t := a.tokens.Load()
 	if err == nil || t == nil || len(g.Tokens.Issuers) == 0 {
@@ -124,17 +124,17 @@ func (a *access) withScopes(err error, c toolyard.Caller, g *gates.Gate) error {
 		if identity.IssuerOf(c) == "" {
 			return err
 		}
-		e.Missing = t.scopes(c, g, rightsFor(g)) // all that the gate needs, so that one more sign-in is enough
+		e.Missing = t.scopes(c, g, rightsFor(g)) // everything that the gate needs, so that one more sign-in is enough
 	}
 	return &e
 }
 
-// metadataURL returns the address of a gate's metadata for OAuth clients; see [tokenAccess.metadataURL].
+// metadataURL returns the URL of a gate's metadata for OAuth clients; see [tokenAccess.metadataURL].
 func (a *access) metadataURL(r *http.Request, g *gates.Gate) string {
 	return a.tokens.Load().metadataURL(g, r.URL.Path)
 }
 
-// authorize refuses callers that may not use a gate. With Options.Identify the program decides.
+// authorize refuses callers that may not use a gate. If Options.Identify is set, the program decides.
 func (a *access) authorize(c toolyard.Caller, g *gates.Gate) error {
 	if a.program != nil {
 		return nil
@@ -168,8 +168,8 @@ func (a *access) protectMetrics(metrics http.Handler) http.Handler {
 }
 
 // authorizeMetrics refuses callers that may not read metrics, which reveal revenue. Metrics are
-// public while every gate is; once a gate has required keys they need the role viewer, until the
-// process ends.
+// public as long as every gate is public; once a gate has required keys, metrics require the role
+// viewer until the process ends.
 func (a *access) authorizeMetrics(r *http.Request) error {
 	if !a.requiresKeys.Load() {
 		return nil

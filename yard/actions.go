@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
-// Pack returns the source of a pack that the configuration enables, or nil.
+// Pack returns the source of an enabled pack, or nil if the configuration does not enable it.
 func (y *Yard) Pack(name string) toolyard.Source {
 	if p := y.current.Load().packs[name]; p != nil {
 		return p.source
@@ -26,7 +26,7 @@ func (y *Yard) Pack(name string) toolyard.Source {
 	return nil
 }
 
-// Actions returns the actions of a pack for operators.
+// Actions returns a pack's operator actions.
 func (y *Yard) Actions(pack string) ([]*toolyard.Tool, error) {
 	p, err := y.pack(pack)
 	if err != nil {
@@ -36,7 +36,7 @@ func (y *Yard) Actions(pack string) ([]*toolyard.Tool, error) {
 	return p.actions, nil
 }
 
-// RunAction runs an action of a pack. The program must have authorized the caller as an operator
+// RunAction runs a pack's action. The program must have authorized the caller as an operator
 // and must audit the action.
 func (y *Yard) RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error) {
 	p, err := y.pack(pack)
@@ -76,7 +76,7 @@ func (y *Yard) pack(name string) (*openPack, error) {
 	return p, nil
 }
 
-// readActions reads the actions of the pack once, when it is opened.
+// readActions reads the pack's actions once, when it is opened.
 func (p *openPack) readActions() (err error) {
 	o, ok := p.source.(Operator)
 	if !ok {

@@ -51,7 +51,7 @@ type agentConfig struct {
 	scripts  *config.Scripts // limits of hooks
 }
 
-// addAgents builds the agents. An agent whose configuration did not change stays the same.
+// addAgents builds the agents. Agents whose configuration has not changed are reused.
 func (b *assembler) addAgents(a, old *assembly) error {
 	var faults config.Faults
 	a.agents = make(map[string]*builtAgent, len(a.Agents))
@@ -82,7 +82,7 @@ func (b *assembler) addAgents(a, old *assembly) error {
 	return nil
 }
 
-// agentConfig collects the configuration of an agent, and checks what it refers to.
+// agentConfig collects an agent's configuration and checks its references.
 func (b *assembler) agentConfig(a *assembly, name string) (agentConfig, *toolyard.Problem) {
 	from := agentConfig{Agent: a.Agents[name]}
 	fault := func(key, message string) *toolyard.Problem {
@@ -121,7 +121,7 @@ func (b *assembler) agentConfig(a *assembly, name string) (agentConfig, *toolyar
 	return from, nil
 }
 
-// maxInstructions bounds a file of instructions, in bytes.
+// maxInstructions limits the size of an instructions file, in bytes.
 const maxInstructions = 64 << 10
 
 func isInstructionsFile(text string) bool {
@@ -201,8 +201,9 @@ func (b *assembler) delegates(names []string) func(string) *agent.Agent {
 	}
 }
 
-// agentProblems returns the problems of agents that, together with the agents that their queries can
-// reach, can send private data to strangers. Those of one gate alone are problems of the gate.
+// agentProblems reports agents that, together with the agents that their queries can reach, could
+// send private data to strangers. If a single gate is enough for that, the problem is reported for
+// the gate instead.
 func (p *publisher) agentProblems(a *assembly) (problems []toolyard.Problem) {
 	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
 		v, ok := p.server.View(a.Agents[name].Gate)
@@ -254,7 +255,7 @@ func reachProblem(name, gate string, found map[string]*toolyard.Tool, by map[*to
 	}
 }
 
-// addAgentSources adds the agents, and their hooks, whose files the catalog loads.
+// addAgentSources adds the agents and their hooks, whose files the catalog loads.
 func (a *assembly) addAgentSources(s *store.Store) {
 	for name, built := range a.agents {
 		a.sources["agent "+name] = built
@@ -267,8 +268,8 @@ func (a *assembly) addAgentSources(s *store.Store) {
 	}
 }
 
-// sharedModel is a model that agents share. It is opened for the first turn, because its API key
-// may not exist before, and again when its key has changed.
+// sharedModel is a model that agents share. It is opened on the first turn, because its API key may
+// not exist earlier, and reopened when the key changes.
 type sharedModel struct {
 	key   func() (secret.Text, error)
 	open  func(key secret.Text) (model.Model, error)
@@ -296,7 +297,7 @@ func (b *assembler) newModel(from agentConfig) *sharedModel {
 	return m
 }
 
-// defaultTurns bounds the turns of a model of the program at the same time.
+// defaultTurns limits the concurrent turns of a model that the program provides.
 const defaultTurns = 64
 
 // Turn implements [model.Model].
@@ -317,7 +318,7 @@ func (m *sharedModel) Turn(ctx context.Context, r *model.Request, on func(model.
 func (m *sharedModel) client() (_ model.Model, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.key == nil { // a model of the program
+	if m.key == nil { // a model that the program provides
 		return m.opened, nil
 	}
 	key, err := m.key()
@@ -335,14 +336,14 @@ func (m *sharedModel) client() (_ model.Model, err error) {
 	return opened, nil
 }
 
-// agentGate is the gate that an agent works at.
+// agentGate is the gate whose tools an agent uses.
 type agentGate struct {
 	*publisher
 	name string
 	last atomic.Pointer[viewOffer]
 }
 
-// viewOffer is the offer of a view. Queries share it.
+// viewOffer is a view's offer. Queries share it.
 type viewOffer struct {
 	view *gates.View
 	agent.Offer
@@ -379,8 +380,8 @@ func agentTools(named []gates.NamedTool) []agent.Tool {
 	return list
 }
 
-// resolve resolves a request of a model like that of an MCP client at the gate, except that
-// read_result reads the results of the query.
+// resolve resolves a model's request like an MCP client's request at the gate, except that
+// read_result reads the query's own results.
 func (g *agentGate) resolve(menu *offer.Menu, name string, args json.RawMessage, scope agent.Scope) (agent.Target, error) {
 	own := *menu
 	own.Results = queryResults(scope.Result)
@@ -395,7 +396,7 @@ func (g *agentGate) resolve(menu *offer.Menu, name string, args json.RawMessage,
 	return target, nil
 }
 
-// queryResults are the results of a query, by the numbers of the evidence.
+// queryResults are a query's results, by evidence number.
 type queryResults func(id string) (text string, ok bool)
 
 // PutResult implements [offer.Results]. The query stores its results itself.
@@ -434,7 +435,7 @@ func (g *agentGate) CallerClock() bool {
 	return ok && v.Gate.CallerClock
 }
 
-// queryTime returns the maximum duration of a query of an agent.
+// queryTime returns the maximum duration of an agent's query.
 func (p *publisher) queryTime(agent string) time.Duration {
 	return p.current.Load().Agents[agent].Limits.Time.Std()
 }
@@ -465,7 +466,7 @@ func (o *staticOffer) Run(ctx context.Context, publish func(toolyard.Offer)) err
 	return nil
 }
 
-// evidenceSource offers the evidence of queries as resources, to the account that made them.
+// evidenceSource offers a query's evidence as resources to the account that made the query.
 func evidenceSource(s *store.Store) toolyard.Source {
 	reader, err := toolyard.NewTool(toolyard.Spec{Name: "evidence", Origin: "agents", Effects: toolyard.ReadOnly}, func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		var args struct{ URI string }

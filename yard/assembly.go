@@ -23,7 +23,7 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// assembly is the settings in effect and everything built from them. It is immutable, and
+// assembly holds the settings in effect and everything built from them. It is immutable and is
 // replaced as a whole on reload.
 type assembly struct {
 	*settings.Settings
@@ -32,15 +32,15 @@ type assembly struct {
 	scripts   *script.Folder                // nil for none
 	packs     map[string]*openPack          // by name
 	upstreams map[string]*upstream.Server   // by id
-	people    map[string]*serverauth.Person // authenticates to servers that are called as a person, by id
-	builtFrom map[string]serverConfig       // by id, to see whether a server can be reused
+	people    map[string]*serverauth.Person // authenticates to servers that are called on behalf of a person, by ID
+	builtFrom map[string]serverConfig       // by ID, to check whether a server can be reused
 	sources   map[string]toolyard.Source    // everything that offers tools, by name
-	goTools   []*toolyard.Tool              // tools in Go, offered before the sources are loaded
+	goTools   []*toolyard.Tool              // Go tools, offered before the sources are loaded
 	agents    map[string]*builtAgent        // by name
 }
 
-// assembler builds assemblies. It reuses the parts of the previous one whose configuration did
-// not change.
+// assembler builds assemblies. It reuses the parts of the previous assembly whose configuration has
+// not changed.
 type assembler struct {
 	opts        *Options
 	replica     string
@@ -61,7 +61,7 @@ type assembler struct {
 	access      *access
 }
 
-// assemble builds everything that the settings ask for; old is nil at the start.
+// assemble builds everything that the settings specify; old is nil at startup.
 func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, err error) {
 	a = &assembly{Settings: s}
 	a.path = b.callPath(a)
@@ -130,13 +130,13 @@ func (b *assembler) addSources(a *assembly) {
 	a.addAgentSources(b.enforcement.store)
 }
 
-// onlyGoTools reports whether all tools are known without loading a source.
+// onlyGoTools reports whether all tools are available without loading a source.
 func (a *assembly) onlyGoTools() bool {
 	_, ok := a.sources["go"]
 	return len(a.sources) == 0 || ok && len(a.sources) == 1
 }
 
-// sameSources reports whether two assemblies have the same sources of their configuration.
+// sameSources reports whether two assemblies have the same configured sources.
 func (a *assembly) sameSources(b *assembly) bool {
 	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams) && maps.Equal(a.packs, b.packs) && maps.EqualFunc(a.providers, b.providers, sameInstance) && maps.Equal(a.agents, b.agents)
 }
@@ -167,11 +167,11 @@ func (r *redactor) resolve(ref string) (string, error) {
 	return text.Reveal(), err
 }
 
-// maxLiveResult bounds the results that are sent to observers of live calls, in bytes.
+// maxLiveResult limits the size of results that are sent to observers of live calls, in bytes.
 const maxLiveResult = 16 << 10
 
-// result returns a result without secrets for observers of live calls, or nil if it is too
-// large. A result that requests input is left out: it holds the private state of its tool.
+// result returns a result without secrets for observers of live calls, or nil if it is too large.
+// Results that request input are omitted because they contain the tool's private state.
 func (r *redactor) result(res *toolyard.Result) json.RawMessage {
 	if res.InputRequired() || res.Size() > maxLiveResult {
 		return nil

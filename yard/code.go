@@ -14,8 +14,8 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// codeEngine runs code at the gates that offer it. It is made for the first of them, and closed with
-// the yard.
+// codeEngine runs code at the gates that offer it. It is created for the first such gate and closed
+// with the yard.
 type codeEngine struct {
 	opts script.CodeOptions
 
@@ -24,12 +24,12 @@ type codeEngine struct {
 	tools map[toolyard.Mode]*toolyard.Tool
 }
 
-// offersCode reports whether code can run at one of the gates.
+// offersCode reports whether any gate can run code.
 func offersCode(list []*gates.Gate) bool {
 	return slices.ContainsFunc(list, func(g *gates.Gate) bool { return g.Offer == gates.OfferCode })
 }
 
-// addTo gives the gates that offer code the tool that runs it.
+// addTo adds the tool that runs code to the gates that offer it.
 func (e *codeEngine) addTo(list []*gates.Gate) error {
 	for _, g := range list {
 		if g.Offer != gates.OfferCode {
@@ -70,8 +70,8 @@ func (e *codeEngine) close() {
 	}
 }
 
-// callFromCode calls a tool by its name at the gate of a run. If an agent runs the code, the call is
-// one of its query.
+// callFromCode calls a tool by its name at the run's gate. If an agent runs the code, the call
+// belongs to the agent's query.
 func (b *toolbox) callFromCode(ctx context.Context, run *toolyard.Call, name string, args json.RawMessage, key string) (*toolyard.Call, *toolyard.Result, error) {
 	if run.Depth+1 >= maxDepth {
 		return nil, nil, tooDeep()

@@ -24,7 +24,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-// connections are the connections of people to the servers of a yard. It implements
+// connections manages people's connections to the yard's servers. It implements
 // [httpapi.Connections].
 type connections struct {
 	yard  *publisher
@@ -35,10 +35,10 @@ type connections struct {
 	log   *slog.Logger
 
 	mu  sync.Mutex
-	own []byte // the key of a yard without configured keys
+	own []byte // used if no keys are configured
 }
 
-// options returns the options for servers whose links begin with an address.
+// options returns the options for servers whose links start with the given URL.
 func (c *connections) options(address string) serverauth.Options {
 	document := ""
 	if strings.HasPrefix(address, "https://") {
@@ -55,12 +55,12 @@ func (c *connections) options(address string) serverauth.Options {
 	}
 }
 
-// address returns the address at which people reach this process. It is empty if there is none.
+// address returns the URL at which people reach this process, or "" if there is none.
 func (c *connections) address(configured string) string {
 	return cmp.Or(c.opts.Command.URL, configured)
 }
 
-// connector returns what completes sign-ins of people who return to an address.
+// connector returns the connector that completes the sign-ins of people who return to the given URL.
 func (c *connections) connector(address string) *serverauth.Connector {
 	return &serverauth.Connector{Options: c.options(address), Person: c.person}
 }
@@ -99,8 +99,8 @@ func (c *connections) keys() (keys serverauth.Keys, err error) {
 	return serverauth.Keys{c.own}, nil
 }
 
-// ownKey reads or creates the key of a yard on one machine, in a file next to the configuration. Without
-// a file it lasts as long as the process, like the store.
+// ownKey reads or creates the key of a single-machine yard, in a file next to the configuration.
+// Without a configuration file, the key lasts as long as the process, like the store.
 func (c *connections) ownKey() ([]byte, error) {
 	fresh := []byte(hex.EncodeToString([]byte(rand.Text() + rand.Text())))
 	switch {
@@ -148,7 +148,7 @@ func (c *connections) Connections(ctx context.Context, caller toolyard.Caller) (
 	return list, nil
 }
 
-// maxListed bounds the connections to a server in a list.
+// maxListed limits how many connections to a server are listed.
 const maxListed = 500
 
 // ServerConnections implements [httpapi.Connections].
@@ -167,7 +167,7 @@ func errNotPerPerson(server string) error {
 	return toolyard.Errorf(toolyard.NotFound, "There is no server %.64q that is called as a person.", server)
 }
 
-// personFor returns the authorizer of a server that a caller names.
+// personFor returns the authorizer of the server that a caller specifies.
 func (c *connections) personFor(server string) (*serverauth.Person, error) {
 	p := c.person(server)
 	switch {

@@ -28,27 +28,27 @@ import (
 type ProviderKind struct {
 	Settings  *toolyard.Schema // of the kind's section in the configuration
 	New       func(ProviderSetup) (toolyard.ContextProvider, error)
-	CheckLink func(value string) error // checks what callers link under the kind's name; nil accepts any text
+	CheckLink func(value string) error // validates the values that callers link under the kind's name; nil accepts any text
 }
 
-// ProviderSetup is what a provider is created from. A provider that implements [io.Closer] is
-// closed when the configuration no longer uses it.
+// ProviderSetup contains everything that a provider is created from. A provider that implements
+// [io.Closer] is closed when the configuration no longer uses it.
 type ProviderSetup struct {
-	Settings json.RawMessage // valid by the kind's schema, with its defaults filled in
+	Settings json.RawMessage // valid according to the kind's schema, with defaults filled in
 	Links    Links           // nil if the yard has no store
-	Private  []netip.Prefix  // private networks that may be reached
+	Private  []netip.Prefix  // private networks that the provider may reach
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
 // Links stores the accounts at other services that callers have linked.
 type Links interface {
-	// Linked returns what the caller has linked as a kind, and "" if there is no link.
+	// Linked returns the value that the caller has linked for a kind, or "" if there is none.
 	Linked(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
 }
 
-// newProviders creates the providers of a configuration. A provider whose settings have not
-// changed is taken from old.
+// newProviders creates the providers of a configuration. Providers whose settings have not changed
+// are taken from old.
 func (b *assembler) newProviders(c *config.Source, old *assembly) (map[string]toolyard.ContextProvider, error) {
 	var faults config.Faults
 	made := make(map[string]toolyard.ContextProvider)
@@ -150,8 +150,8 @@ func (b *assembler) newHTTPProvider(c *config.Source, kind string, h *config.HTT
 	return p, nil
 }
 
-// newScriptProvider returns the provider of a TypeScript file. It has the limits of TypeScript
-// tools.
+// newScriptProvider returns a provider that runs a TypeScript file. It has the same limits as
+// TypeScript tools.
 func (b *assembler) newScriptProvider(c *config.Source, kind string, section *config.Context) (toolyard.ContextProvider, config.Faults) {
 	limits := c.Scripts
 	if limits == nil {
@@ -182,8 +182,8 @@ func (a *assembly) addProviderSources() {
 	}
 }
 
-// expandHeader replaces references to secrets in the text of a header. Whole is set if the text
-// is the whole value: one that looks like a secret by the name of its header is redacted.
+// expandHeader replaces references to secrets in a header's text. If whole is set, the text is the
+// header's entire value, which is redacted if the header's name suggests that it is a secret.
 func (b *assembler) expandHeader(header, text string, whole bool) (string, error) {
 	vault := b.secrets.vault.Load()
 	value, isSecret, err := vault.Expand(text)
@@ -196,7 +196,7 @@ func (b *assembler) expandHeader(header, text string, whole bool) (string, error
 	return value.Reveal(), nil
 }
 
-// closeProviders closes the providers that are not among those still in use.
+// closeProviders closes the providers that are no longer in use.
 func closeProviders(providers, inUse map[string]toolyard.ContextProvider) {
 	for kind, p := range providers {
 		if c, ok := p.(io.Closer); ok && !sameInstance(inUse[kind], p) {
@@ -205,14 +205,14 @@ func closeProviders(providers, inUse map[string]toolyard.ContextProvider) {
 	}
 }
 
-// sameInstance reports whether two providers are one. Providers of a type that cannot be compared
-// are not.
+// sameInstance reports whether two providers are the same instance. Providers of a type that cannot
+// be compared never are.
 func sameInstance(a, b toolyard.ContextProvider) bool {
 	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// provider returns a lookup of the provider of a kind: one of the program's own, or one of the
-// configuration. The lookup returns nil if there is none.
+// provider returns a function that looks up a kind's provider, which is either the program's own or
+// a configured one. The function returns nil if there is none.
 func (b *assembler) provider(a *assembly) func(kind string) toolyard.ContextProvider {
 	return func(kind string) toolyard.ContextProvider {
 		if p, ok := b.opts.Providers[kind]; ok {
@@ -225,11 +225,11 @@ func (b *assembler) provider(a *assembly) func(kind string) toolyard.ContextProv
 	}
 }
 
-// maxLink bounds what a caller links, in bytes.
+// maxLink limits the size of a linked value, in bytes.
 const maxLink = 256
 
-// CheckLink checks what a caller wants to link as a kind. Every value is a short text without control
-// characters, whatever its kind.
+// CheckLink validates a value that a caller wants to link for a kind. Regardless of the kind, it
+// must be a short text without control characters.
 func (o *Options) CheckLink(kind, value string) error {
 	if value == "" || len(value) > maxLink || untrusted.CheckText(value) != nil || strings.ContainsFunc(value, unicode.IsControl) {
 		return fmt.Errorf("must be a string of at most %d bytes", maxLink)

@@ -26,7 +26,7 @@ import (
 // enforcement enforces limits, prices and keys, and records calls.
 type enforcement struct {
 	store     *store.Store // nil if nothing has to be stored; the loader closes it
-	memory    memoryStore  // used instead of it, for limits
+	memory    memoryStore  // used for limits if there is no store
 	admission *admission.Controller
 	record    *record.Writer     // nil without a store
 	verifier  *identity.Verifier // nil without a store
@@ -67,7 +67,7 @@ func longestCall(c *config.Config) time.Duration {
 	return longest
 }
 
-// problems reports a store that does not respond, and its consequences.
+// problems reports that the store is not responding, and what follows from that.
 func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
 	if !e.storeDown.Load() {
 		return nil
@@ -91,7 +91,7 @@ func (e *enforcement) tokens() mcpserver.Tokens {
 	return e.store
 }
 
-// results returns where long results are stored, or nil for memory.
+// results returns the store for long results, or nil to keep them in memory.
 func (e *enforcement) results() offer.Results {
 	if e.store == nil {
 		return nil
@@ -99,7 +99,7 @@ func (e *enforcement) results() offer.Results {
 	return e.store
 }
 
-// run enforces until ctx ends.
+// run runs the background work until ctx ends.
 func (e *enforcement) run(ctx context.Context, log *slog.Logger) {
 	var wg sync.WaitGroup
 	wg.Go(func() { e.admission.Run(ctx) })
@@ -177,7 +177,7 @@ func (e *enforcement) recorders() []toolyard.Recorder {
 	return []toolyard.Recorder{e.record}
 }
 
-// limitStore returns the store that has the state of limits; nil before the first use.
+// limitStore returns the store that holds the state of limits, or nil before its first use.
 func (e *enforcement) limitStore() *store.Store {
 	if e.store != nil {
 		return e.store

@@ -20,7 +20,7 @@ import (
 // of the resource.
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// apiPath is the path of the HTTP API, which is a resource of its own.
+// apiPath is the path of the HTTP API, which is a separate resource.
 const apiPath = "/api/v1"
 
 // tokenAccess verifies access tokens for the resources of a yard: its gates and its HTTP API. It is
@@ -28,7 +28,7 @@ const apiPath = "/api/v1"
 type tokenAccess struct {
 	verifier *accesstoken.Verifier
 	signIn   *signin.Client
-	url      string // of this server; resources are named after it, never after a Host header
+	url      string // of this server; resource identifiers are derived from it, never from a Host header
 	gates    map[string]*gates.Gate
 	main     string // the gate at /mcp
 	issuers  []accesstoken.Issuer
@@ -75,7 +75,7 @@ func (t *tokenAccess) resources(g *gates.Gate) []string {
 	return []string{t.url + "/mcp/" + g.Name}
 }
 
-// metadataURL returns the address of a gate's metadata, or "" if it accepts no access tokens.
+// metadataURL returns the URL of a gate's metadata, or "" if the gate accepts no access tokens.
 func (t *tokenAccess) metadataURL(g *gates.Gate, path string) string {
 	if t == nil || len(g.Tokens.Issuers) == 0 {
 		return ""
@@ -86,8 +86,8 @@ func (t *tokenAccess) metadataURL(g *gates.Gate, path string) string {
 	return t.url + metadataPath + path
 }
 
-// scopes returns the scopes in the issuers' own words that a caller needs for a list of rights. For
-// a caller without a token it considers all issuers of the gate.
+// scopes returns the scopes, as the issuers call them, that a caller needs for a list of
+// permissions. For a caller without a token, it considers all of the gate's issuers.
 func (t *tokenAccess) scopes(c toolyard.Caller, g *gates.Gate, rights []string) (scopes []string) {
 	names := g.Tokens.Issuers
 	if issuer := identity.IssuerOf(c); issuer != "" {
@@ -104,7 +104,7 @@ func (t *tokenAccess) scopes(c toolyard.Caller, g *gates.Gate, rights []string) 
 	return slices.Compact(scopes)
 }
 
-// rightsFor returns the rights that a gate requires.
+// rightsFor returns the permissions that a gate requires.
 func rightsFor(g *gates.Gate) []string {
 	rights := []string{identity.GateScope(g.Name)}
 	if g.Mode == toolyard.Write {
@@ -122,8 +122,8 @@ type resourceMetadata struct {
 	Name                 string   `json:"resource_name"`
 }
 
-// metadata returns the document of the resource with a path. Without a path, it is the gate at
-// /mcp, for clients that look only there.
+// metadata returns the document for the resource at a path. Without a path, it describes the gate
+// at /mcp, for clients that look only at the root.
 func (t *tokenAccess) metadata(path, gate string) (*resourceMetadata, bool) {
 	m := &resourceMetadata{Resource: t.url + path, BearerMethods: []string{"header"}}
 	var names []string
@@ -152,7 +152,7 @@ func (t *tokenAccess) metadata(path, gate string) (*resourceMetadata, bool) {
 	return m, len(m.AuthorizationServers) > 0
 }
 
-// serveMetadata serves the metadata of protected resources to clients of any origin.
+// serveMetadata serves the metadata of protected resources to clients from any origin.
 func (a *access) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	if r.Method == http.MethodOptions {

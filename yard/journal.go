@@ -15,21 +15,21 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// Journal is an append-only log of a pack, divided into streams. State that must stay
-// consistent on all replicas is a fold over the entries of a stream: read the stream, decide,
-// append with the last sequence number that you read, and start over if another writer was
-// faster. Entries are never deleted.
+// Journal is a pack's append-only log, divided into streams. State that must stay consistent across
+// replicas is a fold over a stream's entries: read the stream, decide, append with the last
+// sequence number that you read, and start over if another writer was faster. Entries are never
+// deleted.
 type Journal interface {
 	// Append adds entries to a stream, all or none, and returns the sequence number of the last
 	// one. Sequence numbers count from 1 without gaps. It returns an error with code
-	// [toolyard.VersionConflict] if the last sequence number of the stream is not after. After
-	// an error with code [toolyard.Unavailable], read the stream: the entries may be stored.
+	// [toolyard.VersionConflict] if the stream's last sequence number differs from after. After an
+	// error with code [toolyard.Unavailable], read the stream: the entries may be stored.
 	Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (last uint64, err error)
 
 	// List returns the entries of a stream that match the query.
 	List(ctx context.Context, stream string, q JournalQuery) ([]JournalEntry, error)
 
-	// Last returns the last sequence number of a stream, and 0 for an empty stream.
+	// Last returns a stream's last sequence number, or 0 for an empty stream.
 	Last(ctx context.Context, stream string) (uint64, error)
 }
 
@@ -37,7 +37,7 @@ type Journal interface {
 type JournalEntry struct {
 	Seq  uint64          // position in its stream, from 1; set by Append
 	At   time.Time       // time of writing; Append sets it if it is zero
-	AsOf time.Time       // as-of time; At if it is zero
+	AsOf time.Time       // as-of time; defaults to At
 	Kind string          // such as "order" or "fill"; at most 64 bytes
 	Key  string          // identifies the subject, such as an order; may be empty; at most 256 bytes
 	Body json.RawMessage // any JSON value of at most 64 KiB; nil for none
@@ -54,7 +54,7 @@ type JournalQuery struct {
 	Limit  int       // number of entries; zero for 1000, which is also the maximum
 }
 
-// Bounds of a journal.
+// Limits of a journal.
 const (
 	maxJournalBody    = 64 << 10
 	maxJournalStream  = 256 // bytes in the name of a stream
@@ -69,7 +69,7 @@ const (
 // MemoryJournal returns a journal in memory, for tests and simulations.
 func MemoryJournal() Journal { return checkedJournal{backend: newMemoryJournal(), now: time.Now} }
 
-// newJournal returns the journal of all packs: that of the store, or one in memory.
+// newJournal returns the journal for all packs: the one in the store, or one in memory.
 func newJournal(s *store.Store) Journal {
 	if s == nil {
 		return newMemoryJournal()
@@ -106,7 +106,7 @@ func (j storeJournal) Last(ctx context.Context, stream string) (uint64, error) {
 	return last, journalError(err)
 }
 
-// journalError reports a store that does not respond to callers without details.
+// journalError returns an error without details for callers if the store is not responding.
 func journalError(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store does not respond.", Err: err}
@@ -114,10 +114,10 @@ func journalError(err error) error {
 	return err
 }
 
-// checkedJournal enforces the bounds and sets defaults, so that all journals behave alike.
+// checkedJournal enforces the limits and sets defaults, so that all journals behave alike.
 type checkedJournal struct {
 	backend Journal
-	prefix  string // of the streams in the backend
+	prefix  string // of the stream names in the backend
 	now     func() time.Time
 }
 
@@ -257,7 +257,7 @@ func (j *memoryJournal) Last(ctx context.Context, stream string) (uint64, error)
 	return uint64(len(j.streams[stream])), ctx.Err()
 }
 
-// matches reports whether an entry has the kind, key and as-of time of the query.
+// matches reports whether an entry matches the query's kinds, key and as-of time.
 func (q *JournalQuery) matches(e *JournalEntry) bool {
 	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind)) &&
 		(q.Key == "" || q.Key == e.Key) &&

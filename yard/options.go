@@ -38,11 +38,11 @@ type Options struct {
 	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables
 
 	Packs  map[string]Pack        // packs, by name, which the configuration enables
-	Models map[string]model.Model // language models of agents, by name, besides those of the configuration
+	Models map[string]model.Model // language models for agents, by name, in addition to those in the configuration
 
 	ConfigFile string // empty for none
-	Store      string // overrides the store of the file; without a file, the configuration is read from it and followed
-	Gates      []Gate // entry points; gates of the file replace them by name
+	Store      string // overrides the store in the file; without a file, the configuration is read from this store and kept up to date
+	Gates      []Gate // entry points; gates in the file replace those with the same name
 
 	// Identify authenticates an HTTP request; an error refuses it. The roles viewer and operator
 	// let a caller read and change things in the API and the console. If nil, callers authenticate
@@ -58,18 +58,18 @@ type Options struct {
 // all tools at /mcp.
 type Gate struct {
 	Name        string
-	Mode        toolyard.Mode    // Read offers only tools that declare that they only read
+	Mode        toolyard.Mode    // a gate in mode Read offers only tools that declare that they only read
 	Surface     toolyard.Surface // empty for both
-	Tools       []string         // local tools that it offers; all tools if Tools and Servers are empty
-	Servers     []string         // ids of servers whose tools it offers
+	Tools       []string         // local tools to offer; all tools if Tools and Servers are empty
+	Servers     []string         // IDs of servers whose tools are offered
 	RequireAuth bool             // refuse unauthenticated callers
 	Naming      string           // how tools are named: plain, mcp or client; empty for mcp
 	Errors      string           // how failures are reported: result or protocol; empty for result
-	SourceNotes string           // whether descriptions name the file of a tool: off, relative or absolute; empty for off
-	CallerClock bool             // callers set the as-of time of their calls, for backtests
-	Offer       string           // what it lists: tools, search for tools that search and call the others, or code for one that also runs code; empty for tools
-	Pinned      []string         // tools that it lists if Offer is search or code
-	Show        int              // bytes of a long result that are sent to the client; zero for the default of the offer
+	SourceNotes string           // whether descriptions include a tool's file path: off, relative or absolute; empty for off
+	CallerClock bool             // callers can set the as-of time of their calls, for backtests
+	Offer       string           // what the gate lists: tools, search (meta-tools that find and call tools) or code (also a tool that runs code); empty for tools
+	Pinned      []string         // tools to list in addition if Offer is search or code
+	Show        int              // bytes of a long result to send to the client; zero for the offer's default
 }
 
 // check reports a value that does not exist.
@@ -117,21 +117,21 @@ type Process struct {
 
 // Command holds options of command-line programs. Programs that embed a yard seldom need them.
 type Command struct {
-	Samples         []*toolyard.Tool // tools of a yard that has no others
-	RequireApproval bool             // require approval of every definition of a server, even of the first
+	Samples         []*toolyard.Tool // tools to offer if there are no others
+	RequireApproval bool             // require approval of every server definition, including the first
 	SourceNotes     string           // for gates that do not set it: off, relative or absolute
-	LiveArguments   string           // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
-	CheckSecrets    bool             // report every secret of the configuration that cannot be read as a problem
+	LiveArguments   string           // how much of the arguments live observers see: off, shape or full; empty for as much as is recorded
+	CheckSecrets    bool             // report every configured secret that cannot be read as a problem
 
-	TLSCert, TLSKey string // files of the certificate of Serve; override those of the configuration
+	TLSCert, TLSKey string // certificate files for Serve; override those in the configuration
 
-	URL string // at which people reach this process, for links to connect to servers; overrides url of the configuration
+	URL string // URL at which people reach this process, for links to connect to servers; overrides url in the configuration
 
-	// OperatorToken grants the role operator while the yard runs: the way into the console of a
-	// yard without API keys. Empty for none.
+	// OperatorToken grants the role operator while the yard runs, which gives access to the console
+	// of a yard without API keys. Empty for none.
 	OperatorToken string
 
-	// OpenLog opens the log with the settings of the configuration. It is used instead of Options.Log.
+	// OpenLog opens the log with the configured settings. It is used instead of Options.Log.
 	OpenLog func(level, format, file string) (*slog.Logger, error)
 }
 
@@ -169,7 +169,7 @@ func (o *Options) loader() settings.Options {
 }
 
 // ConfigSchema returns the JSON Schema of the configuration file, for editors. It includes the
-// settings of the packs and of the kinds of context in the options.
+// settings of the packs and context kinds in the options.
 func ConfigSchema(opts Options) json.RawMessage {
 	e := config.Extensions{Contexts: make(map[string]*toolyard.Schema), Packs: make(map[string]*toolyard.Schema), GatePacks: make(map[string]*toolyard.Schema)}
 	for kind, k := range opts.ProviderKinds {

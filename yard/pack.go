@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Pack is a set of tools with settings of its own. A program registers packs in Options.Packs,
+// Pack is a set of tools with its own settings. A program registers packs in Options.Packs,
 // and the configuration enables them:
 //
 //	packs:
@@ -23,27 +23,26 @@ type Pack struct {
 	Settings     *toolyard.Schema // of packs.NAME; nil if the pack has no settings
 	GateSettings *toolyard.Schema // of gates.GATE.packs.NAME; nil if gates have no settings for the pack
 
-	// Open validates the settings and returns the pack's source, which offers its tools. It
-	// must return soon and must not wait for the network: connect in Run of the source, or on
-	// first use. Do not use the context after Open has returned. Validating a configuration
-	// also opens packs, and closes them without running them.
+	// Open validates the settings and returns the pack's source, which offers its tools. It must
+	// return quickly and must not wait for the network: connect in the source's Run method, or on
+	// first use. Do not use the context after Open has returned. Validating a configuration also
+	// opens packs, and closes them without running them.
 	//
-	// An error with [toolyard.Issue]s is reported at the lines of the settings that their paths
-	// name. The source may implement [io.Closer], [Lender] and [Operator]. It is closed when the
-	// configuration no longer contains the pack or its settings change, after its Run has
-	// returned.
+	// An error with [toolyard.Issue]s is reported at the lines of the settings to which their paths
+	// refer. The source may implement [io.Closer], [Lender] and [Operator]. It is closed when the
+	// configuration no longer contains the pack or its settings change, after its Run has returned.
 	Open func(context.Context, PackSetup) (toolyard.Source, error)
 
 	Commands []PackCommand // commands that the pack adds to the command line
 }
 
-// PackSetup is the environment that a pack is opened in.
+// PackSetup is the environment in which a pack is opened.
 type PackSetup struct {
-	Settings json.RawMessage // valid by Pack.Settings, with its defaults set and references to secrets replaced
-	Dir      string          // folder of the configuration file, which paths in the settings are relative to
+	Settings json.RawMessage // valid according to Pack.Settings, with defaults set and references to secrets replaced
+	Dir      string          // folder of the configuration file; paths in the settings are relative to it
 
-	// HTTP enforces the address rules of the yard and bounds on requests and responses. It
-	// passes on a WebSocket upgrade: the body of a response with status 101 is the connection.
+	// HTTP enforces the yard's address rules and limits requests and responses. It supports
+	// WebSocket upgrades: the body of a response with status 101 is the connection.
 	HTTP *http.Client //nolint:forbidigo // made by internal/trust/outbound
 
 	Journal Journal // in the store, or in memory if the yard has none; its streams are private to the pack
@@ -51,28 +50,28 @@ type PackSetup struct {
 	Log     *slog.Logger
 }
 
-// Lender is implemented by a pack's source that lends clients to the calls of gates, such as a
-// broker for the account of the gate. Tools use them with [toolyard.Client].
+// Lender is implemented by pack sources that lend clients to a gate's calls, such as a broker for
+// the gate's account. Tools use them with [toolyard.Client].
 type Lender interface {
-	// Lend returns the clients for the calls of a gate, or nil for none. It is called for every
+	// Lend returns the clients for a gate's calls, or nil for none. It is called for every
 	// gate whenever the configuration is loaded, before any call. An error refuses the
 	// configuration.
 	Lend(PackGate) (*toolyard.Clients, error)
 }
 
-// PackGate is a gate that a pack lends clients to.
+// PackGate is a gate to which a pack lends clients.
 type PackGate struct {
 	Name        string
 	Mode        toolyard.Mode
 	CallerClock bool            // callers set the as-of time
-	Settings    json.RawMessage // gates.GATE.packs.NAME, valid by Pack.GateSettings; nil if the gate has none
+	Settings    json.RawMessage // gates.GATE.packs.NAME, valid according to Pack.GateSettings; nil if the gate has none
 }
 
-// Operator is implemented by a pack's source that has actions for operators, such as stopping
-// all trading. Actions are never offered to models: they are not part of the catalog, and only
-// the command line, the API and the console of operators run them. Every run is audited.
+// Operator is implemented by pack sources that have actions for operators, such as stopping all
+// trading. Actions are never offered to models: they are not part of the catalog, and operators can
+// run them only through the command line, the API and the console. Every run is audited.
 //
-// The call of an action has the operator as its caller, no gate and no clients. An action that
+// An action's call has the operator as its caller, and has no gate and no clients. An action that
 // is not read-only requires confirmation in the console.
 type Operator interface {
 	// Actions is called once, after Open.
@@ -94,7 +93,7 @@ type PackCommand struct {
 type PackCommandSetup struct {
 	Args   []string        // positional arguments
 	Flags  *flag.FlagSet   // parsed
-	Source toolyard.Source // of the opened pack; nil if the configuration does not enable it
+	Source toolyard.Source // the opened pack's source; nil if the configuration does not enable the pack
 	Yard   *Yard
 	Stdin  io.Reader
 	Stdout io.Writer

@@ -8,14 +8,14 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// packOrigin sets the origin of everything that a pack offers to the pack. Toolsets select the
-// tools and resources of a pack by their origin.
+// packOrigin marks everything that a pack offers with the pack as its origin. Toolsets select a
+// pack's tools and resources by origin.
 type packOrigin struct {
 	pack string
 
 	mu sync.Mutex
-	// Copies of the current offer, by original: the catalog compares offers by pointers, so what
-	// a source publishes again must be the same copy.
+	// Copies of the current offer, by original: the catalog compares offers by pointer, so a
+	// republished item must be the same copy.
 	tools     map[*toolyard.Tool]*toolyard.Tool
 	resources map[*toolyard.Resource]*toolyard.Resource
 	prompts   map[*toolyard.Prompt]*toolyard.Prompt
@@ -52,8 +52,8 @@ func (o *packOrigin) signed(t *toolyard.Tool) *toolyard.Tool {
 	return &own
 }
 
-// copyAll returns edited copies of a list, and the copies by original. It reuses those of the
-// previous offer. A nil element stays nil; the catalog reports it.
+// copyAll returns edited copies of a list's elements, and a map from originals to copies. It reuses
+// the copies of the previous offer. A nil element stays nil; the catalog reports it.
 func copyAll[T any](list []*T, previous map[*T]*T, edit func(*T)) ([]*T, map[*T]*T) {
 	copies, byOriginal := make([]*T, len(list)), make(map[*T]*T, len(list))
 	for i, original := range list {
@@ -71,5 +71,5 @@ func copyAll[T any](list []*T, previous map[*T]*T, edit func(*T)) ([]*T, map[*T]
 	return copies, byOriginal
 }
 
-// packSource returns the name of the source of a pack in the catalog.
+// packSource returns the name of a pack's source in the catalog.
 func packSource(name string) string { return gates.PackOrigin(name) }

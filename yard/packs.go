@@ -27,7 +27,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/secret"
 )
 
-// maxPackResponse bounds the responses to the HTTP requests of packs, in bytes.
+// maxPackResponse limits the size of HTTP responses to packs, in bytes.
 const maxPackResponse = 64 << 20
 
 // packHost opens, replaces and closes packs. Only one goroutine at a time may do so.
@@ -42,15 +42,14 @@ type packHost struct {
 	closing sync.WaitGroup // for retire
 
 	mu       sync.Mutex
-	retiring []*openPack // not in use any more, but not closed yet; replaced as a whole
+	retiring []*openPack // no longer in use, but not closed yet; replaced as a whole
 }
 
 func newPackHost(opts *Options, log *slog.Logger, j Journal, partial bool) *packHost {
 	return &packHost{opts: opts, log: log, journal: j, partial: partial, slots: make(map[string]*packSlot), stopped: make(chan struct{})}
 }
 
-// open opens the packs of a configuration. It takes those whose settings did not change from
-// old.
+// open opens a configuration's packs. Packs whose settings have not changed are taken from old.
 func (h *packHost) open(c *config.Source, vault *secret.Vault, old map[string]*openPack) (packs map[string]*openPack, err error) {
 	packs = make(map[string]*openPack, len(c.Packs))
 	var faults config.Faults
@@ -67,7 +66,7 @@ func (h *packHost) open(c *config.Source, vault *secret.Vault, old map[string]*o
 	return packs, nil
 }
 
-// discard closes packs that were opened, but are not used.
+// discard closes packs that were opened but are not used.
 func (h *packHost) discard(packs, inUse map[string]*openPack) {
 	for name, p := range packs {
 		if inUse[name] != p {
@@ -76,7 +75,7 @@ func (h *packHost) discard(packs, inUse map[string]*openPack) {
 	}
 }
 
-// openOne opens a pack, or returns old if its settings did not change.
+// openOne opens a pack, or returns old if its settings have not changed.
 func (h *packHost) openOne(c *config.Source, name string, vault *secret.Vault, old *openPack) (*openPack, config.Faults) {
 	registered, ok := h.opts.Packs[name]
 	if !ok {
@@ -171,7 +170,7 @@ func (h *packHost) callOpen(p *openPack, open func(context.Context, PackSetup) (
 	}
 }
 
-// packFaults locates the error of a pack in the configuration.
+// packFaults locates a pack's error in the configuration.
 func packFaults(c *config.Source, vault *secret.Vault, err error, at ...string) config.Faults {
 	e, ok := errors.AsType[*toolyard.Error](err)
 	if !ok || len(e.Issues) == 0 {
@@ -188,7 +187,7 @@ func packFaults(c *config.Source, vault *secret.Vault, err error, at ...string) 
 }
 
 // reveal returns the settings of a pack with references to secrets replaced. Values whose names
-// look like those of secrets are redacted like secrets.
+// suggest that they are secrets are redacted too.
 func (h *packHost) reveal(c *config.Source, name string, vault *secret.Vault) (json.RawMessage, config.Faults) {
 	var value any
 	d := json.NewDecoder(bytes.NewReader(c.Packs[name]))
@@ -297,8 +296,8 @@ func (h *packHost) leaving() []*openPack {
 	return h.retiring
 }
 
-// retire closes packs that are not in use any more, after their successors have published their
-// tools and the calls in flight have ended. Publish publishes what the sources offer now.
+// retire closes packs that are no longer in use, after their successors have published their tools
+// and the calls in flight have ended. publish publishes the sources' current offers.
 func (h *packHost) retire(old, next map[string]*openPack, publish func()) {
 	for name, p := range old {
 		if next[name] == p {
@@ -318,7 +317,7 @@ func (h *packHost) retire(old, next map[string]*openPack, publish func()) {
 	}
 }
 
-// wait waits for an event, but not after the yard was closed.
+// wait waits for an event or until the yard is closed.
 func (h *packHost) wait(event <-chan struct{}, limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -336,8 +335,8 @@ func (h *packHost) close(packs map[string]*openPack) {
 	h.discard(packs, nil)
 }
 
-// lend sets the lenders of gates: the clients of the program and those that the packs lend. Old
-// packs are those of the previous assembly.
+// lend sets the gates' lenders: the program's clients and those that packs lend. old contains the
+// packs of the previous assembly.
 func (h *packHost) lend(s *settings.Settings, packs, old map[string]*openPack, vault *secret.Vault) error {
 	faults := notEnabled(s)
 	if len(faults) > 0 {
@@ -366,7 +365,7 @@ func (h *packHost) lend(s *settings.Settings, packs, old map[string]*openPack, v
 	return nil
 }
 
-// notEnabled finds packs that gates configure and the configuration does not enable.
+// notEnabled finds packs that have gate settings but are not enabled.
 func notEnabled(s *settings.Settings) (faults config.Faults) {
 	enabled := slices.Sorted(maps.Keys(s.Packs))
 	for _, gate := range slices.Sorted(maps.Keys(s.Config.Gates)) {
@@ -411,8 +410,7 @@ func callLend(l Lender, gate PackGate, log *slog.Logger) (clients *toolyard.Clie
 	return l.Lend(gate)
 }
 
-// errReloaded refuses a call of a pack that was replaced between the lookup of its tool and the
-// call.
+// errReloaded refuses a call to a pack that was replaced after the tool was looked up.
 var errReloaded = &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration was reloaded. Repeat the call.", RetryAfter: time.Second}
 
 // gateLender lends clients to the calls of a gate, and keeps packs open during calls.

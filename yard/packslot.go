@@ -16,13 +16,13 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 )
 
-// Time limits of packs. A pack that exceeds one is left behind: it must not stop the yard.
+// Time limits for packs. A pack that exceeds one is abandoned: it must not block the yard.
 const (
 	packOpenTimeout  = 30 * time.Second
 	packStopTimeout  = 10 * time.Second // for Run to return, and for Close
 	packOfferTimeout = 10 * time.Second // for a new instance to publish its tools
 	packDrainTimeout = time.Minute      // for calls in flight
-	packGrace        = time.Second      // between the last publication of a tool and the close of its pack
+	packGrace        = time.Second      // between the last publication of a tool and closing its pack
 )
 
 // openPack is an instance of a pack, opened with certain settings.
@@ -43,7 +43,7 @@ type openPack struct {
 	calls   int // in flight
 	running int // calls of Run
 	closed  bool
-	changed chan struct{} // closed and replaced when calls or running decreases to zero
+	changed chan struct{} // closed and replaced when calls or running drops to zero
 }
 
 func newOpenPack(name string, log *slog.Logger) *openPack {
@@ -92,8 +92,8 @@ func recoverPack(log *slog.Logger, err *error) {
 	}
 }
 
-// close refuses further calls, waits for those in flight, and closes the source. It waits no
-// longer than the limits, or until hurry is closed.
+// close refuses further calls, waits for those in flight, and closes the source. It waits until the
+// time limits expire or hurry is closed.
 func (p *openPack) close(hurry <-chan struct{}) {
 	p.mu.Lock()
 	p.closed = true
@@ -146,9 +146,9 @@ func (p *openPack) await(counter *int, limit time.Duration, hurry <-chan struct{
 	}
 }
 
-// packSlot is the source of a pack in the catalog. It outlives the instances of the pack: the
-// tools of one stay listed until the next has published its own, so that no call fails because
-// of a reload.
+// packSlot is the source of a pack in the catalog. It outlives the pack's instances: an instance's
+// tools stay listed until the next instance has published its own, so that no call fails because of
+// a reload.
 type packSlot struct {
 	mu       sync.Mutex
 	current  *openPack
@@ -211,7 +211,7 @@ func (s *packSlot) runOne(ctx context.Context, p *openPack, replaced <-chan stru
 			return err
 		}
 		select {
-		case <-p.offered: // its tools do not change any more
+		case <-p.offered: // its tools no longer change
 		default:
 			return errors.New("the pack returned without an offer")
 		}

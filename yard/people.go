@@ -36,8 +36,8 @@ func registrations(s *settings.Settings, secret func(ref string) (string, error)
 	return list
 }
 
-// redirectURI returns where an issuer sends a person after the sign-in: a page of the console. Each
-// issuer has its own, so that the response of one is not taken for that of another.
+// redirectURI returns the console page to which an issuer redirects after sign-in. Each issuer has
+// its own URI, so that one issuer's response cannot be mistaken for another's.
 func redirectURI(c *config.Config, issuer string) string {
 	return c.URL + console.Prefix + "/signin/" + issuer
 }
@@ -47,7 +47,7 @@ type people struct{ access *access }
 
 var _ httpapi.Issuers = people{}
 
-// errNoIssuer is the error after the last issuer was removed from the configuration.
+// errNoIssuer is returned after the last issuer has been removed from the configuration.
 var errNoIssuer = toolyard.Errorf(toolyard.Unauthenticated, "No issuer is configured any more. Sign in with an API key.")
 
 // SignInNames implements [httpapi.Issuers].
@@ -195,8 +195,8 @@ const (
 	sightingPause = 10 * time.Minute // between two records of a person on one replica
 	flushPause    = 500 * time.Millisecond
 	flushTimeout  = 2 * time.Second // at the end
-	maxSightings  = 10_000          // people that are remembered
-	maxUnsaved    = 1_000           // people that wait to be written
+	maxSightings  = 10_000          // people remembered in memory
+	maxUnsaved    = 1_000           // people waiting to be written
 )
 
 // sightings records which people use this replica: each at most once per sightingPause, in the
@@ -215,7 +215,7 @@ func newSightings(s *store.Store, now func() time.Time, log *slog.Logger) *sight
 	return &sightings{store: s, now: now, log: log, last: make(map[string]time.Time), unsaved: make(map[string]*store.Person)}
 }
 
-// add records that a person was seen.
+// add records a sighting of a person.
 func (s *sightings) add(caller string, p *accesstoken.Person) {
 	if s.store == nil {
 		return
@@ -226,7 +226,7 @@ func (s *sightings) add(caller string, p *accesstoken.Person) {
 	if last, ok := s.last[caller]; ok && now.Sub(last) < sightingPause || len(s.unsaved) >= maxUnsaved {
 		return
 	}
-	for other := range s.last { // an arbitrary one; it is only written again earlier
+	for other := range s.last { // an arbitrary one; it will only be written again sooner
 		if len(s.last) < maxSightings {
 			break
 		}

@@ -33,22 +33,22 @@ type publisher struct {
 	tls         serverTLS
 
 	snapshot atomic.Pointer[httpapi.Snapshot]   // of what the gates show, for the API
-	rejected atomic.Pointer[[]toolyard.Problem] // problems of a configuration that was not applied; nil for none
+	rejected atomic.Pointer[[]toolyard.Problem] // problems of a rejected configuration; nil for none
 	ready    chan struct{}                      // closed when all sources are loaded and published
-	started  atomic.Bool                        // every server was tried once since the start
+	started  atomic.Bool                        // a connection to every server has been attempted since startup
 
 	mu        sync.Mutex         // held while publishing
 	published publication        // under mu
 	logged    []toolyard.Problem // under mu
 }
 
-// publication identifies what the gates show.
+// publication identifies what the gates currently show.
 type publication struct {
 	assembly *assembly
 	offered  uint64 // the generation of the offer
 }
 
-// publish shows the current tools at the current gates if either changed, and reports problems.
+// publish updates the gates' views if the tools or the gates have changed, and reports problems.
 func (p *publisher) publish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,8 +113,8 @@ func (p *publisher) follow(ctx context.Context) {
 	}
 }
 
-// checkTools checks settings against the offer once all sources are loaded. Before that, a
-// tool that is named may still come.
+// checkTools checks settings against the offer once all sources are loaded. Before that, a missing
+// tool may still appear.
 func (p *publisher) checkTools(s *settings.Settings) error {
 	if !p.isReady() {
 		return nil
@@ -139,8 +139,8 @@ func (p *publisher) updateSnapshot(g *catalog.Generation, problems []toolyard.Pr
 	p.snapshot.Store(next)
 }
 
-// problems returns everything that needs attention. Problems of gates are known only when all
-// sources are loaded.
+// problems returns everything that needs attention. Gates' problems are known only once all sources
+// are loaded.
 func (p *publisher) problems() []toolyard.Problem {
 	a := p.current.Load()
 	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.ruleProblems(a), p.secretProblems(a), p.tls.problems(), p.enforcement.problems(a.Config))
@@ -153,7 +153,7 @@ func (p *publisher) problems() []toolyard.Problem {
 	return slices.Concat(problems, p.gateProblems(), p.agentProblems(a))
 }
 
-// termProblems returns the problems of the terms of tools.
+// termProblems returns the problems with tools' terms.
 func (p *publisher) termProblems(a *assembly) []toolyard.Problem {
 	tools := p.offerOf(p.catalog.Now()).Tools
 	problems := a.Terms.Problems(tools)
@@ -174,7 +174,7 @@ func (p *publisher) termProblems(a *assembly) []toolyard.Problem {
 	return problems
 }
 
-// ruleProblems returns the problems of the rules.
+// ruleProblems returns the problems with the rules.
 func (p *publisher) ruleProblems(a *assembly) []toolyard.Problem {
 	if a.Rules == nil {
 		return nil
@@ -236,8 +236,8 @@ func (p *publisher) logProblems(now []toolyard.Problem) {
 	p.logged = now
 }
 
-// awaitServers waits until the named servers, or all of them, were tried once, and publishes the
-// result.
+// awaitServers waits until connections to the given servers, or to all servers, have been attempted
+// once, and publishes the result.
 func (p *publisher) awaitServers(ctx context.Context, ids ...string) {
 	for id, s := range p.current.Load().upstreams {
 		if len(ids) == 0 || slices.Contains(ids, id) {
@@ -248,7 +248,7 @@ func (p *publisher) awaitServers(ctx context.Context, ids ...string) {
 	p.publish()
 }
 
-// missing returns the required servers that are down or not published yet.
+// missing returns the required servers that are down or have not been published yet.
 func (p *publisher) missing() (ids []string) {
 	a := p.current.Load()
 	for id, s := range a.upstreams {

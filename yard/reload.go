@@ -72,8 +72,8 @@ func (y *Yard) apply(a *assembly) {
 	y.publish()
 }
 
-// pollInterval is how often the file is read without a notification: changes of links and
-// mounts are not always reported.
+// pollInterval is how often the file is read without a notification: changes to links and mounts
+// are not always reported.
 const pollInterval = 2 * time.Second
 
 // quietPeriod is how long a file must stay unchanged before it is read: editors write in steps.
@@ -91,7 +91,7 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 	read := func() ([]byte, error) { return os.ReadFile(file) } //nolint:gosec // the operator's own file
 	applied := y.current.Load().Overlay.File.Text()             // the file may have changed since
 	watchFile(w, file)
-	var last []byte // content when the quiet period began
+	var last []byte // content at the start of the quiet period
 	var quiet <-chan time.Time
 	check := func() {
 		if quiet == nil { // other events in the directory must not extend the quiet period
@@ -135,8 +135,8 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 	}
 }
 
-// watchFile watches the directory of a file and of its link target, because editors and mounts
-// replace files instead of writing them.
+// watchFile watches the directories of a file and of its link target, because editors and mounts
+// replace files instead of writing to them.
 func watchFile(w *fsnotify.Watcher, file string) {
 	if file == "" {
 		return
@@ -159,7 +159,7 @@ func (y *Yard) reloadAndLog() error {
 	return err
 }
 
-// rejectedProblems returns the problems of a configuration that was not applied, nil for none.
+// rejectedProblems returns the problems of a rejected configuration, or nil if there are none.
 func rejectedProblems(err error) *[]toolyard.Problem {
 	faults, ok := errors.AsType[config.Faults](err)
 	switch {

@@ -22,7 +22,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
-// Documents in the store that all replicas share, beside those of package settings.
+// Documents in the store that all replicas share, in addition to those in package settings.
 const (
 	pinsDocument = "toolyard.lock" // approved tool definitions
 	sealDocument = "seal"          // the key that seals cookies and request states
@@ -53,7 +53,7 @@ func openPins(configFile string, inStore bool, s *store.Store, log *slog.Logger)
 	return pin.OpenIn(d)
 }
 
-// importPins copies the approved definitions of a lock file into a store that has none.
+// importPins copies the approved definitions from a lock file into a store that has none.
 func importPins(path string, d document, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settings.StoreTimeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (d document) Write(ctx context.Context, body []byte, version int64) (next i
 	return next, err
 }
 
-// followStore applies what other replicas and commands write to the store, until ctx ends.
+// followStore applies changes that other replicas and commands write to the store, until ctx ends.
 func (y *Yard) followStore(ctx context.Context) {
 	if y.enforcement.store == nil {
 		return
@@ -137,7 +137,7 @@ func (y *Yard) followStore(ctx context.Context) {
 	})
 }
 
-// bus connects the MCP server with those of the other replicas.
+// bus connects the MCP server to those of the other replicas.
 type bus struct{ *store.Store }
 
 // EndSession implements [mcpserver.ReplicaBus].
@@ -153,7 +153,7 @@ func (e *enforcement) bus() mcpserver.ReplicaBus {
 	return bus{e.store}
 }
 
-// maxEndedSessions bounds the ended MCP sessions that a replica reads when it starts.
+// maxEndedSessions limits how many ended MCP sessions a replica reads when it starts.
 const maxEndedSessions = 100_000
 
 // forgetEndedSessions reads which MCP sessions ended before this replica started to listen.
@@ -179,7 +179,7 @@ func (y *Yard) recheckPins() {
 	}
 }
 
-// storeRetry is the pause between attempts to read from a store that does not respond.
+// storeRetry is the pause between attempts to read from a store that is not responding.
 const storeRetry = 50 * time.Millisecond
 
 // awaitDocument waits until a changed document can be read, and returns its version: the store
@@ -198,17 +198,17 @@ func awaitDocument(ctx context.Context, s *store.Store, name string) (version in
 	return 0
 }
 
-// sealTimeout bounds reading the seal key from the store.
+// sealTimeout limits how long reading the seal key from the store may take.
 const sealTimeout = 5 * time.Second
 
-// newSealKey returns the keys with which all replicas seal cookies and the states of unfinished
-// calls: those of the configuration, or else one that the replicas share in the store.
+// newSealKey returns the keys with which all replicas seal cookies and the state of unfinished
+// calls: the configured keys, or a key that the replicas share in the store.
 func newSealKey(s *store.Store, log *slog.Logger) httpapi.SealKey {
 	return seal.NewKeyring(func() [][]byte { return [][]byte{loadSealKey(s, log)} })
 }
 
-// loadSealKey returns the key in the store. Without a store, or if it does not respond, the key is
-// valid only in this process.
+// loadSealKey returns the key in the store. Without a store, or if the store is not responding, the
+// key is valid only in this process.
 func loadSealKey(s *store.Store, log *slog.Logger) []byte {
 	own := make([]byte, sealKeySize)
 	_, _ = rand.Read(own) // never fails
@@ -219,7 +219,7 @@ func loadSealKey(s *store.Store, log *slog.Logger) []byte {
 	defer cancel()
 	body, version, err := s.Document(ctx, sealDocument)
 	if err == nil && version == 0 {
-		_, writeErr := s.SetDocument(ctx, sealDocument, own, 0) // fails if another replica was first
+		_, writeErr := s.SetDocument(ctx, sealDocument, own, 0) // fails if another replica was faster
 		body, _, err = s.Document(ctx, sealDocument)
 		err = errors.Join(err, writeErr)
 	}

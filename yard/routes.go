@@ -14,8 +14,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-// Handler returns the handler of all endpoints: /mcp, /mcp/{gate}, /api, /console, /v0.1,
-// /healthz, /readyz, /licenses and, unless they have an address of their own, /metrics.
+// Handler returns the handler for all endpoints: /mcp, /mcp/{gate}, /api, /console, /v0.1,
+// /healthz, /readyz, /licenses and, unless metrics have a separate address, /metrics.
 func (y *Yard) Handler() http.Handler { return y.handler }
 
 func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
@@ -42,7 +42,7 @@ func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	mux.HandleFunc("GET /licenses", serveLicenses)
 	all := http.NewServeMux()
 	for _, path := range []string{"", "/mcp", "/mcp/{gate}", apiPath} {
-		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients of any origin
+		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients from any origin
 	}
 	if y.enforcement.store != nil {
 		people := y.assembler.connections.connector(y.assembler.connections.address(c.URL))
@@ -65,7 +65,7 @@ func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// serveLicenses serves the license texts of the components of this binary, without their versions.
+// serveLicenses serves the license texts of this binary's components, without their versions.
 func serveLicenses(w http.ResponseWriter, _ *http.Request) {
 	text, err := buildinfo.Licenses()
 	if err != nil {
@@ -98,7 +98,7 @@ func (y *Yard) api(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	return httpapi.V1(o)
 }
 
-// protectCatalog serves the catalog of a gate only to callers that may use the gate.
+// protectCatalog serves a gate's catalog only to callers that may use the gate.
 func protectCatalog(c *control.Control, a *access, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := c.View(r.URL.Query().Get("gate")); ok {

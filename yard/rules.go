@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
-// governor holds what all assemblies need to have calls approved.
+// governor holds what all assemblies need to request approvals.
 type governor struct {
 	sealer    func() seal.Sealer
 	operators *approvals.Service // nil without a store
@@ -38,7 +38,7 @@ func (y *Yard) newGovernor(s *store.Store, sealKey httpapi.SealKey) *governor {
 	return g
 }
 
-// governance returns how calls are subject to the rules of an assembly.
+// governance returns how an assembly's rules apply to calls.
 func (b *assembler) governance(a *assembly) callpath.Governance {
 	g := callpath.Governance{Rules: a.Rules, Tracked: offersCode(a.Gates) || len(a.Agents) > 0, Digest: a.approvalDigest, Redact: b.secrets.redact, Sealer: b.governor.sealer, Recheck: b.governor.recheck}
 	if b.governor.operators != nil {
@@ -47,8 +47,8 @@ func (b *assembler) governance(a *assembly) callpath.Governance {
 	return g
 }
 
-// approvalDigest identifies a call for its approval. The as-of time belongs to it only where callers
-// set it: elsewhere it is now, and another one when the call is repeated.
+// approvalDigest identifies a call for its approval. The as-of time is included only where callers
+// can set it: elsewhere it is the current time, which differs when the call is repeated.
 func (a *assembly) approvalDigest(c *toolyard.Call) [sha256.Size]byte {
 	i := slices.IndexFunc(a.Gates, func(g *gates.Gate) bool { return g.Name == c.Gate })
 	if i >= 0 && a.Gates[i].CallerClock {
@@ -72,8 +72,8 @@ func (y *Yard) recheckCall(ctx context.Context, c *toolyard.Call) error {
 	return y.access.recheck(ctx, y.enforcement.store, c.Caller, v.Gate)
 }
 
-// offers reports whether a view has a tool with the same definition, also one that reads a resource
-// or gets a prompt.
+// offers reports whether a view has a tool with the same definition, including internal tools that
+// read a resource or get a prompt.
 func offers(v *gates.View, t *toolyard.Tool) bool {
 	same := func(shown *toolyard.Tool) bool { return shown != nil && shown.Digest() == t.Digest() }
 	return slices.ContainsFunc(v.Tools, func(n gates.NamedTool) bool { return same(n.Tool) }) ||
@@ -81,7 +81,7 @@ func offers(v *gates.View, t *toolyard.Tool) bool {
 		slices.ContainsFunc(v.Prompts, func(p gates.NamedPrompt) bool { return same(p.Getter) })
 }
 
-// recheck refuses a caller whose keys were all revoked or expired since it sent a request.
+// recheck refuses a caller whose keys have all been revoked or have expired since it sent the request.
 func (a *access) recheck(ctx context.Context, s *store.Store, c toolyard.Caller, g *gates.Gate) error {
 	switch {
 	case c.ID == identity.Local: // the user who started the process has no key, and may use every gate

@@ -40,7 +40,7 @@ func (b *assembler) openVault(a *assembly) (*secret.Vault, error) {
 	return vault, nil
 }
 
-// sealKeys reads the seal keys of the configuration; nil for none.
+// sealKeys reads the configured seal keys, or returns nil if there are none.
 func sealKeys(c *config.Source, vault *secret.Vault) (keys [][]byte, faults config.Faults) {
 	for i, ref := range c.SealKeys {
 		key, err := vault.Resolve(ref)
@@ -56,10 +56,10 @@ func sealKeys(c *config.Source, vault *secret.Vault) (keys [][]byte, faults conf
 	return keys, faults
 }
 
-// secretsInterval is how often seal keys are read again, and failures of secret stores are reported.
+// secretsInterval is how often seal keys are reread and secret store failures are reported.
 const secretsInterval = 5 * time.Second
 
-// followSecrets applies changed seal keys and reports failures of secret stores until ctx ends.
+// followSecrets applies changed seal keys and reports secret store failures until ctx ends.
 func (y *Yard) followSecrets(ctx context.Context) {
 	ticker := time.NewTicker(secretsInterval)
 	defer ticker.Stop()
@@ -113,8 +113,8 @@ func usesSecrets(s *config.Server) bool {
 		slices.ContainsFunc(slices.Collect(maps.Values(s.Headers)), isSecret)
 }
 
-// reveal expands the secrets in the values of a map. A value whose name looks like that of a
-// secret is redacted like one.
+// reveal expands the secrets in a map's values. A value whose name suggests that it is a secret is
+// redacted too.
 func reveal(values map[string]string, vault *secret.Vault, use func(name, value string)) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value, isSecret, err := vault.Expand(values[name])

@@ -16,10 +16,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-// drainTimeout bounds how long calls in flight may continue during shutdown.
+// drainTimeout limits how long calls in flight may continue during shutdown.
 const drainTimeout = 20 * time.Second
 
-// bodyTimeout bounds how long a client may take to send a request body.
+// bodyTimeout limits how long a client may take to send a request body.
 const bodyTimeout = 10 * time.Second
 
 // limitBodies sets a deadline for the body of every request, even if the handler does not read
@@ -34,7 +34,7 @@ func limitBodies(next http.Handler) http.Handler {
 }
 
 // Serve serves HTTP on the listener until ctx ends, then waits for calls in flight. Run must be
-// running; end ctx before that of Run, so that calls in flight can finish.
+// running; end ctx before Run's context, so that calls in flight can finish.
 func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	stop, err := y.serveMetrics(ctx)
 	if err != nil {

@@ -35,8 +35,7 @@ type serverConfig struct {
 	issuer   string // that exchanges tokens
 }
 
-// addServers builds the upstream servers. Servers whose configuration did not change keep
-// running.
+// addServers builds the upstream servers. Servers whose configuration has not changed keep running.
 func (b *assembler) addServers(a *assembly, old *assembly) error {
 	vault, err := b.openVault(a)
 	if err != nil {
@@ -77,7 +76,7 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 	return nil
 }
 
-// beside resolves a path of the configuration, which is relative to its file.
+// beside resolves a path in the configuration, which is relative to the configuration file.
 func (b *assembler) beside(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -126,7 +125,7 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 	return o
 }
 
-// authorizer returns what authenticates requests to a server that requires OAuth; nil for others.
+// authorizer returns the authorizer for a server that requires OAuth, or nil for other servers.
 func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) upstream.Authorizer {
 	switch {
 	case c.Auth == nil || c.Auth.Type == config.AuthBearer:
@@ -155,7 +154,7 @@ func protectedServer(id string, c *serverConfig, vault *secret.Vault) serverauth
 	return s
 }
 
-// clientCredentials resolves the secrets of a registered client.
+// clientCredentials resolves a registered client's secrets.
 func clientCredentials(c *config.AuthClient, vault *secret.Vault) (*oauthclient.Credentials, error) {
 	own := &oauthclient.Credentials{ID: c.ID}
 	for ref, into := range map[string]*string{c.SecretRef: &own.Secret, c.KeyRef: &own.Key} {

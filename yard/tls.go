@@ -15,14 +15,14 @@ import (
 
 // serverTLS is the certificate with which Serve serves HTTPS.
 type serverTLS struct {
-	certificate atomic.Pointer[inbound.Certificate] // nil until Serve, and without TLS
+	certificate atomic.Pointer[inbound.Certificate] // nil until Serve is called, and without TLS
 	expiring    atomic.Bool                         // it should have been renewed
 }
 
-// certificateInterval is how often the files are read: replaced links are not always reported.
+// certificateInterval is how often the files are reread, because replaced links are not always reported.
 const certificateInterval = 2 * time.Second
 
-// tlsFiles returns the files of the certificate, and whether there is one.
+// tlsFiles returns the certificate files, and whether there are any.
 func tlsFiles(a *assembly, opts *Options) (files inbound.CertificateFiles, ok bool) {
 	if c := opts.Command; c.TLSCert != "" {
 		return inbound.CertificateFiles{Cert: c.TLSCert, Key: c.TLSKey}, true
@@ -71,7 +71,7 @@ func (t *serverTLS) start(p *publisher, opts *Options) (stop func(), err error) 
 }
 
 // reload reads the files of the current configuration. If they cannot be used, the previous
-// certificate stays in use, and the reason is a problem.
+// certificate stays in use, and the reason is reported as a problem.
 func (t *serverTLS) reload(p *publisher, opts *Options) {
 	certificate := t.certificate.Load()
 	files, ok := tlsFiles(p.current.Load(), opts)

@@ -10,10 +10,10 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// toolbox lets a tool call other tools and read resources through the gate of its own call.
+// toolbox lets a tool call other tools and read resources at the gate of its own call.
 type toolbox struct{ *publisher }
 
-// maxDepth bounds how deeply calls nest.
+// maxDepth limits how deeply calls can be nested.
 const maxDepth = 8
 
 func tooDeep() error {
@@ -35,7 +35,7 @@ func (b *toolbox) Tools(c *toolyard.Call, server string) ([]*toolyard.Tool, erro
 	return list, nil
 }
 
-// gateView returns the current view of the gate of a call, which a reload may have removed.
+// gateView returns the current view of the call's gate, which a reload may have removed.
 func (b *toolbox) gateView(c *toolyard.Call) (*gates.View, error) {
 	v, ok := b.server.View(c.Gate)
 	if !ok {
@@ -44,7 +44,7 @@ func (b *toolbox) gateView(c *toolyard.Call) (*gates.View, error) {
 	return v, nil
 }
 
-// usable reports whether the tool of a call may call another tool. A read-only tool may not
+// usable reports whether the call's tool may call another tool. A read-only tool may not
 // call one that writes.
 func usable(c *toolyard.Call, t *toolyard.Tool) bool { return t.IsReadOnly() || !c.Tool.IsReadOnly() }
 
@@ -69,7 +69,7 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 	})
 }
 
-// serverView returns the view of the gate of a call if the gate shows the server.
+// serverView returns the view of the call's gate if the gate shows the server.
 func (b *toolbox) serverView(c *toolyard.Call, server string) (*gates.View, error) {
 	v, err := b.gateView(c)
 	if err == nil && (!v.Gate.ShowsServer(server) || !b.hasServer(server)) {

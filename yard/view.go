@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// View is what a gate offers at one moment.
+// View is a snapshot of what a gate offers.
 type View struct {
 	Gate        string // name of the gate
 	Mode        toolyard.Mode
@@ -22,7 +22,7 @@ type View struct {
 	Resources []*toolyard.Resource // sorted by URI
 	Prompts   []NamedPrompt        // sorted by name
 	Problems  []toolyard.Problem
-	Rules     []AppliedRule // the strictest first
+	Rules     []AppliedRule // strictest first
 
 	lookup func(name string) (*toolyard.Tool, bool)
 	view   *gates.View
@@ -34,7 +34,7 @@ func (v *View) Offer() string { return string(cmp.Or(v.view.Gate.Offer, gates.Of
 // IsMetaTool reports whether a name is that of a tool of the gate itself, such as search_tools.
 func (v *View) IsMetaTool(name string) bool { return v.view.Gate.IsMetaTool(name) }
 
-// ListTokens estimates the tokens that the gate's tool list takes in every prompt.
+// ListTokens estimates how many tokens the gate's tool list uses in every prompt.
 func (v *View) ListTokens() int { return export.ListTokens(v.view) }
 
 // NamedTool is a tool with the name that a gate gives it.
@@ -58,14 +58,14 @@ type NamedPrompt struct {
 	*toolyard.Prompt
 }
 
-// Lookup finds a tool by the name that the gate shows, or by its name in another scheme if that is
+// Lookup finds a tool by its name at the gate, or by its name in another naming scheme if that is
 // unambiguous. At a gate that offers code, it also finds the tool that runs code.
 func (v *View) Lookup(name string) (*toolyard.Tool, bool) { return v.lookup(name) }
 
 // Step is one decision about whether and how a gate offers a tool.
 type Step = upstream.Step
 
-// View returns what a gate shows. The empty name is the gate at /mcp.
+// View returns a gate's current view. The empty name is the gate at /mcp.
 func (y *Yard) View(gate string) (*View, bool) {
 	v, ok := y.control.View(gate)
 	if !ok {
@@ -114,8 +114,8 @@ func newView(v *gates.View) *View {
 	return view
 }
 
-// Why returns every decision about a tool at a gate, in order. The tool is named as the gate
-// shows it, by its own name, or by server/tool.
+// Why returns every decision about a tool at a gate, in order. The tool can be specified by its
+// name at the gate, by its own name, or as server/tool.
 func (y *Yard) Why(gate, tool string) ([]Step, error) {
 	steps, err := y.control.Why(gate, tool)
 	list := make([]Step, len(steps))

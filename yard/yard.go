@@ -15,7 +15,7 @@
 //	go y.Run(ctx)
 //	http.Handle("/", y.Handler())
 //
-// Options.ConfigFile names a configuration file with more sources, gates and limits; see
+// Options.ConfigFile is the path of a configuration file with more sources, gates and limits; see
 // [Yard.Reload] and [Yard.WatchConfig] for changes while the yard runs.
 package yard
 
@@ -52,12 +52,12 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// Yard is a running set of tools and the gates to them. Its methods may be called concurrently.
+// Yard is a running set of tools with the gates that offer them. Its methods may be called concurrently.
 type Yard struct {
 	*publisher // the current assembly and what the gates show of it
 
 	opts        Options
-	replica     string // identifies this process among the replicas
+	replica     string // ID of this process among the replicas
 	loader      *settings.Loader
 	assembler   *assembler
 	access      *access
@@ -79,8 +79,8 @@ func New(opts Options) (*Yard, error) {
 	return open(opts, settings.NewLoader(opts.loader()))
 }
 
-// CheckConfig validates the text of a configuration as far as that is possible without starting
-// anything or opening its store. Options.ConfigFile is the file that the text is from.
+// CheckConfig validates a configuration's text as far as possible without starting anything or
+// opening its store. Options.ConfigFile is the file that the text comes from.
 func CheckConfig(opts Options, text []byte) error {
 	if err := opts.complete(); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (y *Yard) assemble(source *config.Source) error {
 	return nil
 }
 
-// serve makes the servers of the first assembly and publishes it.
+// serve creates the front ends for the first assembly and publishes it.
 func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store, sealKey httpapi.SealKey) {
 	y.catalog = catalog.New(a.sources, catalog.Options{Log: y.log, OnEvent: func(e catalog.Event) {
 		y.log.Info("tool", "event", e.Kind, "tool", e.Tool.Name, "source", e.Source)
@@ -287,12 +287,13 @@ func (y *Yard) Run(ctx context.Context) {
 	}
 }
 
-// startTimeout bounds the wait for the first attempt of all servers.
+// startTimeout limits the wait for the first connection attempt to all servers.
 const startTimeout = 2 * time.Minute
 
-// awaitStart waits until every server was tried once. From then on, names and URIs belong to
-// the server that had them first. Before that the order is chance: which server connects first,
-// and whether approved tools are offered before their server is connected.
+// awaitStart waits until a connection to every server has been attempted once. From then on, names
+// and URIs belong to the server that had them first. Before that, the order depends on chance:
+// which server connects first, and whether approved tools are offered before their server is
+// connected.
 func (y *Yard) awaitStart(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -304,14 +305,14 @@ func (y *Yard) awaitStart(ctx context.Context) {
 	y.started.Store(true)
 }
 
-// AwaitServers waits until the named servers, or all of them, were tried once, and publishes their
-// tools. It returns early when ctx ends.
+// AwaitServers waits until connections to the given servers, or to all servers, have been attempted
+// once, and publishes their tools. It returns early if ctx ends.
 func (y *Yard) AwaitServers(ctx context.Context, servers ...string) { y.awaitServers(ctx, servers...) }
 
-// Ready returns a channel that is closed when all sources are loaded and their tools served.
+// Ready returns a channel that is closed once all sources are loaded and their tools are served.
 func (y *Yard) Ready() <-chan struct{} { return y.ready }
 
-// Check returns an error if a gate names a tool that does not exist. It returns nil before the
+// Check returns an error if a gate refers to a tool that does not exist. It returns nil before the
 // yard is ready.
 func (y *Yard) Check() error { return y.checkTools(y.current.Load().Settings) }
 
@@ -321,16 +322,16 @@ func (y *Yard) Problems() []toolyard.Problem { return y.problems() }
 // Gates returns the names of the gates.
 func (y *Yard) Gates() []string { return y.server.Gates() }
 
-// Tools returns all tools of the catalog, whether a gate shows them or not.
+// Tools returns all tools in the catalog, whether or not a gate shows them.
 func (y *Yard) Tools() []*toolyard.Tool { return y.offer().Tools }
 
-// Servers returns the MCP servers of the configuration, by id.
+// Servers returns the configured MCP servers, by ID.
 func (y *Yard) Servers() map[string]*upstream.Server { return maps.Clone(y.current.Load().upstreams) }
 
-// Down returns the ids of the servers that are not connected, sorted.
+// Down returns the sorted IDs of the servers that are not connected.
 func (y *Yard) Down() []string { return y.control.Down() }
 
-// Listen returns the address that the configuration sets.
+// Listen returns the configured listen address.
 func (y *Yard) Listen() string { return y.current.Load().Listen }
 
 // Scheme returns https if Serve serves HTTPS, and http otherwise.
@@ -341,7 +342,7 @@ func (y *Yard) Scheme() string {
 	return "http"
 }
 
-// CheckAddress applies the rule of the configuration to an address to listen on: outside loopback,
+// CheckAddress checks an address to listen on against the configuration: outside loopback,
 // unauthenticated callers are accepted only with anonymous: true.
 func (y *Yard) CheckAddress(address string) error {
 	a := y.current.Load()
@@ -366,14 +367,14 @@ func (y *Yard) CallAsOf(ctx context.Context, asOf time.Time, gate string, caller
 	return y.server.Call(ctx, &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, AsOf: asOf.Format(time.RFC3339Nano)})
 }
 
-// Ask answers questions of a tool. It returns an object with an MCP elicitation result for each
-// key, such as {"name":{"action":"accept","content":{"name":"Ann"}}}.
+// Ask answers a tool's questions. It returns an object with an MCP elicitation result for each key,
+// such as {"name":{"action":"accept","content":{"name":"Ann"}}}.
 type Ask func(context.Context, []toolyard.Question) (json.RawMessage, error)
 
-// maxRounds bounds how often one call may ask questions.
+// maxRounds limits how often one call may ask questions.
 const maxRounds = 8
 
-// CallAsking is like Call, for callers that can answer questions of the tool.
+// CallAsking is like Call, for callers that can answer the tool's questions.
 func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage, ask Ask) (*toolyard.Result, error) {
 	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, Request: toolyard.Request{ClientCapabilities: serve.Elicitation}}
 	for range maxRounds {

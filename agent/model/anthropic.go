@@ -38,8 +38,8 @@ func encodeAnthropic(o *Options, r *Request) []byte {
 		"messages", anthropicMessages(r.Messages))
 }
 
-// anthropicMessages encodes a conversation. Adjacent messages of the user are one message, so that
-// answers stand before text.
+// anthropicMessages encodes a conversation. Adjacent user messages are merged into one, so that
+// answers precede text.
 func anthropicMessages(list []Message) (out []json.RawMessage) {
 	var user []json.RawMessage
 	flush := func() {
@@ -93,7 +93,7 @@ type anthropicDecoder struct {
 
 // anthropicBlock is a block that is being received.
 type anthropicBlock struct {
-	first  json.RawMessage // as it began
+	first  json.RawMessage // as received at the start of the block
 	kind   string
 	fields map[string]*strings.Builder // values that arrive in parts
 	cites  []json.RawMessage
@@ -216,7 +216,7 @@ func (d *anthropicDecoder) extend(e *anthropicEvent) error {
 	return nil
 }
 
-// add appends to a field. Its value at the begin of the block comes first, unless it is a
+// add appends to a field. The field's value from the start of the block comes first, unless it is a
 // placeholder for the input.
 func (b *anthropicBlock) add(field, part string) {
 	f := b.fields[field]
@@ -256,8 +256,8 @@ func (d *anthropicDecoder) close(e *anthropicEvent) error {
 	return nil
 }
 
-// complete returns the block as a response without streaming would contain it, or nil for an empty
-// text, which the provider does not accept back.
+// complete returns the block as it would appear in a non-streaming response, or nil for an empty
+// text, which the provider would refuse.
 func (b *anthropicBlock) complete(input string) json.RawMessage {
 	values := map[string]json.RawMessage{}
 	for name, f := range b.fields {
@@ -291,7 +291,7 @@ func (b *anthropicBlock) complete(input string) json.RawMessage {
 	return block
 }
 
-// countUsage takes counts that an event contains. Later counts replace earlier ones.
+// countUsage takes over the token counts in an event. Later counts replace earlier ones.
 func (d *anthropicDecoder) countUsage(u *anthropicUsage) {
 	for _, f := range []struct{ to, from **int64 }{
 		{&d.usage.Input, &u.Input},

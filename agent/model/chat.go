@@ -202,7 +202,7 @@ func (d *chatDecoder) extend(raw json.RawMessage) error {
 	return nil
 }
 
-// callFor returns the call that a delta continues, or nil if it begins one. Servers differ: some
+// callFor returns the call that a delta continues, or nil if it starts a new one. Servers differ: some
 // send no index or always 0, some no ID, some repeat ID and name in each delta.
 func (d *chatDecoder) callFor(delta *chatDelta) *chatCall {
 	for _, call := range slices.Backward(d.calls) {
@@ -220,9 +220,9 @@ func (d *chatDecoder) callFor(delta *chatDelta) *chatCall {
 	return nil
 }
 
-// whole reports whether a delta with a name and without an ID follows a call that was sent in one
-// piece, and therefore begins another call. Only one piece is parsed, so that the time for a turn
-// stays linear.
+// whole reports whether a delta that has a name but no ID follows a call that was sent in one
+// piece, and therefore starts another call. Only one piece is parsed, so that processing a turn
+// takes linear time.
 func (c *chatCall) whole(next string) bool {
 	if c.deltas != 1 {
 		return false

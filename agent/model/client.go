@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Bounds on a response.
+// Limits on a response.
 const (
 	MaxResponse = 16 << 20 // bytes of a response
 	MaxEvent    = 1 << 20  // bytes of one event, and of the arguments of one call
@@ -81,7 +81,7 @@ type wire struct {
 
 // decoder decodes the events of one response.
 type decoder interface {
-	// event decodes one event. It reports whether that was the last one.
+	// event decodes one event. It reports whether it was the last one.
 	event(data []byte) (last bool, err error)
 	// end is called when the stream ends without a last event.
 	end() error
@@ -217,7 +217,7 @@ func (c *Client) clean(text string) string {
 	return untrusted.Truncate(untrusted.Printable(text), maxMessage)
 }
 
-// errNoResponse is the cause of a request that was canceled because no response began.
+// errNoResponse is the cancellation cause of a request to which no response started.
 var errNoResponse = errors.New("the server has not responded in time")
 
 // attempt sends the request once.
@@ -253,8 +253,8 @@ func (c *Client) attempt(ctx context.Context, body []byte, on func(Event)) (*Tur
 	return turn, failure
 }
 
-// drain reads the end of a complete response, so that the connection can be used again. A server
-// that sends more, or keeps the response open, loses the connection.
+// drain reads the end of a complete response, so that the connection can be reused. If the server
+// sends more or keeps the response open, the connection is closed.
 func drain(body io.Reader, cancel func()) {
 	timer := time.AfterFunc(maxDrainTime, cancel)
 	defer timer.Stop()

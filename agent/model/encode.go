@@ -10,7 +10,7 @@ import (
 )
 
 // object encodes a JSON object from names and values. A value is a [json.RawMessage] or an array of
-// them, which are copied byte for byte, or a scalar; a nil value is left out. [json.Marshal] would
+// them, which are copied byte for byte, or a scalar; nil values are omitted. [json.Marshal] would
 // reformat raw parts, which providers sign.
 func object(pairs ...any) json.RawMessage {
 	size := len("{}")
@@ -32,7 +32,7 @@ func object(pairs ...any) json.RawMessage {
 	return append(out, '}')
 }
 
-// sizeOf returns about the size of an encoded value, so that most objects need one allocation.
+// sizeOf estimates the size of an encoded value, so that most objects need only one allocation.
 func sizeOf(value any) (size int) {
 	const scalar = 16
 	switch v := value.(type) {
@@ -79,7 +79,7 @@ func appendValue(out []byte, value any) []byte {
 	return append(out, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
-// isPlain reports whether a string is JSON without any escape, as most are.
+// isPlain reports whether a string needs no escaping in JSON, as is usually the case.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -137,7 +137,7 @@ func optional[T any](p *T) any {
 	return *p
 }
 
-// when returns the value if the condition holds, else nil.
+// when returns the value if the condition holds, and nil otherwise.
 func when(condition bool, value any) any {
 	if condition {
 		return value

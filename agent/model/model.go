@@ -1,8 +1,8 @@
 // Package model calls language models. A [Model] takes a conversation and a list of functions and
-// returns the model's next turn: text, calls of functions, or both.
+// returns the model's next turn: text, function calls, or both.
 //
-// The drivers for the APIs of Anthropic, OpenAI and Google, and for the many servers that are
-// compatible with OpenAI's Chat Completions, share one set of types, bounds and errors. They send
+// The drivers for the Anthropic, OpenAI and Google APIs, and for the many servers that are
+// compatible with OpenAI's Chat Completions, share one set of types, limits and errors. They send
 // the opaque parts of a turn (signed thinking, encrypted reasoning, thought signatures) back byte
 // for byte, as the providers require.
 package model
@@ -20,7 +20,7 @@ type Model interface {
 	Turn(ctx context.Context, r *Request, on func(Event)) (*Turn, error)
 }
 
-// Request is a conversation, to be continued by the model.
+// Request is a conversation that the model should continue.
 type Request struct {
 	System   string     // instructions; must not be built from untrusted text
 	Tools    []Function // the functions that the model may call
@@ -62,9 +62,9 @@ type Turn struct {
 	Stop  Stop           `json:"stop"`
 	Usage Usage          `json:"usage"`
 
-	// Raw contains all parts of the turn in the format of API, including opaque ones. A driver of
-	// the same API sends these bytes back unchanged. Without Raw, or with another API, the turn is
-	// rebuilt from Text and Calls.
+	// Raw contains all parts of the turn, including opaque ones, in the API's wire format. A driver
+	// for the same API sends these bytes back unchanged. Without Raw, or for a different API, the
+	// turn is rebuilt from Text and Calls.
 	Raw json.RawMessage `json:"raw,omitempty"`
 	API API             `json:"api,omitempty"`
 }
@@ -76,11 +76,11 @@ type FunctionCall struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"` // a JSON object; nil if Invalid is set
 
 	// Invalid explains why the call must not run: its arguments are not a JSON object, or the turn
-	// ended within the call. The call still needs an answer.
+	// ended in the middle of the call. The call still needs an answer.
 	Invalid string `json:"invalid,omitempty"`
 }
 
-// Stop is the reason for the end of a turn.
+// Stop is the reason why a turn ended.
 type Stop string
 
 // The reasons. A model that refuses to respond causes an [*Error] of kind [Refused] instead.
@@ -88,9 +88,9 @@ const (
 	StopEnd       Stop = "end"       // the turn is complete and has no calls
 	StopCalls     Stop = "calls"     // the model waits for answers to its calls
 	StopLength    Stop = "length"    // the turn reached the maximum output; its last call is invalid
-	StopContext   Stop = "context"   // the conversation reached the size of the model's context
+	StopContext   Stop = "context"   // the conversation filled the model's context window
 	StopPause     Stop = "pause"     // the model continues when it receives its turn back
-	StopMalformed Stop = "malformed" // the model generated a call that the provider could not read
+	StopMalformed Stop = "malformed" // the model generated a call that the provider could not parse
 )
 
 // Usage counts tokens.
@@ -100,13 +100,13 @@ type Usage struct {
 	CacheWrite int64 `json:"cacheWrite,omitempty"` // part of Input that was written to a cache
 	Output     int64 `json:"output"`               // including Reasoning
 	Reasoning  int64 `json:"reasoning,omitempty"`  // part of Output that is not shown
-	Estimated  bool  `json:"estimated,omitempty"`  // computed from sizes: the server sent no counts
+	Estimated  bool  `json:"estimated,omitempty"`  // estimated from sizes, because the server sent no counts
 }
 
 // Event reports the progress of a turn. Exactly one field is set.
 type Event struct {
 	Text string // the next part of the answer
-	Call string // the name of a function whose call has begun
+	Call string // the name of a function whose call has started
 }
 
 // API is a wire format.

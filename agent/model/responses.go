@@ -151,7 +151,7 @@ func (d *responsesDecoder) event(data []byte) (last bool, err error) {
 
 func (d *responsesDecoder) end() error { return errIncomplete }
 
-// responsesError reads an error event, whose members are its own or below error.
+// responsesError reads an error event, whose members are at the top level or below error.
 func responsesError(data []byte) error {
 	p := parseProviderError(data)
 	if p.code == "" {
@@ -197,7 +197,7 @@ func (d *responsesDecoder) complete(e *responsesEvent) error {
 	default:
 		d.stop(StopEnd)
 	}
-	if len(d.items) == 0 { // servers that do not report single items
+	if len(d.items) == 0 { // for servers that do not report individual items
 		for i, raw := range e.Response.Output {
 			if err := d.add(i, raw); err != nil {
 				return err

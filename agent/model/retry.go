@@ -59,7 +59,7 @@ func sendFailure(err error) *Error {
 	return f
 }
 
-// statusFailure describes a response with another status than 200.
+// statusFailure describes a response with a status other than 200.
 func statusFailure(res *http.Response) *Error {
 	data, _ := io.ReadAll(io.LimitReader(res.Body, maxFailure)) // a partial body is as good as none
 	p := parseProviderError(data)
@@ -98,7 +98,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// seconds converts a number from a header. It returns zero for what is not a positive duration.
+// seconds converts a number from a header. It returns zero unless the number is a positive duration.
 func seconds(s float64) time.Duration {
 	const longest = float64(24 * time.Hour / time.Second)
 	if !(s > 0) { // or not a number
@@ -124,7 +124,7 @@ func requireEventStream(res *http.Response) *Error {
 	return f
 }
 
-// finalCodes are errors that a retry does not help against.
+// finalCodes are error codes for which retrying does not help.
 var finalCodes = []string{
 	"insufficient_quota", "billing_error", "invalid_request_error", "authentication_error", "permission_error",
 	"not_found_error", "request_too_large", "invalid_prompt", "model_not_found", "invalid_api_key",

@@ -15,8 +15,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// read decodes a response into a turn. requestSize serves to estimate tokens that the provider does
-// not count.
+// read decodes a response into a turn. requestSize is used to estimate token counts that the
+// provider does not report.
 func read(r io.Reader, api API, decode func(*builder) decoder, requestSize int, on func(Event)) (*Turn, *Error) {
 	b := &builder{turn: Turn{API: api}, on: on}
 	f := b.read(framing.NewEventReader(r, MaxEvent, 0), decode(b))
@@ -66,10 +66,10 @@ func (b *builder) read(events *framing.EventReader, d decoder) *Error {
 // errIncomplete is returned for a stream that ends without its last event.
 var errIncomplete = &Error{Kind: Unavailable, Message: "the response ended before it was complete", retry: true}
 
-// errNoID is returned for a call whose answer could not be assigned.
+// errNoID is returned for a call to which no answer could be assigned.
 var errNoID = errors.New("a call has no ID")
 
-// asFailure converts an error of a decoder. Errors without a type are violations of the wire format.
+// asFailure converts a decoder's error. Untyped errors are violations of the wire format.
 func asFailure(err error) *Error {
 	if err == nil {
 		return nil
@@ -107,7 +107,7 @@ func (b *builder) addPart() error {
 	return nil
 }
 
-// beginCall reports a call that has begun.
+// beginCall reports a call that has started.
 func (b *builder) beginCall(name string) { b.on(Event{Call: name}) }
 
 // addCall adds a call with its arguments as the model wrote them. A call without an ID gets one.
@@ -143,8 +143,8 @@ func (b *builder) addCall(id, name, arguments string) error {
 	return nil
 }
 
-// parseArguments returns the arguments as an object, or why they are none. No arguments and null
-// are an empty object.
+// parseArguments returns the arguments as an object, or the reason why they are not one. Missing
+// arguments and null count as an empty object.
 func parseArguments(text string) (object json.RawMessage, reason string) {
 	switch text = strings.TrimSpace(text); {
 	case text == "" || text == "null":
@@ -157,14 +157,14 @@ func parseArguments(text string) (object json.RawMessage, reason string) {
 	return json.RawMessage(text), ""
 }
 
-// invalidateLast marks the last call: the turn ended within it.
+// invalidateLast marks the last call as invalid because the turn ended in the middle of it.
 func (b *builder) invalidateLast(reason string) {
 	if n := len(b.turn.Calls); n > 0 {
 		b.turn.Calls[n-1].Arguments, b.turn.Calls[n-1].Invalid = nil, reason
 	}
 }
 
-// stop sets the reason for the end of the turn.
+// stop sets the reason why the turn ended.
 func (b *builder) stop(s Stop) { b.turn.Stop, b.ended = s, true }
 
 // finish completes the turn after the last event.
@@ -188,10 +188,10 @@ func (b *builder) finish(requestSize int) *Error {
 	return nil
 }
 
-// estimate returns the usual number of tokens for a size in bytes.
+// estimate returns the typical number of tokens for a size in bytes.
 func estimate(bytes int) int64 { return int64(bytes+3) / 4 }
 
-// count sets the usage as the provider counted it. Negative counts are ignored.
+// count sets the usage to the provider's counts. Negative counts are ignored.
 func (b *builder) count(u Usage) {
 	for _, n := range []*int64{&u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning} {
 		*n = max(*n, 0)

@@ -20,7 +20,7 @@ import (
 // Options describe how to open a pack. The zero value opens it without settings.
 type Options struct {
 	Settings string           // JSON; empty for {}. References to secrets are not replaced
-	Dir      string           // empty for a folder of the test
+	Dir      string           // empty for a temporary folder
 	HTTP     *http.Client     //nolint:forbidigo // of the test; nil for http.DefaultClient
 	Journal  yard.Journal     // nil for a new journal in memory
 	Now      func() time.Time // nil for time.Now
@@ -36,7 +36,7 @@ type Pack struct {
 	pack yard.Pack
 }
 
-// timeout bounds how long a pack may take to publish its offer, and to stop, on a busy machine.
+// timeout limits how long a pack may take to publish its offer and to stop, even on a busy machine.
 const timeout = 30 * time.Second
 
 // Open opens a pack, runs its source and waits for its first offer. It fails the test if the
@@ -149,8 +149,8 @@ func find(t testing.TB, kind, name string, tools []*toolyard.Tool) *toolyard.Too
 	return nil
 }
 
-// Lend returns the clients that the pack lends to a gate. It fails the test if the settings of
-// the gate are invalid, or if the pack refuses them.
+// Lend returns the clients that the pack lends to a gate. It fails the test if the gate's settings
+// are invalid or the pack refuses them.
 func (p *Pack) Lend(g yard.PackGate) *toolyard.Clients {
 	p.t.Helper()
 	clients, err := p.TryLend(g)
