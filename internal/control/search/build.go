@@ -91,7 +91,7 @@ func New(docs []Doc) *Index {
 func newWordIndex(docs []Doc, room int) *wordIndex {
 	b := &builder{ids: make(map[string]int32), postings: make([]posting, 0, room)}
 	for i, d := range docs {
-		b.read(int32(i), d) //nolint:gosec // there are fewer documents than bytes
+		b.read(int32(i), d)
 	}
 	return b.finish()
 }
