@@ -1,9 +1,13 @@
 package yard_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -280,6 +284,86 @@ func TestCallbackIsPrivate(t *testing.T) {
 		if got := res.Header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// A60: people return to the configured address, whatever the headers of a request say.
+func TestRedirectIsTheConfiguredAddress(t *testing.T) {
+	c := newConnectable(t, false, "{type: person}")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/api/v1/connections/crm/signin", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Authorization": "Bearer " + operatorToken, "Content-Type": "application/json", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http", "Forwarded": "host=evil.example",
+	} {
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var begun struct{ Address string }
+	if err := json.NewDecoder(res.Body).Decode(&begun); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status, err)
+	}
+	address, err := url.Parse(begun.Address)
+	if err != nil || address.Query().Get("redirect_uri") != c.url+"/oauth/callback" {
+		t.Error(begun.Address, err)
+	}
+}
+
+// A73: the files of the store contain no token, no secret of a client and no key that a person has entered.
+func TestStoreFilesContainNoTokens(t *testing.T) {
+	as := oauthtest.New(t)
+	dir := t.TempDir()
+	c := newReplica(t, as, startProtectedServer(t, as, false), "{type: person}", "sqlite:"+filepath.Join(dir, "connections.db"))
+	c.start()
+	c.as.Expire()
+	c.expect("local", "operator") // after a refresh
+	if c.as.Counts().Registrations == 0 || c.as.Counts().Refreshes == 0 {
+		t.Fatalf("%+v", c.as.Counts())
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "connections.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	tokens := regexp.MustCompile(`[ar]t-[A-Z2-7]{26}|secret-of-client`)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := tokens.Find(data); found != nil {
+			t.Errorf("%s contains %s", filepath.Base(file), found)
+		}
+	}
+}
+
+// A84: a server that is removed from the configuration during a sign-in gets no token, and the person is
+// told.
+func TestSignInEndsWhenTheServerIsRemoved(t *testing.T) {
+	c := newConnectable(t, false, "{type: person}")
+	c.start()
+	b, callback := c.started("ann")
+	before := c.as.Counts().Redeemed
+	text, err := os.ReadFile(c.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.file, []byte(strings.Replace(string(text), "  crm:", "  other:", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	status, answer := b.finishConnection(b.back(callback))
+	if status != http.StatusNotFound || !strings.Contains(fmt.Sprint(answer), "not configured any more") {
+		t.Error(status, answer)
+	}
+	if after := c.as.Counts().Redeemed; after != before {
+		t.Errorf("%d codes were redeemed", after-before)
 	}
 }
 

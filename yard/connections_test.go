@@ -29,6 +29,7 @@ type connectable struct {
 	as     *oauthtest.Server
 	server *httptest.Server
 	url    string
+	file   string // the configuration
 }
 
 func newConnectable(t *testing.T, legacy bool, auth string) *connectable {
@@ -67,7 +68,7 @@ servers:
 	h := y.Handler()
 	handler.Store(&h)
 	runYard(t, y)
-	return &connectable{y, t, as, server, server.URL}
+	return &connectable{y, t, as, server, server.URL, file}
 }
 
 // api sends a request of the operator to the HTTP API.
