@@ -116,7 +116,7 @@ func (u *user) connect(ctx context.Context, ticket string) error {
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultTransport.RoundTrip(r) //nolint:forbidigo // the browser of the user
+	res, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		return err
 	}
