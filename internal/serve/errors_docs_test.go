@@ -38,13 +38,13 @@ Each code has one meaning. A result, a JSON-RPC error and a problem document of 
 |---|---|---|---|---|---|---|
 `
 
-// definition is a Code constant of the root package with its comment.
+// definition is a Code constant with its comment.
 type definition struct {
 	code          toolyard.Code
 	name, meaning string
 }
 
-// definitions returns the Code constants in a file of the root package.
+// definitions returns the Code constants in a file.
 func definitions(t *testing.T, file string) (found []definition) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
@@ -58,7 +58,11 @@ func definitions(t *testing.T, file string) (found []definition) {
 		}
 		for _, s := range group.Specs {
 			v := s.(*ast.ValueSpec)
-			if id, ok := v.Type.(*ast.Ident); ok && id.Name == "Code" {
+			id, ok := v.Type.(*ast.Ident)
+			if other, isOther := v.Type.(*ast.SelectorExpr); isOther { // in another package
+				id, ok = other.Sel, true
+			}
+			if ok && id.Name == "Code" {
 				code, _ := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
 				found = append(found, definition{toolyard.Code(code), v.Names[0].Name, strings.TrimSpace(v.Comment.Text())})
 			}
@@ -77,6 +81,10 @@ func TestErrorTableIsCurrent(t *testing.T) {
 		}
 		table += fmt.Sprintf("| `%s` | `%s` | %s | %d | %d | %s | %s |\n", d.code, d.name, d.meaning,
 			httpapi.Status(d.code), mcpserver.ErrorNumber(gates.ErrorsAsProtocol, d.code), yes(d.code.Retryable()), yes(d.code.Correctable()))
+	}
+	table += "\nCodes of one feature have no constant in the Go packages:\n\n| code | meaning | HTTP |\n|---|---|---|\n"
+	for _, d := range definitions(t, "../trust/serverauth/person.go") {
+		table += fmt.Sprintf("| `%s` | %s | %d |\n", d.code, d.meaning, httpapi.Status(d.code))
 	}
 	table += "\nA recorded call that has no error has one of these codes:\n\n| code | meaning |\n|---|---|\n"
 	for _, d := range definitions(t, "../../record.go") {

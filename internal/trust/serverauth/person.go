@@ -27,7 +27,7 @@ const (
 )
 
 // SignInRequired is the code of the error for a caller who has to sign in at a server.
-const SignInRequired toolyard.Code = "SIGN_IN_REQUIRED"
+const SignInRequired toolyard.Code = "SIGN_IN_REQUIRED" // The MCP server is called on behalf of each caller, and the caller has to sign in there. The message contains the link.
 
 // Options configure how people connect to servers.
 type Options struct {
