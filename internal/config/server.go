@@ -232,7 +232,7 @@ func (a *Auth) check(address string, report reportFunc) {
 	case a.Type != AuthExchange && (a.At != "" || a.Audience != ""):
 		report("at and audience apply only to type exchange")
 	case a.Type == AuthExchange && a.Issuer != "":
-		report("applies not to type exchange: use at", "issuer")
+		report("does not apply to type exchange: use at", "issuer")
 	case (a.Type == AuthClientCredentials || a.Type == AuthExchange) && a.Client == nil:
 		report("is required: the ID and the secret of the client that is registered at the authorization server", "client")
 	case (a.Type == AuthClientCredentials || a.Type == AuthExchange) && a.Client.SecretRef == "" && a.Client.KeyRef == "", a.Client != nil && a.Client.SecretRef != "" && a.Client.KeyRef != "":
