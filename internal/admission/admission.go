@@ -46,10 +46,10 @@ type Request struct {
 
 	Writes  bool          // the call may change something
 	Timeout time.Duration // maximum run time once admitted
-	Wait    time.Duration // maximum wait for limits and money; zero refuses at once
+	Wait    time.Duration // maximum wait for limits and money; zero to refuse immediately
 }
 
-// Price returns the price of a call: that of its tool at gates that charge for calls.
+// Price returns the price of a call: its tool's price, at gates that charge for calls.
 func Price(c *toolyard.Call) toolyard.Money {
 	if p := c.Tool.Price; c.Surface == toolyard.Execute && p.Set && !p.OptOut {
 		return p.USD

@@ -16,7 +16,7 @@ const (
 	// shortTime is how long to wait for money that is held elsewhere. Unused money returns within
 	// budgetIdle.
 	shortTime = 500 * time.Millisecond
-	// checkTime is how long a balance counts as open without a reply of the store.
+	// checkTime is how long a balance counts as open without a response from the store.
 	checkTime = time.Second
 )
 
@@ -80,7 +80,7 @@ func (b *budgetLease) take(r *Request, now time.Time) {
 	}
 }
 
-// giveBack makes the price of a call available again that is neither charged nor counted.
+// giveBack makes the price of a call that is neither charged nor counted available again.
 func (b *budgetLease) giveBack(c *Controller, price toolyard.Money) {
 	b.available.money += price
 	b.taken.money, b.taken.calls = b.taken.money-price, b.taken.calls-1
@@ -90,14 +90,14 @@ func (b *budgetLease) giveBack(c *Controller, price toolyard.Money) {
 	c.serve(b.queues...)
 }
 
-// settled notes that the store has settled a call.
+// settled records that the store has settled a call.
 func (b *budgetLease) settled(price, charged toolyard.Money) {
 	b.taken.money, b.taken.calls = b.taken.money-price, b.taken.calls-1
 	b.available.money += price - charged
 	b.spent, b.rest = b.spent+charged, b.rest-charged
 }
 
-// reset notes that the lease is over.
+// reset records that the lease has ended.
 func (b *budgetLease) reset() {
 	b.hold, b.available, b.until, b.pledged = "", funds{}, time.Time{}, false
 }
@@ -143,7 +143,7 @@ func (b *budgetLease) enough(ahead int, now time.Time) bool {
 		b.until.After(now.Add(b.longest+holdTime/2))
 }
 
-// granted takes over the new state of the hold. Sent is the time before the request was sent.
+// granted takes over the new state of the hold. sent is the time just before the request was sent.
 func (b *budgetLease) granted(c *Controller, r ledger.HoldRequest, g ledger.HoldGrant, sent time.Time) {
 	b.retry.checked = sent
 	b.available, b.countsCalls, b.pledged = funds{g.Unspent - b.taken.money, g.Calls - b.taken.calls}, g.CountCalls, false
@@ -168,7 +168,7 @@ func (b *budgetLease) granted(c *Controller, r ledger.HoldRequest, g ledger.Hold
 	b.refuse(g.Refused)
 }
 
-// refuse notes the reason for waiters, and refuses them if waiting does not help.
+// refuse records the reason for the waiters, and refuses them if waiting does not help.
 func (b *budgetLease) refuse(r *ledger.Refusal) {
 	now := time.Now()
 	b.retry.at = now.Add(max(r.RetryAfter, pollTime/10))
@@ -184,7 +184,7 @@ func (b *budgetLease) refuse(r *ledger.Refusal) {
 	}
 }
 
-// returnIdle returns what is not needed at present, and reports whether nothing is left.
+// returnIdle returns what is not currently needed, and reports whether nothing is left.
 func (b *budgetLease) returnIdle(c *Controller, now time.Time) (empty bool) {
 	if b.waiting() > 0 || now.Sub(b.rate.last) < budgetIdle {
 		return false

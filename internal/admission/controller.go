@@ -179,7 +179,7 @@ func (c *Controller) release(a *Admission) {
 	}
 }
 
-// enter queues a call, and admits it at once if everything is available.
+// enter queues a call, and admits it immediately if everything is available.
 func (c *Controller) enter(r *Request, durable bool) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,8 +210,8 @@ func (c *Controller) enter(r *Request, durable bool) *waiter {
 	return w
 }
 
-// expire ends a waiter that reached its deadline, or returns how much longer it may wait. The
-// deadline bounds the wait for limits and money; the store has storeTimeout to reply, even if the
+// expire ends a waiter that has reached its deadline, or returns how much longer it may wait. The
+// deadline limits the wait for limits and money; the store has storeTimeout to respond, even if the
 // call does not want to wait.
 func (c *Controller) expire(w *waiter) time.Duration {
 	c.mu.Lock()
@@ -229,7 +229,7 @@ func (c *Controller) expire(w *waiter) time.Duration {
 		}
 		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not respond in time; the call did not run.", RetryAfter: time.Second}
 	}
-	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // it has waited already: no immediate retry
+	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // it has already waited: no immediate retry
 		again := *err
 		again.RetryAfter = max(again.RetryAfter, time.Second)
 		err = &again
@@ -250,7 +250,7 @@ func (c *Controller) cancel(w *waiter, err *toolyard.Error) {
 	w.finish(nil, err)
 }
 
-// started notes that an admitted call starts now: its cooldowns start, too.
+// started records that an admitted call is starting, and with it its cooldowns.
 func (c *Controller) started(w *waiter) {
 	r := reserved(w.admission)
 	if r.durable && w.admission.Replay == nil {
@@ -318,8 +318,8 @@ func (c *Controller) Settle(_ context.Context, a *Admission, o toolyard.Outcome)
 	return s.receipt, nil
 }
 
-// settlement releases what the call does not need any more, and returns what has to be sent to the
-// store, or nil.
+// settlement releases what the call no longer needs, and returns what has to be sent to the store,
+// or nil.
 func (c *Controller) settlement(a *Admission, o toolyard.Outcome) *settling {
 	res, request := reserved(a), a.Request
 	needsInput := o.Err == nil && o.Result.InputRequired() // the call is repeated with the input, and charged then

@@ -32,7 +32,7 @@ type scopeUsage struct {
 	read time.Time
 }
 
-// count counts the key of a call. If the store does not respond, the admission fails later.
+// count counts the key of a call. If the store is not responding, the admission fails later.
 func (k *keyUsage) count(ctx context.Context, s Store, r *Request) {
 	if r.Key == "" {
 		return

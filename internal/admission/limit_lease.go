@@ -79,7 +79,7 @@ func (l *limitLease) hasSlot(until time.Time) bool {
 	return slices.ContainsFunc(l.slots, func(s slot) bool { return !s.until.Before(until) })
 }
 
-// expire drops what may not be used any more. Unused permits are returned at any time.
+// expire drops what may no longer be used. Unused permits can be returned at any time.
 func (l *limitLease) expire(c *Controller, now time.Time) {
 	l.permits = slices.DeleteFunc(l.permits, func(p permits) bool {
 		if p.until.After(now) {
@@ -142,7 +142,7 @@ func (l *limitLease) returnStartRight(c *Controller) {
 	c.giveBack(l.LimitRef, ledger.LimitReturn{StartRight: true, Epoch: l.startRight.epoch})
 }
 
-// end frees the slot of a call. If other replicas use the limit, the slot is returned at once.
+// end frees a call's slot. If other replicas use the limit, the slot is returned immediately.
 func (l *limitLease) end(c *Controller, s slot) {
 	if s.until.IsZero() {
 		return
@@ -255,7 +255,7 @@ func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.Limi
 	}
 }
 
-// limitReached names the limit, the callers that it applies to, and when to try again.
+// limitReached states the limit, the callers to which it applies, and when to try again.
 func limitReached(l LimitRef, after time.Duration) *toolyard.Error {
 	seconds := max(1, (after+time.Second-1)/time.Second)
 	message := fmt.Sprintf("The limit for %s has been reached: %s. Try again in %d s.", l.Name, l.describe(), seconds)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// storeTimeout is how long a call waits for a store that does not respond.
+	// storeTimeout is how long a call waits for a store that is not responding.
 	storeTimeout = 2 * time.Second
 	// exchangeTimeout bounds one exchange with the store.
 	exchangeTimeout = 5 * time.Second

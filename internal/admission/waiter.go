@@ -28,7 +28,7 @@ type attempt struct {
 	sent         time.Time // first time sent since the last refusal
 	inFlight     bool      // part of the batch being sent
 	uncertain    bool      // admitted or not: the reply was lost
-	canceled     bool      // the call does not wait any more
+	canceled     bool      // the call is no longer waiting
 }
 
 func (w *waiter) finish(a *Admission, err *toolyard.Error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Cap limits the size of arguments and results in bytes. It refuses larger arguments, and
-// truncates a larger result with a note of its full size. Structured output cannot be truncated
-// and is refused. Zero means no limit.
+// Cap limits the size of arguments and results in bytes. It refuses larger arguments, and truncates
+// a larger result, with a note that states its full size. Structured output cannot be truncated and
+// is refused. Zero means no limit.
 func Cap(args, result int) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Custom runs the policies of the program that embeds the yard. Arguments that a policy
+// Custom runs the embedding program's policies. Arguments that a policy
 // replaces are validated again. It returns nil if there are no policies.
 func Custom(policies []toolyard.Policy, validate toolyard.Policy) toolyard.Policy {
 	if len(policies) == 0 {
@@ -28,5 +28,5 @@ func Custom(policies []toolyard.Policy, validate toolyard.Policy) toolyard.Polic
 	}
 }
 
-// validArgs is the context key of the arguments that were validated before the policies ran.
+// validArgs is the context key for the arguments that were validated before the policies ran.
 type validArgs struct{}

@@ -7,9 +7,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Deadline ends a call after the limit, or after the timeout of the tool if that is shorter. It
-// cancels the context of the tool. If the tool ignores that, the caller receives the error
-// nevertheless, and the tool continues in the background.
+// Deadline ends a call after the limit, or after the tool's timeout if that is shorter. It cancels
+// the tool's context. If the tool ignores that, the caller still receives the error, and the tool
+// continues in the background.
 func Deadline(limit time.Duration) toolyard.Policy {
 	return deadline(func(*toolyard.Tool) time.Duration { return limit })
 }

@@ -1,5 +1,5 @@
-// Package callpath implements the call path: the steps that every call passes, and [New], which
-// puts them in order. A step is a [toolyard.Policy]. It sees one parsed call whose tool is
+// Package callpath implements the call path: the steps that every call goes through, and [New],
+// which puts them in order. A step is a [toolyard.Policy]. It sees one parsed call whose tool is
 // resolved, never raw bytes.
 //
 //	record → recover → limit-args → inject → validate → policies → rules → admit → limit-result → intend → run

@@ -24,9 +24,9 @@ const (
 )
 
 // Inject fills in the arguments that a tool requires from the platform: for each kind of context,
-// the data about the caller that the kind's provider returns. It replaces anything that the
-// caller sent under such a name. A call whose context is unavailable does not run. Providers
-// returns nil for a kind without a provider.
+// the data about the caller that the kind's provider returns. It replaces anything that the caller
+// sent under such a name. A call whose context is unavailable does not run. providers returns nil
+// for a kind without a provider.
 func Inject(log *slog.Logger, providers func(kind string) toolyard.ContextProvider) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -196,9 +196,10 @@ func explain(kind string, err error) error {
 	return &named
 }
 
-// attribute decides whose fault it is that arguments do not fit the tool. Injected data that the
-// tool's schema refuses is the fault of a provider: the caller gets Unavailable, and the operator
-// a log line. If the caller's own arguments are wrong as well, the caller gets those issues only.
+// attribute decides who is responsible for arguments that do not match the tool's schema. If the
+// schema refuses injected data, the provider is at fault: the caller gets Unavailable, and the
+// operator a log line. If the caller's own arguments are invalid as well, the caller gets only
+// those issues.
 func attribute(ctx context.Context, log *slog.Logger, c *toolyard.Call, kept [][]byte, injected map[string]string, err error) error {
 	e, ok := errors.AsType[*toolyard.Error](err)
 	if !ok || e.Code != toolyard.Invalid || len(e.Issues) == 0 {
@@ -241,8 +242,8 @@ func callerFits(ctx context.Context, t *toolyard.Tool, args json.RawMessage) boo
 	return err == nil && len(issues) == 0
 }
 
-// kindsOf names the kinds of context that issues are about: all, for an issue with the arguments
-// as a whole.
+// kindsOf lists the kinds of context that issues are about: all kinds, for an issue with the
+// arguments as a whole.
 func kindsOf(issues []toolyard.Issue, injected map[string]string) string {
 	var kinds []string
 	for _, i := range issues {

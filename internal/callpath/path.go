@@ -27,7 +27,7 @@ type Config struct {
 	AdmissionRequest func(*toolyard.Call) (*admission.Request, error)
 }
 
-// New returns the call path: every call passes these steps in this order.
+// New returns the call path: every call goes through these steps in this order.
 func New(c Config) toolyard.Handler { return path(c.Now, Run, c.steps()) }
 
 func (c *Config) steps() []step {

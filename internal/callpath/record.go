@@ -34,8 +34,8 @@ func outcomeOf(res *toolyard.Result, err error) toolyard.Outcome {
 	return toolyard.Outcome{Result: res}
 }
 
-// Intend passes the intent of a write call to the recorders before the tool runs. With a store,
-// the intent is durable then; a call whose intent cannot be recorded is refused.
+// Intend passes the intent of a write call to the recorders before the tool runs. With a store, the
+// intent is durable when Intend continues; a call whose intent cannot be recorded is refused.
 func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -43,7 +43,7 @@ func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 				for _, r := range recorders {
 					if err := r.Intent(ctx, c); err != nil {
 						if ctx.Err() != nil {
-							return nil, ctx.Err() // the caller is gone, whatever the recorder reports
+							return nil, ctx.Err() // the caller is gone, regardless of what the recorder reports
 						}
 						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", RetryAfter: time.Second, Err: err}
 					}

@@ -17,18 +17,18 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
-// Governance holds what the rules need to decide about calls and to have them approved.
+// Governance holds what the rules need to decide on calls and to request approvals.
 type Governance struct {
 	Rules     *rules.Set                                  // nil for none
 	Tracked   bool                                        // calls may have a [taint.Tracker] in their context
 	Operators Operators                                   // nil if no operator can be asked
 	Digest    func(*toolyard.Call) [sha256.Size]byte      // identifies gate, tool, arguments and as-of time of a call
 	Redact    func(string) string                         // removes secrets from texts for approvers; may be nil
-	Recheck   func(context.Context, *toolyard.Call) error // refuses a call that waited and may not run any more; may be nil
+	Recheck   func(context.Context, *toolyard.Call) error // refuses a call that has waited and may no longer run; may be nil
 	Sealer    func() seal.Sealer                          // seals approvals of callers; all replicas share its key
 }
 
-// Operators obtains approvals of operators.
+// Operators obtains approvals from operators.
 type Operators interface {
 	// Await waits until an operator approves the call, and returns the ID of the approval, which the
 	// admission of the call consumes. The ID is empty if the call needs no approval, because an
@@ -36,7 +36,7 @@ type Operators interface {
 	Await(context.Context, *toolyard.Call, *Approval) (id string, err error)
 }
 
-// Approval is what an approval is bound to, beside the caller, the gate and the tool of the call.
+// Approval is what an approval is bound to, in addition to the call's caller, gate and tool.
 type Approval struct {
 	Verdict rules.Verdict
 	Binding [sha256.Size]byte // of everything that the approval depends on
@@ -45,7 +45,7 @@ type Approval struct {
 	Price   toolyard.Money
 }
 
-// Rules enforces the operator's rules: it refuses denied calls and has others approved. It returns
+// Rules enforces the operator's rules: it refuses denied calls and requests approval for others. It returns
 // nil if there are no rules and no tracked calls.
 func Rules(now func() time.Time, g Governance) toolyard.Policy {
 	if g.Rules == nil && !g.Tracked {
@@ -72,8 +72,8 @@ func (s *ruleStep) handle(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	return res, err
 }
 
-// decide runs the call if the rules allow it, or once it is approved. The reason for which a tainted
-// call needs approval is empty for other calls.
+// decide runs the call if the rules allow it, or once it is approved. tainted is the reason why a
+// tainted call needs approval; it is empty for other calls.
 func (s *ruleStep) decide(ctx context.Context, c *toolyard.Call, tainted string) (*toolyard.Result, error) {
 	state := openState(c)
 	price := admission.Price(c)
@@ -109,20 +109,20 @@ func refusal(v *rules.Verdict, text string) string {
 // relies on; a change of any part requires a new approval.
 func (s *ruleStep) approval(c *toolyard.Call, v rules.Verdict, price toolyard.Money) *Approval {
 	a := &Approval{Verdict: v, Digest: s.Digest(c), Preview: rules.Show(c.CallerArgs(), s.Redact), Price: price}
-	raw, _ := json.Marshal([]any{ // all values have a JSON form
+	raw, _ := json.Marshal([]any{ // all values can be encoded
 		c.Caller.Account, c.Caller.ID, c.Gate, c.Tool.Server, c.Tool.Name, c.Tool.Digest(), a.Digest, v.Digest(), price,
 	})
 	a.Binding = sha256.Sum256(raw)
 	return a
 }
 
-// canAsk reports whether the client of the call can ask its user to fill in a form. Calls of other
+// canAsk reports whether the call's client can ask its user to fill in a form. Calls made by other
 // tools have no user.
 func canAsk(c *toolyard.Call) bool {
 	return c.Depth == 0 && c.Supports("elicitation") && (!c.Supports("elicitation.url") || c.Supports("elicitation.form"))
 }
 
-// decision is the form that the user of a client fills in.
+// decision is the form that the client's user fills in.
 type decision struct {
 	Decision string `json:"decision" enum:"approve,decline" doc:"approve runs the call once, decline refuses it."`
 }
@@ -134,7 +134,7 @@ const (
 	sealApproved = "approved"
 )
 
-// askCaller asks the user of the client, and runs the call if the user has approved it.
+// askCaller asks the client's user, and runs the call if the user approves it.
 func (s *ruleStep) askCaller(ctx context.Context, c *toolyard.Call, a *Approval, state callState) (*toolyard.Result, error) {
 	asking := *c
 	asking.RequestState = state.asked // without the state of the tool
@@ -172,7 +172,7 @@ func (s *ruleStep) run(ctx context.Context, c *toolyard.Call, a *Approval) (*too
 	return withState(res, func(inner string) string { return approvedPrefix + token + "\n" + inner })
 }
 
-// askOperator waits for an operator, and runs the call if an operator has approved it.
+// askOperator waits for an operator's decision, and runs the call if it is approved.
 func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approval) (*toolyard.Result, error) {
 	if s.Operators == nil {
 		text := fmt.Sprintf("The rule %s requires approval of this call by the user, and this client cannot ask for it. Use a client that supports elicitation.", a.Verdict.Names())
@@ -196,14 +196,14 @@ func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approva
 	return s.run(ctx, c, a)
 }
 
-// approvalOf is the context key of the approval that the admission of a call consumes.
+// approvalOf is the context key for the approval that the call's admission consumes.
 type approvalOf struct{}
 
 // usedApproval is the approval of one call. Calls that its tool makes inherit the context, but not
 // the approval.
 type usedApproval struct{ call, id string }
 
-// approvalID returns the ID of the approval that a call has to consume, or an empty one.
+// approvalID returns the ID of the approval that a call has to consume, or "".
 func approvalID(ctx context.Context, c *toolyard.Call) string {
 	if used, ok := ctx.Value(approvalOf{}).(usedApproval); ok && used.call == c.ID {
 		return used.id

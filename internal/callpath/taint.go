@@ -14,8 +14,8 @@ const (
 	taintWithin = 30 * time.Minute
 )
 
-// withTaint adds the built-in rule to a verdict: an operator has to approve the call. No rule of the
-// configuration overrides it, and it does not override a denial.
+// withTaint adds the built-in rule to a verdict: an operator has to approve the call. No configured
+// rule overrides it, and it does not override a denial.
 func withTaint(v rules.Verdict, reason string) rules.Verdict {
 	if reason == "" || v.Action == rules.Deny {
 		return v

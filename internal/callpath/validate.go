@@ -9,8 +9,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Validate sets defaults and validates the arguments against the input schema. It ends after
-// the limit, or after the timeout of the tool if that is shorter. Zero means no limit.
+// Validate sets defaults and validates the arguments against the input schema. Validation ends
+// after the limit, or after the tool's timeout if that is shorter. Zero means no limit.
 func Validate(limit time.Duration) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {

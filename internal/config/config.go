@@ -1,6 +1,6 @@
 // Package config parses and validates the configuration file. The JSON Schema derived from its
-// types is the validator, the completion of editors and the reference. All errors of a file are
-// reported at once, each with file, line, key and fix.
+// types is used for validation, editor completion and the reference. All errors in a file are
+// reported together, each with file, line, key and fix.
 package config
 
 import (

@@ -21,7 +21,7 @@ type Context struct {
 	Settings json.RawMessage // of a registered provider: the whole section
 }
 
-// HTTPContext configures a GET request that returns what a service knows about the caller.
+// HTTPContext configures a GET request that returns a service's data about the caller.
 type HTTPContext struct {
 	URL     string            `json:"url" minLength:"1" maxLength:"4096" doc:"The address to request. The path and the query may contain {caller.id}, {caller.account}, {link}, {link.NAME} and {asOf}; the values are escaped."`
 	Headers map[string]string `json:"headers,omitempty" doc:"Headers to send, with the same placeholders. Values may contain ${secret:name}."`
@@ -66,8 +66,8 @@ func (c *Context) UnmarshalJSON(data []byte) error {
 // needsStore reports whether the provider reads links, which are kept in the store.
 func (c *Context) needsStore(kind string) bool { return c.Script == "" && len(c.linkNames(kind)) > 0 }
 
-// linkNames returns the names of the links that the provider reads. A script may read any; those
-// of its own kind are the ones that it is expected to read.
+// linkNames returns the names of the links that the provider reads. A script may read any link; it
+// is expected to read the link of its own kind.
 func (c *Context) linkNames(kind string) []string {
 	if c.HTTP != nil {
 		return provider.LinkNames(kind, c.HTTP.URL, c.HTTP.Headers)

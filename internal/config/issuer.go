@@ -38,7 +38,7 @@ type ConsoleClient struct {
 	Scopes    []string `json:"scopes,omitempty" doc:"Scopes to request in addition to openid, profile and email, such as groups."`
 }
 
-// AccessRule grants rights to the callers of an issuer.
+// AccessRule grants permissions to an issuer's callers.
 type AccessRule struct {
 	Anyone  bool     `json:"anyone,omitempty" doc:"Matches every caller of the issuer."`
 	Groups  []string `json:"groups,omitempty" doc:"Matches callers in one of these groups."`
@@ -48,7 +48,8 @@ type AccessRule struct {
 	Account string   `json:"account,omitempty" minLength:"1" doc:"The account that pays for calls. The default is an account of the caller."`
 }
 
-// AccessIssuers returns the issuers in the form that verifies tokens, given what resolves secrets.
+// AccessIssuers returns the issuers for token verification. It resolves their secrets with the
+// given function.
 func (c *Config) AccessIssuers(secret func(ref string) (string, error)) (issuers []accesstoken.Issuer) {
 	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {
 		i := c.Issuers[name]
@@ -78,7 +79,7 @@ func (c *Config) GateIssuers(g *Gate) []string {
 	return slices.Sorted(maps.Keys(c.Issuers))
 }
 
-// checkIssuers validates issuers and what gates say about them.
+// checkIssuers validates issuers and the gates' references to them.
 func (c *Config) checkIssuers(report reportFunc) {
 	if len(c.Issuers) > 0 && c.URL == "" {
 		report("is required with issuers, such as https://tools.example.com", "url")

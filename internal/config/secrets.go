@@ -53,7 +53,7 @@ type StoreAuth struct {
 
 const serviceAccountToken = "file:/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // where Kubernetes mounts it
 
-// SecretStoreOptions returns the secret stores in the form that reads them.
+// SecretStoreOptions returns the options of the configured secret stores.
 func (c *Config) SecretStoreOptions() map[string]secret.Store {
 	stores := make(map[string]secret.Store, len(c.SecretStores))
 	for name, s := range c.SecretStores {

@@ -18,8 +18,8 @@ func (s *Source) UseStore(address string) {
 
 const sqlite = "sqlite:"
 
-// StoreAddress returns the address of the store: that of the file, or else a .db file next to
-// it. Without a file the store is in memory.
+// StoreAddress returns the store's address: the configured one or, by default, a .db file next to
+// the configuration file. Without a file, the store is in memory.
 func (s *Source) StoreAddress() string {
 	path, isPath := strings.CutPrefix(s.Store, sqlite)
 	switch {

@@ -1,5 +1,5 @@
 // Package control is the operator's side of a running yard: what the API, the console and the
-// registry show of it, and what operators can change.
+// registry show, and what operators can change.
 package control
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// State is the settings of a yard and its upstream servers, by id, at one moment.
+// State is a snapshot of a yard's settings and its upstream servers, by ID.
 type State struct {
 	*settings.Settings
 	Upstreams map[string]*upstream.Server
@@ -39,7 +39,7 @@ type Yard interface {
 	// Limits returns the state of limits that replicas share, by key.
 	Limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error)
 	SpendLimits(ctx context.Context, periods map[string]ledger.Period) (map[string]ledger.SpendUsage, error)
-	// CheckTools finds tools that settings name and the yard lacks, once it is ready.
+	// CheckTools finds tools that the settings refer to but the yard lacks, once the yard is ready.
 	CheckTools(s *settings.Settings) error
 	Reload() error
 	// Identify returns the caller that sent a request.
@@ -56,7 +56,7 @@ type Options struct {
 	Version   string // of the program
 	Replica   string
 	Started   time.Time
-	Arguments string // how much of arguments is recorded; empty to use the configuration's
+	Arguments string // how much of the arguments is recorded; empty to use the configured level
 	Keys      bool   // callers authenticate with API keys of the store
 
 	Store     *store.Store // nil for none
@@ -192,8 +192,8 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 	return append(limits, spend...), err
 }
 
-// spendLimits returns the spend limits of gates, servers and tools. Those that all callers share have
-// their usage.
+// spendLimits returns the spend limits of gates, servers and tools. Limits that all callers share
+// include their usage.
 func (c *Control) spendLimits(ctx context.Context) (limits []httpapi.Limit, err error) {
 	s := c.yard.State()
 	index, shared := make(map[string]int), make(map[string]ledger.Period)

@@ -35,7 +35,7 @@ func (c *Control) Try(edits *config.Edits, toolset string) (views []*gates.View,
 // Edit implements [httpapi.Yard]. Other replicas apply the edits when the store notifies them.
 func (c *Control) Edit(ctx context.Context, edits *config.Edits, version int64, by, note string) (int64, error) {
 	s := c.yard.State()
-	if version != s.Overlay.Version { // this replica may be behind or ahead of the one that was read
+	if version != s.Overlay.Version { // this replica may be behind or ahead of the version that was read
 		return 0, toolyard.Errorf(toolyard.VersionConflict, "The configuration changed since you read it. Reload and try again.")
 	}
 	next, err := s.WithEdits(edits)

@@ -28,8 +28,8 @@ func explainServer(s *upstream.Server, tool string) (steps []gates.Step) {
 	return steps
 }
 
-// Why returns every decision about a tool at a gate, in order. The tool is named as the gate
-// shows it, by its own name, or by server/tool.
+// Why returns every decision about a tool at a gate, in order. The tool can be specified by its
+// name at the gate, by its own name, or as server/tool.
 func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 	v, ok := c.View(gate)
 	if !ok {

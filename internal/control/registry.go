@@ -12,8 +12,8 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
-// Registry serves the upstream servers whose tools a caller may see as an MCP registry. Its
-// entries lead to the gates, never to the servers themselves.
+// Registry serves the upstream servers whose tools a caller may see as an MCP registry. Its entries
+// point to the gates, never to the servers themselves.
 func (c *Control) Registry() http.Handler {
 	return registry.Handler(registry.Options{List: func(r *http.Request) ([]registry.Server, error) {
 		caller, err := c.yard.Identify(r)
@@ -51,7 +51,7 @@ func (c *Control) registryEntries(caller toolyard.Caller, base string) (list []r
 	return list
 }
 
-// listing is the tools of a server that a gate shows.
+// listing contains a server's tools that a gate shows.
 type listing struct {
 	gate  *gates.Gate
 	tools []string

@@ -93,7 +93,7 @@ type dialog struct {
 	results  []callResult
 }
 
-// callResult is the result of a call, in the form that agents give to models.
+// callResult is the result of a call, in the format that agents pass to models.
 type callResult struct {
 	call      model.FunctionCall
 	last      bool // of the last turn

@@ -15,7 +15,7 @@ import (
 //go:embed files
 var files embed.FS
 
-// Servers are Harbor's MCP servers that can be started. The configuration names another one
+// Servers are Harbor's MCP servers that can be started. The configuration contains another one,
 // whose program does not exist.
 var Servers = []string{"customs", "fleet"}
 

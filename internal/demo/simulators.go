@@ -47,7 +47,7 @@ func (s *Simulators) Close() {
 // placeholders returns the texts of the configuration to replace, as JSON, which is valid YAML too.
 func (s *Simulators) placeholders() map[string]string {
 	quoted := func(text string) string {
-		data, _ := json.Marshal(text) // a string always has a JSON form
+		data, _ := json.Marshal(text) // a string can always be encoded
 		return string(data)
 	}
 	return map[string]string{"HOME_URL": quoted(s.home.URL), "HOME_TOKEN": quoted(fakehome.Token), "VENUE_URL": quoted(s.venue.URL)}

@@ -223,7 +223,7 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 	for _, candidate := range candidates { // each of them may be created later
 		c.inputs = append(c.inputs, Input{Path: candidate})
 	}
-	return r, errors.Join(fmt.Errorf("Could not resolve %q", args.Path), c.tooMany()) //nolint:staticcheck // as the compiler says it
+	return r, errors.Join(fmt.Errorf("Could not resolve %q", args.Path), c.tooMany()) //nolint:staticcheck // the compiler's message
 }
 
 // tooMany returns an error if a module has too many files.

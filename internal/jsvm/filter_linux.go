@@ -23,7 +23,7 @@ func filterCalls(mayRead bool) error {
 	}
 	program := filterProgram(mayRead)
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}                                                                           //nolint:gosec // a short program
-	failed, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // the address of memory that stays where it is
+	failed, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // the address of memory that does not move
 	switch {
 	case errno == unix.ENOSYS:
 		return nil

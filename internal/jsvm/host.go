@@ -27,8 +27,8 @@ const (
 )
 
 // hostCall is the only host function: an operation and its arguments, all strings or numbers. It
-// returns the address of a box. An error is a string that begins with a zero, which the runtime
-// throws: a host function must not run script code.
+// returns the address of a box. An error is returned as a string that starts with a zero byte,
+// which the runtime then throws, because a host function must not run script code.
 func (v *vm) hostCall(argc, argv uint32) uint64 {
 	v.interrupted() // a script that mostly calls the host makes few steps of its own
 	args := make([]string, argc)

@@ -1,16 +1,16 @@
-// Package jsvm compiles TypeScript and runs it, in worker processes of the same binary,
-// under a deadline, a memory limit and a CPU limit. It is independent of tools: a run has a
-// module, a request and an answer, all JSON. The module reaches the world only through a host
-// function that the caller supplies.
+// Package jsvm compiles TypeScript and runs it, in worker processes of the same binary, under a
+// deadline, a memory limit and a CPU limit. It is independent of tools: a run has a module, a
+// request and an answer, and the latter two are JSON. The module can access the outside world only
+// through a host function that the caller supplies.
 //
 //	pool, err := jsvm.NewPool(jsvm.Options{Harness: harness})
 //	module, faults, err := jsvm.NewCompiler().Compile(ctx, "hello.ts", jsvm.CompileOptions{Root: "/srv/tools"})
 //	answer, err := pool.Run(ctx, &jsvm.Run{Module: module, Request: request})
 //
-// A worker runs QuickJS-NG as WebAssembly. The base image is its memory after evaluating the
-// runtime and the provided modules; the image of a module is a layer over it, and each run gets
-// a copy-on-write view. Runs are therefore isolated from each other, and a new VM costs little
-// more than the pages that it writes.
+// A worker runs QuickJS-NG as WebAssembly. The base image is its memory after it has evaluated the
+// runtime and the provided modules; a module's image is a layer on top of it, and each run gets a
+// copy-on-write view. Runs are therefore isolated from each other, and a new VM costs little more
+// than the pages that it writes.
 //
 // A run has one type for each role:
 //
@@ -66,7 +66,7 @@ type setup struct {
 	CacheDir string // cache of the compiled engine; empty for none
 }
 
-// Version changes whenever the compiled form of a script may change.
+// Version changes whenever the compiled code of a script may change.
 const Version = "2 esbuild 0.28.2"
 
 // Modules returns the modules of the runtime that scripts can import.

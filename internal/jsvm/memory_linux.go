@@ -112,7 +112,7 @@ func (m *memory) place(fd int, offset int64, start, length int) error {
 	if fd < 0 {
 		flags |= unix.MAP_ANON
 	}
-	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(&m.reserved[start]), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags) //nolint:gosec // the address of memory that stays where it is
+	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(&m.reserved[start]), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags) //nolint:gosec // the address of memory that does not move
 	if err != nil {
 		return fmt.Errorf("map image: %w", err)
 	}

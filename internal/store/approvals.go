@@ -136,7 +136,7 @@ func (s *approvalStore) granted(ctx context.Context, r *ApprovalRequest, now tim
 	return n > 0, s.approvalError(err)
 }
 
-// createApproval stores a request for approval, unless the same call has requested it meanwhile.
+// createApproval stores a request for approval, unless the same call has requested it in the meantime.
 func (s *approvalStore) createApproval(ctx context.Context, r *ApprovalRequest, now time.Time) (a *Approval, created bool, err error) {
 	u, pending := &r.Subject, 0
 	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM approvals WHERE account = $1 AND caller = $2 AND state = 'pending' AND expires > $3`, u.Account, u.Caller, now).Scan(&pending)

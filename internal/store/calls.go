@@ -58,8 +58,8 @@ type LatencyQuery struct {
 	Since, Until          time.Time
 }
 
-// LatencyRow is the latency of the calls of a tool, whatever their outcome. A percentile is the
-// latency of one of the calls: the lowest that this share of calls did not exceed.
+// LatencyRow is the latency of a tool's calls, regardless of their outcome. A percentile is the
+// latency of an actual call: the lowest that this share of calls did not exceed.
 type LatencyRow struct {
 	Server string        `json:"server,omitempty"`
 	Tool   string        `json:"tool"`

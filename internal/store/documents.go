@@ -84,7 +84,7 @@ type follower struct {
 }
 
 // pollPause is the interval of polling without notifications. It is randomized, so that replicas do
-// not poll at once.
+// not all poll at the same time.
 func pollPause() time.Duration {
 	return 300*time.Millisecond + backoff.Jitter(200*time.Millisecond)
 }
@@ -253,7 +253,7 @@ func hangUp(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// pgVersions reads the versions of all documents. A server that does not respond counts as gone.
+// pgVersions reads the versions of all documents. A server that does not respond in time counts as gone.
 func pgVersions(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 
 // Links belong to a caller of an account: callers of two accounts may have the same name.
 
-// SetLink stores the address of a caller in an external system, such as a wallet. An empty address
+// SetLink stores a caller's address in an external system, such as a wallet. An empty address
 // removes the link.
 func (s *linkStore) SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error {
 	query, args := `INSERT INTO links (account, caller, kind, address) VALUES ($1, $2, $3, $4)
@@ -53,7 +53,7 @@ func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (links ma
 	return links, nil
 }
 
-// AccountsOf returns the accounts of the keys of a caller, sorted, up to a limit.
+// AccountsOf returns the sorted accounts for which a caller has keys, up to a limit.
 func (s *linkStore) AccountsOf(ctx context.Context, caller string) (list []string, err error) {
 	const most = 100
 	err = query(ctx, s.db, func(row scanner) error {

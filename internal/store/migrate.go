@@ -17,8 +17,8 @@ var migrations embed.FS
 // versionTable records the applied migrations.
 const versionTable = "toolyard_migrations"
 
-// Replicas that start at once migrate one after another: they try to get the lock every second,
-// this many times.
+// Replicas that start at the same time migrate one after another: they try to acquire the lock
+// every second, this many times.
 const migrationWait = 120
 
 func migratePostgres(ctx context.Context, db *sql.DB) error {

@@ -16,9 +16,9 @@ import (
 // ErrNotEmpty means that a backup would replace data.
 var ErrNotEmpty = errors.New("the store has data")
 
-// Restore replaces all data by that of a backup, all of it or none. It refuses a store that has data
-// unless replace is true, and a backup of another version of the tables. No server may use the store
-// meanwhile: it would still have leases of the previous data.
+// Restore atomically replaces all data with that of a backup. It refuses a store that has data
+// unless replace is true, and a backup with a different schema version. No server may use the store
+// during a restore, because it would still hold leases on the previous data.
 func (s *Store) Restore(ctx context.Context, from io.ReadSeeker, replace bool) (rows int64, err error) {
 	header, err := CheckBackup(from)
 	if err != nil {

@@ -67,7 +67,7 @@ func (s *Store) Maintain(ctx context.Context, r Retention) error {
 	return err
 }
 
-// deleteInactive deletes what nobody has used since a time. Blocks are kept.
+// deleteInactive deletes entries that have not been used since a time. Blocks are kept.
 func (s *database) deleteInactive(ctx context.Context, since time.Time) error {
 	return errors.Join(
 		s.trim(ctx, "people", "caller", `blocked = 0 AND seen < $1`, micros(since)),

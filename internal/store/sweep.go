@@ -44,8 +44,8 @@ func (s *stuckRows) add(row string) {
 }
 
 // Sweep expires about limit rows of each kind, and reports whether there may be more. A row that
-// cannot be processed does not block the others: the error names it, and it is tried again after
-// a while.
+// cannot be processed does not block the others: the error identifies it, and it is retried after a
+// while.
 func (s *ledgerStore) Sweep(ctx context.Context, limit int) (more bool, err error) {
 	skip := s.stuck.current()
 	list, err := s.engine.stale(ctx, limit+len(skip))
@@ -94,7 +94,7 @@ func mergeRefs(list []ledger.Refs) (all ledger.Refs) {
 	return all
 }
 
-// subject names the expired row that an entry is about.
+// subject identifies the expired row that an entry is about.
 func subject(r *ledger.Refs) string {
 	switch {
 	case len(r.Holds) > 0:

@@ -25,7 +25,7 @@ import (
 )
 
 // Metrics is a [toolyard.Recorder] that counts calls. Its labels are configured names and known
-// codes, never text of a caller.
+// codes, never text from a caller.
 type Metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec

@@ -1,4 +1,4 @@
-// Package basics provides five small tools that are useful in every yard and serve as examples:
+// Package basics provides five small tools that are useful in any yard and serve as examples:
 // calculator, hello, random, textutil and timestamp.
 //
 //	y, err := yard.New(yard.Options{Tools: basics.Tools()})

@@ -30,7 +30,7 @@ type value struct {
 type request struct {
 	domain, service string
 	data            map[string]any
-	reached         func(*hass.State) bool // reports whether a state is the goal; nil if any change is
+	reached         func(*hass.State) bool // reports whether a state is the intended one; nil if any change is
 }
 
 // key groups requests that can be sent as one.
@@ -39,13 +39,13 @@ func (r *request) key() string {
 	return r.domain + "." + r.service + string(data)
 }
 
-// service is how an action is performed.
+// service describes how an action is performed.
 type service struct {
 	name string   // of the service
 	goal []string // states that the action leads to; empty if any change confirms it
 }
 
-// on is the goal of all states but off.
+// on accepts any state except off.
 const on = "!off"
 
 var switchable = map[string]service{"turn_on": {"turn_on", []string{on}}, "turn_off": {"turn_off", []string{"off"}}, "toggle": {"toggle", nil}}
@@ -148,7 +148,7 @@ func requestFor(e *hass.Entity, action string, v *value) (*request, error) {
 	if v == nil {
 		v = &value{}
 	}
-	// Lights accept values with turn_on; it means the same as set.
+	// Lights accept values with turn_on, which then means the same as set.
 	if setter := setters[e.Domain]; setter != nil && (action == "set" || action == "turn_on" && e.Domain == "light" && *v != (value{})) {
 		r := setter(v)
 		if r == nil {
@@ -180,7 +180,7 @@ func requestFor(e *hass.Entity, action string, v *value) (*request, error) {
 	return r, nil
 }
 
-// mainAttributes are the attributes that control_device changes most, by domain.
+// mainAttributes are the attributes that control_device changes most often, by domain.
 var mainAttributes = map[string]struct {
 	name, format string
 	scale        float64

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxTargets  = 20               // entities of one call
-	answerWait  = 15 * time.Second // for the answer of Home Assistant; slow devices take seconds
+	answerWait  = 15 * time.Second // for Home Assistant's response; slow devices take seconds
 	confirmWait = 5 * time.Second  // for states to change
 	settleWait  = 300 * time.Millisecond
 )
@@ -31,8 +31,8 @@ func writeSpec(name, description string) toolyard.Spec {
 	return toolyard.Spec{Name: name, Description: description, Category: category, Effects: "write"}
 }
 
-// controlsOf returns the controls of the gate of a call and a current view. A stale view is refused:
-// decisions about writes need the present state.
+// controlsOf returns the controls of the call's gate and a current view. A stale view is refused,
+// because decisions about writes need the current state.
 func controlsOf(ctx context.Context, c *toolyard.Call) (*controls, *view, error) {
 	ctl, ok := toolyard.Client[*controls](c)
 	if !ok {
@@ -90,8 +90,8 @@ var controlDevice = toolyard.Define(writeSpec("control_device",
 		return ctl.perform(ctx, v, targets, in.Action, in.Value)
 	})
 
-// targets resolves ids, or an area with a domain, to entities. Home Assistant gets only their ids,
-// so that nothing else can be affected.
+// targets resolves IDs, or an area with a domain, to entities. Home Assistant receives only their
+// IDs, so that nothing else can be affected.
 func (v *view) targets(ids []string, area, domain string) ([]*hass.Entity, error) {
 	if (len(ids) > 0) == (area != "") {
 		return nil, toolyard.Errorf(toolyard.Invalid, "Set either ids, or area and domain.")
@@ -162,8 +162,7 @@ func (v *view) checkPlain(e *hass.Entity) error {
 	return nil
 }
 
-// call calls a service. It returns before the deadline of the call, so that the outcome can be
-// reported.
+// call calls a service. It returns before the call's deadline, so that the outcome can be reported.
 func (ctl *controls) call(ctx context.Context, domain, service string, data, target map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
@@ -208,7 +207,7 @@ func (ctl *controls) perform(ctx context.Context, before *view, targets []*hass.
 	return result, nil
 }
 
-// afterError returns the outcome of a call that failed. If the answer was lost, the mirror decides:
+// afterError returns the outcome of a failed call. If the response was lost, the mirror decides:
 // the call succeeded if all states are as requested.
 func (ctl *controls) afterError(ctx context.Context, before *view, goals map[string]*request, err error, partly bool) (controlResult, error) {
 	if isUncertain(err) {
@@ -253,7 +252,7 @@ func (ctl *controls) await(ctx context.Context, before *view, goals map[string]*
 	}
 }
 
-// compare sorts entities by what has happened to them.
+// compare groups entities by what happened to them.
 func compare(before *view, now *hass.Snapshot, goals map[string]*request) controlResult {
 	result := controlResult{Changed: []stateChange{}}
 	for id, r := range goals {
@@ -278,7 +277,7 @@ func compare(before *view, now *hass.Snapshot, goals map[string]*request) contro
 	return result
 }
 
-// forHuman formats a duration for a question to a person.
+// forHuman formats a duration for a question to the user.
 func forHuman(d time.Duration) string {
 	switch {
 	case d < time.Minute:

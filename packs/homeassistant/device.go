@@ -12,7 +12,7 @@ type deviceArgs struct {
 	ID string `json:"id" minLength:"1" maxLength:"255" doc:"Entity id such as light.kitchen, or the name of the device"`
 }
 
-// deviceDetail is everything that is shown of an entity.
+// deviceDetail is everything that is shown about an entity.
 type deviceDetail struct {
 	deviceSummary
 	Floor      string                     `json:"floor,omitempty"`

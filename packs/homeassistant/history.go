@@ -18,7 +18,7 @@ const (
 	maxActivity   = 100                // lines of an answer
 )
 
-// span is a period that ends at the as-of time at the latest.
+// span is a period that ends no later than the as-of time.
 type span struct {
 	From *time.Time `json:"from,omitempty" doc:"Start (default: 24 hours before the end)"`
 	To   *time.Time `json:"to,omitempty" doc:"End (default: now)"`
@@ -42,8 +42,8 @@ func (s *span) resolve(asOf time.Time, longest time.Duration) (from, to time.Tim
 	return from, to, nil
 }
 
-// recorded returns the entities of a request about the past. It does not require that the as-of
-// time is the present.
+// recorded returns the entities for a request about the past. Unlike for other requests, the as-of
+// time need not be the present.
 func recorded(ctx context.Context, c *toolyard.Call, ids []string) (*view, []*hass.Entity, error) {
 	h, err := homeOf(c)
 	if err != nil {
@@ -107,8 +107,8 @@ var getHistory = toolyard.Define(readSpec("get_history",
 		return out, nil
 	})
 
-// thin returns at most limit points: of a numeric series the minimum and maximum of each of
-// limit/2 intervals, of others the newest.
+// thin returns at most limit points: for a numeric series, the minimum and maximum of each of
+// limit/2 intervals; for other series, the newest points.
 func thin(points []hass.Point, limit int) (kept []hass.Point, how string) {
 	if len(points) <= limit {
 		return points, ""
@@ -295,7 +295,7 @@ func (v *view) people() map[string]string {
 	return people
 }
 
-// causeOf describes what caused an entry. Entities out of scope are not named.
+// causeOf describes what caused an entry. Entities out of scope are not mentioned.
 func (v *view) causeOf(entry *hass.LogEntry, people map[string]string) string {
 	switch {
 	case entry.ContextEntityID != "" && !v.sees(v.Entity(entry.ContextEntityID)):

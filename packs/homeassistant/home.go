@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	firstLoad = 5 * time.Second // that a call waits for the first snapshot
+	firstLoad = 5 * time.Second // for which a call waits for the first snapshot
 	maxPast   = 5 * time.Minute // how old an as-of time may be: only the recorder knows the past
 )
 
@@ -26,7 +26,7 @@ type home struct {
 	now    func() time.Time
 }
 
-// homeOf returns the home of the gate of a call.
+// homeOf returns the home of the call's gate.
 func homeOf(c *toolyard.Call) (*home, error) {
 	h, ok := toolyard.Client[*home](c)
 	if !ok {
@@ -126,7 +126,7 @@ func (v *view) sees(e *hass.Entity) bool {
 	return true
 }
 
-// isMinor reports whether an entity is left out of lists: it is hidden or describes a device.
+// isMinor reports whether an entity is omitted from lists because it is hidden or only describes a device.
 func isMinor(e *hass.Entity) bool { return e.Hidden || e.Category != "" }
 
 // listed iterates over the entities of lists.
@@ -172,7 +172,7 @@ func (v *view) find(name string) (*hass.Entity, error) {
 	return nil, toolyard.Errorf(toolyard.Invalid, "%d devices are called %q: %s. Use an id.", len(found), printable(name, 80), strings.Join(ids[:min(len(ids), 10)], ", "))
 }
 
-// findAll returns the visible entities with the IDs or names, each once.
+// findAll returns the visible entities with the IDs or names, without duplicates.
 func (v *view) findAll(names []string) ([]*hass.Entity, error) {
 	var all []*hass.Entity
 	for _, name := range names {
@@ -187,7 +187,7 @@ func (v *view) findAll(names []string) ([]*hass.Entity, error) {
 	return all, nil
 }
 
-// checkArea returns an error with the nearest names if there is no area or floor of the name.
+// checkArea returns an error with the nearest names if there is no area or floor with the name.
 func (v *view) checkArea(name string) error {
 	var known []string
 	for _, a := range v.Areas {
@@ -205,7 +205,7 @@ func (v *view) checkArea(name string) error {
 	return unknown("area", name, known)
 }
 
-// inArea reports whether an entity is in an area or on a floor of the name.
+// inArea reports whether an entity is in an area or on a floor with the name.
 func inArea(e *hass.Entity, name string) bool {
 	return e.Area != nil && (isArea(e.Area, name) || isFloor(e.Area.Floor, name))
 }

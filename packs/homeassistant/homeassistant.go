@@ -1,11 +1,11 @@
-// Package homeassistant is a pack of tools for a Home Assistant: a frugal view of the home, its
-// history, and control that asks a person before it touches locks, alarms and the like.
+// Package homeassistant is a pack of tools for Home Assistant: a compact view of the home, its
+// history, and controls that ask the user before they operate locks, alarms and the like.
 //
 //	packs:
 //	  homeassistant: {url: "http://192.168.1.5:8123", token: "${secret:home}"}
 //
-// Reading costs no request: package hass mirrors the home. Tools see only the entities in the
-// scope of the configuration, and writes check every entity that they resolve to.
+// Reading needs no requests, because package hass mirrors the home. Tools see only the entities in
+// the configured scope, and writes check every entity that they resolve to.
 package homeassistant
 
 import (
@@ -101,7 +101,7 @@ func (s *source) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	}
 }
 
-// problems reports why there is no connection, or names in the settings that the home does not
+// problems reports why there is no connection, or which names in the settings the home does not
 // have.
 func (s *source) problems() []toolyard.Problem {
 	err := s.home.client.Err()

@@ -56,7 +56,7 @@ type deviceList struct {
 	NextOffset  int             `json:"next_offset,omitempty"`
 	ByDomain    map[string]int  `json:"by_domain,omitempty"`    // of all matches, if not all are shown
 	ByArea      map[string]int  `json:"by_area,omitempty"`      // likewise
-	WithoutArea int             `json:"without_area,omitempty"` // matches of all other filters that are in no area
+	WithoutArea int             `json:"without_area,omitempty"` // entities that match all other filters but are in no area
 	Note        string          `json:"note,omitempty"`
 }
 
@@ -132,7 +132,7 @@ func (v *view) matches(e *hass.Entity, in *listArgs, query string) bool {
 }
 
 // checkFilters returns an error for a domain, area, floor or label that does not exist: an empty
-// list would look like an answer.
+// list would look like a valid result.
 func (v *view) checkFilters(in *listArgs) error {
 	if in.Area != "" {
 		if err := v.checkArea(in.Area); err != nil {
@@ -171,7 +171,7 @@ func (v *view) checkDomain(domain string) error {
 	return nil
 }
 
-// largest returns the largest groups; the others are counted as "other".
+// largest returns the largest groups and counts the rest as "other".
 func largest(groups map[string]int) map[string]int {
 	if n, ok := groups[""]; ok {
 		delete(groups, "")
@@ -206,7 +206,7 @@ func summarize(e *hass.Entity) deviceSummary {
 
 // size returns the number of bytes of the summary as JSON.
 func (s *deviceSummary) size() int {
-	raw, _ := json.Marshal(s) // strings always have a JSON form
+	raw, _ := json.Marshal(s) // strings can always be encoded
 	return len(raw) + 1
 }
 

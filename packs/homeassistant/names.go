@@ -36,8 +36,8 @@ func nearest(name string, known []string) []string {
 	return similar.Closest(all, maxNear)
 }
 
-// printable returns at most limit bytes of a text without control characters. Names of a home are
-// shown to people who decide by them.
+// printable returns at most limit bytes of a text without control characters. Users see a home's
+// names when they make decisions.
 func printable(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Cf) {

@@ -45,7 +45,7 @@ type notShown struct {
 	Minor      int `json:"hidden_or_diagnostic,omitempty"`
 }
 
-// names are names of devices with their number. Long lists are cut.
+// names is a list of device names with their total number. Long lists are truncated.
 type names struct {
 	Count int      `json:"count"`
 	Names []string `json:"names,omitempty"`
@@ -134,7 +134,7 @@ func isLow(e *hass.Entity) bool {
 	return err == nil && percent <= lowBattery
 }
 
-// addState counts states that matter wherever the device is.
+// addState counts states that matter regardless of the device's area.
 func (o *overview) addState(e *hass.Entity) {
 	switch {
 	case e.State.Value == "unavailable":
@@ -174,7 +174,7 @@ func (a *areaOverview) add(e *hass.Entity) {
 // fit shortens lists, and then drops areas, until the overview has at most maxOverview bytes.
 func (o *overview) fit() {
 	size := func() int {
-		raw, _ := json.Marshal(o) // always has a JSON form
+		raw, _ := json.Marshal(o) // can always be encoded
 		return len(raw)
 	}
 	for limit := 10; size() > maxOverview && limit >= 0; limit-- {

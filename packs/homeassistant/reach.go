@@ -22,14 +22,14 @@ const (
 // reach is what a scene, script or automation can affect when it runs. Automations that react to
 // its changes are not followed.
 //
-// Home Assistant's search/related finds neither direct calls of scripts nor templates, so scripts
-// and automations are read step by step. What is not understood is unknown, and requires
+// Home Assistant's search/related finds neither direct script calls nor templates, so scripts and
+// automations are read step by step. Anything that is not understood counts as unknown and requires
 // confirmation.
 type reach struct {
 	view     *view
 	client   *hass.Client
 	entities map[*hass.Entity]bool
-	unknown  []string       // reasons why the reach is not known
+	unknown  []string       // reasons why the reach is unknown
 	visited  map[string]any // configuration of the scripts, scenes and automations
 }
 
@@ -94,7 +94,7 @@ func (r *reach) doubt(format string, args ...any) {
 	}
 }
 
-// doubtUnlessDown counts a refusal of Home Assistant as unknown. If there is no connection, nothing
+// doubtUnlessDown counts a refusal by Home Assistant as unknown. If there is no connection, nothing
 // can run anyway.
 func (r *reach) doubtUnlessDown(err error, format string, args ...any) error {
 	if _, refused := errors.AsType[*hass.Error](err); err != nil && !refused {
@@ -312,7 +312,7 @@ func (r *reach) matching(is func(*hass.Entity) bool) []*hass.Entity {
 
 // digest identifies the configuration of everything that runs.
 func (r *reach) digest() string {
-	raw, _ := json.Marshal(r.visited) // came from JSON
+	raw, _ := json.Marshal(r.visited) // decoded from JSON
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }

@@ -42,8 +42,8 @@ var triggerAutomation = toolyard.Define(writeSpec("trigger_automation", "Runs th
 		return runEntity(ctx, c, in.ID, "automation", "trigger", map[string]any{"skip_condition": in.SkipConditions})
 	})
 
-// runEntity runs a scene, script or automation, after a person has agreed if it can affect
-// something that requires confirmation.
+// runEntity runs a scene, script or automation. If it can affect something that requires
+// confirmation, the user is asked first.
 func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string, data map[string]any) (confirmedResult, error) {
 	ctl, v, err := controlsOf(ctx, c)
 	if err != nil {
@@ -75,7 +75,7 @@ func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string
 	return confirmedResult{"done", ctl.settle(ctx, v, affected, start)}, nil
 }
 
-// confirm asks a person if that is required.
+// confirm asks the user for confirmation if required.
 func (r *reach) confirm(ctx context.Context, c *toolyard.Call, e *hass.Entity) (string, error) {
 	sensitive := r.sensitive()
 	if len(sensitive) == 0 && len(r.unknown) == 0 {
@@ -94,7 +94,7 @@ func (r *reach) confirm(ctx context.Context, c *toolyard.Call, e *hass.Entity) (
 	return reply.Action, err
 }
 
-// settle returns what has changed since a script was started, among the entities that it affects.
+// settle returns which of the affected entities have changed since a script was started.
 func (ctl *controls) settle(ctx context.Context, before *view, affected *reach, start time.Time) controlResult {
 	select {
 	case <-ctx.Done():

@@ -46,7 +46,7 @@ func (e *exposure) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*lists)(e))
 }
 
-// orAll returns all entities instead of the zero value, for settings that narrow others.
+// orAll selects all entities instead of the zero value, for settings that restrict others.
 func (e exposure) orAll() exposure {
 	if e.isAssist() {
 		return exposure{All: true}
@@ -99,7 +99,7 @@ func matchesAny(patterns []string, id string) bool {
 	})
 }
 
-// policy is what the configuration says about entities.
+// policy holds the configured rules for entities.
 type policy struct {
 	confirm, deny, services []string
 	codes                   map[string]string

@@ -26,7 +26,7 @@ type confirmedResult struct {
 // accepted is the reply that confirms an action.
 const accepted = "accept"
 
-// declined is the result if a person did not agree.
+// declined is the result if the user did not agree.
 func declined(reply string) confirmedResult {
 	outcome := "declined"
 	if reply == "cancel" {
@@ -101,13 +101,13 @@ func (v *view) securityTargets(in *securityArgs) ([]*hass.Entity, error) {
 	return targets, nil
 }
 
-// question describes what a person is asked to confirm.
+// question describes what the user is asked to confirm.
 func (v *view) question(c *toolyard.Call, action string, targets []*hass.Entity) string {
 	verb := strings.ReplaceAll(action, "_", " ")
 	return strings.ToUpper(verb[:1]) + verb[1:] + " " + v.presentAll(targets) + "?" + requestedBy(c)
 }
 
-// presentAll describes entities. A person cannot judge more than a few.
+// presentAll describes entities. A user cannot judge more than a few.
 func (v *view) presentAll(entities []*hass.Entity) string {
 	var all []string
 	for i, e := range entities {
@@ -140,8 +140,8 @@ func requestedBy(c *toolyard.Call) string {
 	return fmt.Sprintf(" Requested by %s.", printable(c.Caller.ID, 80))
 }
 
-// bindTo returns what an answer depends on: if an entity has another state by then, the person is
-// asked again.
+// bindTo returns what an answer depends on: if an entity's state changes before the answer, the
+// user is asked again.
 func bindTo(action string, entities []*hass.Entity) string {
 	lines := make([]string, 0, len(entities))
 	for _, e := range entities {

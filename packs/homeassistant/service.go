@@ -17,8 +17,8 @@ type serviceArgs struct {
 	Data    map[string]any `json:"data,omitempty" doc:"Data of the service, without its target"`
 }
 
-// targetKeys are members of service data that select entities or authorize. They are refused: the
-// target is checked, and codes come from the configuration.
+// targetKeys are members of service data that select entities or contain codes. They are refused,
+// because the target is checked separately and codes come from the configuration.
 var targetKeys = []string{"entity_id", "device_id", "area_id", "floor_id", "label_id", "code"}
 
 var callService = toolyard.Define(writeSpec("call_service", "Calls a service of Home Assistant that the operator has allowed. Prefer the other tools."),
@@ -76,8 +76,8 @@ func (ctl *controls) checkService(in *serviceArgs, domain string) error {
 	return nil
 }
 
-// confirmService asks a person if a target requires confirmation. A service of a sensitive domain
-// without a target requires it too.
+// confirmService asks the user if a target requires confirmation. A service in a sensitive domain
+// requires it even without a target.
 func (v *view) confirmService(ctx context.Context, c *toolyard.Call, name, domain string, targets []*hass.Entity) (string, error) {
 	var sensitive []*hass.Entity
 	for _, e := range targets {

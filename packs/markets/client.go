@@ -17,11 +17,11 @@ import (
 	"github.com/toolyard/toolyard/packs/ratelimit"
 )
 
-// Limits of requests and answers.
+// Limits on requests and responses.
 const (
 	maxBody     = 1 << 20
 	connections = 8
-	idleWithin  = 5 * time.Second // the longest pause within an answer
+	idleWithin  = 5 * time.Second // the longest pause within a response
 	shortPause  = time.Second     // after a 429 without Retry-After
 	longPause   = time.Minute     // maximum pause that a service can request
 )
@@ -53,13 +53,13 @@ func newClient(base string, s service, private []netip.Prefix, now func() time.T
 	return &client{name: s.name, url: u, http: h, limiter: ratelimit.Shared(u.Host, s.budget, s.window, now), now: now}, nil
 }
 
-// unavailable returns the error for a failing service. The cause is only logged, because it may quote
-// the service.
+// unavailable returns the error for a failing service. The cause is only logged, because it may
+// contain text from the service.
 func (c *client) unavailable(why string, cause error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: c.name + " is not available: " + why, Err: cause}
 }
 
-// unexpectedAnswer returns the error for an answer in an unexpected form.
+// unexpectedAnswer returns the error for a response in an unexpected format.
 func (c *client) unexpectedAnswer(what string, cause error) *toolyard.Error {
 	return c.unavailable("it returned something other than "+what, cause)
 }
@@ -87,7 +87,7 @@ func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 	return c.send(ctx, http.MethodPost, c.url.String(), body)
 }
 
-// send sends a request and reads the answer: JSON that has passed [strictjson.Check].
+// send sends a request and reads the response, which is JSON that has passed [strictjson.Check].
 func (c *client) send(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {

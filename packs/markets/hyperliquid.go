@@ -9,15 +9,15 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/provider"
 )
 
-// The weights of the two requests, from the documentation of the service.
+// The weights of the two requests, from the service's documentation.
 const (
 	hyperliquidBudget = 1200
 	stateWeight       = 2
 	spotWeight        = 2
 )
 
-// NewHyperliquid returns the provider of a caller's perpetual and spot positions at Hyperliquid. It
-// returns the data of the Info API, with decimals as the strings that were received.
+// NewHyperliquid returns a provider of a caller's perpetual and spot positions on Hyperliquid. It
+// returns the Info API's data, with decimals as the strings that were received.
 func NewHyperliquid(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
 		kind: hyperliquid, name: "Hyperliquid", url: "https://api.hyperliquid.xyz", path: "info",
@@ -119,7 +119,7 @@ func (p *Provider) fetchHyperliquid(ctx context.Context, address string) (any, e
 	return out, spotErr
 }
 
-// askInfo sends one request about a user and parses the answer.
+// askInfo sends one request about a user and parses the response.
 func askInfo[T any](ctx context.Context, c *client, kind, user string, read func([]byte) (T, error)) (out T, err error) {
 	body, err := json.Marshal(map[string]string{"type": kind, "user": user})
 	if err != nil {

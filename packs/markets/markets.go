@@ -1,5 +1,5 @@
-// Package markets provides context from trading services: what a caller holds on an EVM chain
-// (wallet), at Hyperliquid and at Polymarket. The services are public. They are queried with the
+// Package markets provides context from trading services: a caller's holdings on an EVM chain
+// (wallet), on Hyperliquid and on Polymarket. The services are public. They are queried with the
 // address that the caller has linked, and receive nothing else about the caller.
 package markets
 
@@ -39,7 +39,7 @@ type Token struct {
 	Decimals *int // read from the contract if nil
 }
 
-// The kinds of context of this package. Addresses are linked under the same names.
+// The kinds of context in this package. Addresses are linked under the same names.
 const (
 	hyperliquid = "hyperliquid"
 	polymarket  = "polymarket"
@@ -108,8 +108,8 @@ func optionsOf(setup *yard.ProviderSetup) (Options, error) {
 }
 
 const (
-	fetchWithin = 8 * time.Second // for all requests that one answer takes
-	maxAge      = 5 * time.Minute // how old an as-of time may be: the services know only the present
+	fetchWithin = 8 * time.Second // for all requests needed for one result
+	maxAge      = 5 * time.Minute // maximum age of an as-of time, because the services have only current data
 	cacheTTL    = 2 * time.Second
 )
 
@@ -192,7 +192,7 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	return nil, &own
 }
 
-// address returns the linked address: of the service itself, or else the wallet.
+// address returns the linked address: the one for the service itself or, failing that, the wallet.
 func (p *Provider) address(ctx context.Context, caller toolyard.Caller) (string, error) {
 	kinds := []string{p.kind, wallet}
 	if p.kind == wallet {
@@ -221,7 +221,7 @@ func howToLink(kind string) string {
 	return "link your wallet in the settings, or with `toolyard accounts link CALLER " + kind + " ADDRESS`, and try again."
 }
 
-// ask queries the service. It logs when failures begin and end.
+// ask queries the service. It logs when the service starts failing and when it recovers.
 func (p *Provider) ask(ctx context.Context, address string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()

@@ -17,7 +17,7 @@ const (
 	maxPositions     = 500
 )
 
-// NewPolymarket returns the provider of a caller's positions at Polymarket. Numbers are returned as
+// NewPolymarket returns a provider of a caller's positions on Polymarket. Numbers are returned as
 // received. Data that requires the account's key is empty and marked as such.
 func NewPolymarket(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
@@ -63,7 +63,7 @@ func (p *Provider) fetchPolymarket(ctx context.Context, address string) (any, er
 	out := polymarketData{Positions: []bet{}, OpenOrders: []any{}, Balance: json.RawMessage("null"), Note: noteHidden}
 	seen := map[string]bool{} // a position that moves to a later page must not count twice
 	for offset := 0; offset <= maxPositions; {
-		limit := min(pageSize, maxPositions+1-offset) // the last one only shows whether there are more
+		limit := min(pageSize, maxPositions+1-offset) // the last one only indicates whether there are more
 		page, err := p.askPositions(ctx, address, limit, offset)
 		if err != nil {
 			return nil, err

@@ -13,14 +13,14 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of context data.
+// Limits on context data.
 const (
 	maxItems   = 2000 // of a list
 	maxText    = 503  // bytes of a text, including an ellipsis
 	maxDecimal = 80   // bytes of a number in quotes
 )
 
-// reading parses JSON of a service that has passed [strictjson.Check]. It stores the first error;
+// reading parses JSON from a service that has passed [strictjson.Check]. It stores the first error;
 // values read after an error are meaningless.
 type reading struct{ err error }
 
@@ -33,7 +33,7 @@ func (r *reading) fail(path, what string) {
 // trimmed removes white space around a JSON value.
 func trimmed(answer []byte) json.RawMessage { return bytes.Trim(answer, " \t\r\n") }
 
-// object is an object in an answer, with its path.
+// object is an object in a response, with its path.
 type object struct {
 	*reading
 	path    string
@@ -83,8 +83,8 @@ func (o object) object(name string) object {
 	return o.reading.object(o.at(name), o.members[name])
 }
 
-// text returns text for display: hidden characters are replaced and long text is truncated. The text
-// is untrusted, so it must not make the whole answer fail.
+// text returns text for display: hidden characters are replaced and long text is truncated. The
+// text is untrusted, so it must not make the whole response fail.
 func (o object) text(name string) string {
 	s, ok := strictjson.String(o.members[name])
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of requests and results.
+// Limits on requests and results.
 const (
 	maxBatch  = 100  // calls in a request
 	maxResult = 1024 // bytes of a result in hexadecimal
@@ -45,7 +45,7 @@ func (c *rpcCalls) add(method string, params ...any) {
 	*c = append(*c, rpcCall{"2.0", len(*c) + 1, method, params})
 }
 
-// view adds a read-only call of a contract.
+// view adds a read-only contract call.
 func (c *rpcCalls) view(contract, data string) {
 	c.add("eth_call", map[string]string{"to": contract, "data": data}, "latest")
 }

@@ -19,7 +19,7 @@ const (
 	nativeDecimals = 18
 )
 
-// NewWallet returns the provider of a caller's balances on a chain: the native coin and the configured
+// NewWallet returns a provider of a caller's balances on a chain: the native coin and the configured
 // tokens. Balances are exact decimals; zero token balances are omitted.
 func NewWallet(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
@@ -208,7 +208,7 @@ func (t *token) read(next func() rpcResult) (*big.Int, error) {
 	return held, nil
 }
 
-// units writes an amount of the smallest unit as an exact decimal of the whole one.
+// units converts an amount in the smallest unit into an exact decimal in whole units.
 func units(amount *big.Int, decimals int) string {
 	digits := amount.String()
 	if missing := decimals + 1 - len(digits); missing > 0 {

@@ -25,7 +25,7 @@ type Limiter struct {
 	budget int
 	window time.Duration
 	now    func() time.Time
-	start  time.Time // times below are relative to it, and so monotonic
+	start  time.Time // times below are relative to it and therefore monotonic
 
 	mu    sync.Mutex
 	spent []spending    // the oldest first
@@ -39,7 +39,7 @@ type spending struct {
 	weight int
 }
 
-// New returns a limiter of its own.
+// New returns a limiter that is not shared.
 func New(budget int, window time.Duration, now func() time.Time) *Limiter {
 	return &Limiter{budget: budget, window: window, now: now, start: now()}
 }
@@ -55,7 +55,7 @@ var shared = struct {
 	byHost map[string]weak.Pointer[Limiter]
 }{byHost: map[string]weak.Pointer[Limiter]{}}
 
-// Shared returns the limiter of this process for a host. Of several budgets, the smallest applies.
+// Shared returns the limiter of this process for a host. If budgets differ, the smallest applies.
 // The limiter exists as long as it is in use.
 func Shared(host string, budget int, window time.Duration, now func() time.Time) *Limiter {
 	shared.Lock()
@@ -123,7 +123,7 @@ func (l *Limiter) book(weight int) (time.Duration, error) {
 	return at - now, nil
 }
 
-// add records the weight of a request at a time that is not before any other.
+// add records the weight of a request at a time that is not before any recorded one.
 func (l *Limiter) add(at time.Duration, weight int) {
 	step := l.window / steps
 	end := (at/step + 1) * step

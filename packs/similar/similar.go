@@ -1,4 +1,4 @@
-// Package similar finds the names that resemble a misspelled one, for the error messages of packs.
+// Package similar finds names that resemble a misspelled one, for packs' error messages.
 package similar
 
 import (
@@ -12,7 +12,7 @@ type Candidate struct {
 	Distance int
 }
 
-// Closest returns at most n names, those with the smallest distance first.
+// Closest returns at most n names, closest first.
 func Closest(list []Candidate, n int) []string {
 	slices.SortFunc(list, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Name, b.Name))

@@ -31,7 +31,7 @@ type feed struct {
 	closer  io.Closer
 }
 
-// connect returns the clients of the venue and of the source of news.
+// connect returns the clients for the venue and for the news source.
 func connect(s *settings, setup yard.PackSetup) (*feed, error) {
 	h := s.Hyperliquid
 	testnet, err := s.testnet()
@@ -74,8 +74,8 @@ func (f *feed) lend(c *toolyard.Clients) {
 	}
 }
 
-// fundingCache stores blocks of past funding rates, which never change. A backtest asks for
-// every hour by itself; the venue is asked for 20 days at once.
+// fundingCache stores blocks of past funding rates, which never change. A backtest requests every
+// hour separately; the venue is queried for 20 days at once.
 type fundingCache struct {
 	from market.Funding
 	now  func() time.Time

@@ -7,9 +7,9 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/account"
 )
 
-// observed returns the tools so that the results of read-only tools at write gates are recorded:
-// the snapshot of a decision shows what its caller saw. A result that cannot be recorded is
-// returned all the same.
+// observed wraps the tools so that the results of read-only tools at write gates are recorded: the
+// snapshot of a decision shows what its caller saw. A result that cannot be recorded is returned
+// nevertheless.
 func observed(tools []*toolyard.Tool) []*toolyard.Tool {
 	list := make([]*toolyard.Tool, len(tools))
 	for i, t := range tools {

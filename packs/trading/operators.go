@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/account"
 )
 
-// descriptions of the actions of operators.
+// descriptions of the operator actions.
 var descriptions = map[string]string{
 	"pause":      "Accept no orders until resume. Positions and open orders stay.",
 	"resume":     "Accept orders again after pause or reduce.",
@@ -22,7 +22,7 @@ var descriptions = map[string]string{
 	"clear-halt": "Accept orders again after kill or after a rule halted the account.",
 }
 
-// Actions returns the actions of operators. No model can call them: the state of an account
+// Actions returns the operator actions. Models cannot call them: the state of an account
 // must not depend on the wording of a message.
 func (src *Source) Actions() []*toolyard.Tool {
 	type args struct {
@@ -62,7 +62,7 @@ func (src *Source) account(name string) (*tradedAccount, error) {
 	return a, nil
 }
 
-// instruction returns a command for now, or for the own time of a simulated account.
+// instruction returns a command for the current time, or for a simulated account's own time.
 func (src *Source) instruction(ctx context.Context, a *tradedAccount, command string) (account.Instruction, error) {
 	src.mu.Lock()
 	simulated := src.simulated[a.Name] != ""

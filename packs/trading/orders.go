@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// number is an exact decimal as the arguments of a tool have it.
+// number is an exact decimal in a tool's arguments.
 type number struct{ decimal.NullDecimal }
 
 // JSONSchema describes a number: a string, because JSON numbers lose digits.
@@ -70,8 +70,8 @@ func (in *orderArgs) proposal() engine.Proposal {
 	}
 }
 
-// request returns the proposal of a call. At a gate with the caller's clock, calls have no key of
-// their own, so that a simulation can be repeated exactly.
+// request returns the proposal of a call. At a gate where callers set the time, calls do not get
+// their own key, so that a simulation can be repeated exactly.
 func (in *orderArgs) request(ctx context.Context, c *toolyard.Call, a *account.Access) (account.Request, error) {
 	asOf, err := a.Time(ctx, c)
 	r := account.Request{
@@ -113,7 +113,7 @@ func proposeOrder() *toolyard.Tool {
 	})
 }
 
-// consent is the part of a question that an order may not move away from.
+// consent is the part of a question from which an order must not deviate.
 type consent struct {
 	Price    decimal.Decimal `json:"price"`
 	ValueUSD decimal.Decimal `json:"valueUsd"`

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// maxOpenOrders bounds the orders in a portfolio.
+// maxOpenOrders limits the number of orders in a portfolio.
 const maxOpenOrders = 50
 
 func getPortfolio() *toolyard.Tool {

@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/introspection"
 )
 
-// The categories of the tools, beside introspection.
+// The categories of the tools, in addition to introspection.
 const (
 	marketData = "market_data"
 	news       = "news"
@@ -26,7 +26,7 @@ func accountTools() []*toolyard.Tool {
 
 // TradingToolNames returns the tools that a trading agent uses: those that may be called in mode
 // write and are not for introspection.
-func TradingToolNames() []string { //nolint:revive // the usual name of the list, beside IntrospectionToolNames
+func TradingToolNames() []string { //nolint:revive // the conventional name for the list, next to IntrospectionToolNames
 	return names(func(t *toolyard.Tool) bool {
 		return slices.Contains(t.Modes(), toolyard.Write) && t.Category != introspection.Category
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/paper"
 )
 
-// settings are packs.trading of the configuration.
+// settings are packs.trading in the configuration.
 type settings struct {
 	Hyperliquid hyperliquidSettings        `json:"hyperliquid,omitzero" doc:"Where market data comes from and live orders go to."`
 	CryptoPanic *cryptopanicSettings       `json:"cryptopanic,omitempty" doc:"Source of news; none if absent."`
@@ -170,9 +170,9 @@ func (s *accountSettings) submission() account.Submission {
 	return account.Confirm
 }
 
-// testnet reports whether the pack uses the test network. Prices differ between the networks, so
-// all accounts at the venue and the market data use the same one: the test network, unless the
-// accounts are live.
+// testnet reports whether the pack uses the testnet. Prices differ between the networks, so all
+// accounts at the venue and the market data use the same one: the testnet, unless the accounts are
+// live.
 func (s *settings) testnet() (bool, error) {
 	live, test := "", ""
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {

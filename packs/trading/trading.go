@@ -3,9 +3,9 @@
 // why.
 //
 // A gate is bound to an account, which is a broker with a mandate and a journal. The tools of a
-// read gate and of a write gate of the same account share its journal: a chat can explain what
-// an agent did, and cannot trade itself. At a gate with clock: caller, the same tools answer
-// for a time in the past, so a backtest is an ordinary use of them.
+// read gate and of a write gate of the same account share its journal: a chat can explain what an
+// agent did, but cannot trade itself. At a gate with clock: caller, the same tools work at past
+// times, so a backtest is just another way to use them.
 //
 // Some words differ from those of the platform. An account is an account at a broker, with money to
 // trade; it does not pay for calls. A ledger is the state of such an account, folded from its
@@ -164,7 +164,7 @@ var _ interface {
 } = (*Source)(nil)
 
 // Lend lends market data to every gate, and the account and its broker to the gates that are
-// bound to it. The broker is lent in mode write only.
+// bound to it. The broker is lent only in mode write.
 func (src *Source) Lend(g yard.PackGate) (*toolyard.Clients, error) {
 	clients := &toolyard.Clients{}
 	src.feed.lend(clients)
@@ -198,8 +198,8 @@ func (src *Source) Lend(g yard.PackGate) (*toolyard.Clients, error) {
 	return clients, nil
 }
 
-// bind records which gates use an account. Orders of callers with a clock of their own and orders
-// of the present do not mix. A gate that only reads shows a simulated account at its own time.
+// bind records which gates use an account. Orders with a caller-set time and orders at the current
+// time must not be mixed. A read-only gate shows a simulated account at the account's own time.
 func (src *Source) bind(name string, g yard.PackGate) (simulated bool, err error) {
 	src.mu.Lock()
 	defer src.mu.Unlock()

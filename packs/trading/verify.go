@@ -9,8 +9,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// verifier is implemented by live accounts: it asks the venue whether the address and the agent of an
-// account are right.
+// verifier is implemented by live accounts: it asks the venue whether an account's address and
+// agent are correct.
 type verifier interface {
 	Verify(ctx context.Context) error
 }
@@ -22,7 +22,7 @@ const (
 )
 
 // watchAccounts verifies the live accounts until ctx ends, and reports problems with them when they
-// change. It returns at once if there are no live accounts.
+// change. It returns immediately if there are no live accounts.
 func (src *Source) watchAccounts(ctx context.Context, report func([]toolyard.Problem)) {
 	live := src.verifiers()
 	var known []toolyard.Problem

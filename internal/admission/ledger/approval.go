@@ -18,7 +18,7 @@ const (
 	ApprovalExpired  ApprovalState = "expired"
 )
 
-// ApprovalRow is the part of an approval that its use changes.
+// ApprovalRow is the part of an approval that changes when it is used.
 type ApprovalRow struct {
 	Change
 	ID      string
@@ -56,7 +56,7 @@ func (b *books) useApproval(a *AdmitRequest) {
 	r.Mark()
 }
 
-// returnApproval makes the approval of a call that did not start usable again.
+// returnApproval releases an approval whose call did not start, so that it can be used again.
 func (b *books) returnApproval(s *Settlement) {
 	r := b.Approvals[s.Unused]
 	if r == nil || r.State != ApprovalUsed || r.Call != s.Call {

@@ -37,7 +37,7 @@ type Session struct {
 	TTL     time.Duration
 }
 
-// State tells whether a balance can be used.
+// State is whether a balance can be used.
 type State string
 
 // States of a balance. An account is always open.

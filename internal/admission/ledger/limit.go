@@ -9,8 +9,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Lifetimes of leased permits. A replica counts from before it sent the request, so it stops
-// using a lease before the store expires it, whatever the clocks show.
+// Lifetimes of leased permits. A replica counts from before it sent the request, so it stops using
+// a lease before the store expires it, regardless of clock differences.
 const (
 	PermitTTL     = time.Second // a permit to start a call
 	StartRightTTL = time.Second // the exclusive right to start calls
@@ -77,7 +77,7 @@ func decodeLimit(raw json.RawMessage, limit toolyard.Limit, now time.Time) (*lim
 			return nil, fmt.Errorf("decode the state of a limit: %w", err)
 		}
 	}
-	if l.Last.Before(now) { // if the clock goes back, the limit stands still
+	if l.Last.Before(now) { // if the clock goes backward, the limit's time stands still
 		l.Last = now
 	}
 	l.expire(limit)

@@ -73,7 +73,7 @@ func (b *books) spend(key string) (*spendState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	if s.Last.Before(b.Now) { // if the clock goes back, the limit stands still
+	if s.Last.Before(b.Now) { // if the clock goes backward, the limit's time stands still
 		s.Last = b.Now
 	}
 	b.spends[key] = s

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Bounds of a preview.
+// Limits of a preview.
 const (
 	maxPreview      = 16 << 10 // bytes
 	maxPreviewDepth = 12
@@ -21,16 +21,16 @@ const (
 	maxPreviewKey   = 100  // bytes of one name
 )
 
-// Preview is a set of arguments as an approver sees it.
+// Preview is a call's arguments as an approver sees them.
 type Preview struct {
 	Args   json.RawMessage // an object; hidden values are replaced by descriptions in parentheses
 	Hidden int             // values that are hidden because they may be secrets
 	Cut    int             // values that are shortened or left out because of their size
 }
 
-// Show returns the preview of arguments. It hides values whose name or form suggests a secret, and
-// applies redact, which may be nil, to every other string. It is not evidence of what runs: an
-// approval is bound to the arguments themselves.
+// Show returns a preview of arguments. It hides values whose name or format suggests a secret, and
+// applies redact, which may be nil, to every other string. An approval is bound to the arguments
+// themselves, not to the preview.
 func Show(args json.RawMessage, redact func(string) string) Preview {
 	if redact == nil {
 		redact = func(s string) string { return s }
@@ -48,7 +48,7 @@ type previewer struct {
 // secretNames match the names of arguments that hold secrets.
 var secretNames = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|cookie|authorization|api[_-]?key|private[_-]?key|access[_-]?key|^(auth|pin|otp|cvv|cvc)$`)
 
-// secretTexts match well-known forms of secrets.
+// secretTexts match well-known secret formats.
 var secretTexts = regexp.MustCompile(`(?i)-----BEGIN [A-Z ]*PRIVATE KEY|\bbearer\s+\S{8,}|\b(ty_|sk-|sk_|rk_|pk_live|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA|ASIA|AIza|ya29\.|npm_|SG\.)[A-Za-z0-9_-]{8,}|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}|://[^/\s:@]+:[^/\s@]+@`)
 
 func (p *previewer) value(b []byte, raw json.RawMessage, depth int) []byte {
@@ -109,7 +109,7 @@ func (p *previewer) array(b []byte, raw json.RawMessage, depth int) []byte {
 	return end(b, ']')
 }
 
-// end replaces the comma after the last element by a bracket.
+// end replaces the comma after the last element with a bracket.
 func end(b []byte, bracket byte) []byte {
 	if last := len(b) - 1; b[last] == ',' {
 		b[last] = bracket
@@ -166,7 +166,7 @@ func opaque(text string) bool {
 // uuid matches an identifier that is not a secret.
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// visible escapes characters that users cannot see, so that a text looks to the approver as it is.
+// visible escapes invisible characters, so that the approver sees the actual text.
 func visible(text string) string {
 	if untrusted.CheckText(text) == nil {
 		return text

@@ -26,10 +26,10 @@ const (
 	Allow Action = "allow" // exempts calls from the Ask rules that it overrides
 )
 
-// Approver is who approves a call.
+// Approver specifies who approves a call.
 type Approver string
 
-// The approvers. A rule that asks both asks the operator.
+// The approvers. If both are required, the operator is asked.
 const (
 	Caller   Approver = "caller"   // the user of the client that sends the call
 	Operator Approver = "operator" // a holder of a key with the scope approver or operator
@@ -99,7 +99,7 @@ func CheckArgs(schema json.RawMessage) error {
 
 // digest identifies the content of a rule.
 func digest(r Rule) [sha256.Size]byte {
-	raw, _ := json.Marshal(r) // all fields have a JSON form, and the schema was parsed from one
+	raw, _ := json.Marshal(r) // all fields can be encoded, and the schema was decoded from JSON
 	return sha256.Sum256(raw)
 }
 
@@ -148,9 +148,9 @@ func (v *Verdict) Digest() [sha256.Size]byte {
 }
 
 // Decide returns the verdict about a call with validated arguments and a price. The strictest
-// action wins, whatever the order of the rules. The arguments are the caller's, without injected
-// ones. Arguments that cannot be evaluated within the bounds match every rule except one that
-// allows.
+// action wins, regardless of the order of the rules. The arguments are the caller's, without
+// injected ones. Arguments that cannot be evaluated within the limits match every rule except Allow
+// rules.
 func (s *Set) Decide(ctx context.Context, c *toolyard.Call, price toolyard.Money) Verdict {
 	if s == nil {
 		return Verdict{}

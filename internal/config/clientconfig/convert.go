@@ -181,7 +181,7 @@ var (
 	scheme = regexp.MustCompile(`^[A-Za-z]{1,16} $`)
 )
 
-// isHarmless reports whether a value cannot be a secret, whatever its key is.
+// isHarmless reports whether a value cannot be a secret, regardless of its key.
 func isHarmless(value string) bool {
 	return value == "" || value == "true" || value == "false"
 }

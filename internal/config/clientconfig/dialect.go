@@ -150,7 +150,7 @@ func (r *reader) readRoots(top *node) {
 	}
 }
 
-// typedServers returns the servers that OpenCode lists directly under mcp, beside its settings.
+// typedServers returns the servers that OpenCode lists directly under mcp, next to its settings.
 func typedServers(mcp *node) *node {
 	if mcp == nil || mcp.kind != object {
 		return nil

@@ -52,9 +52,9 @@ func (s *Settings) checkRules() error {
 	return orNil(faults)
 }
 
-// RuleProblems finds tools and arguments that rules name and that do not exist: such a rule matches
-// no call. Definitions returns the names of all tools of a server, or nil until it has listed them.
-// Local tools are checked only if they are loaded.
+// RuleProblems finds rules that refer to tools or arguments that do not exist: such a rule matches
+// no call. definitions returns the names of all of a server's tools, or nil until the server has
+// listed them. Local tools are checked only if they are loaded.
 func (s *Settings) RuleProblems(tools []*toolyard.Tool, loaded bool, definitions func(server string) []string) (problems []toolyard.Problem) {
 	var local []string
 	for _, t := range tools {
@@ -127,7 +127,7 @@ func (s *Settings) unknownArguments(i int, tools []*toolyard.Tool) (problems []t
 	return problems
 }
 
-// objectSchema is the part of a schema that names properties.
+// objectSchema is the part of a schema that defines properties.
 type objectSchema struct {
 	Properties map[string]json.RawMessage `json:"properties"`
 	Required   []string                   `json:"required"`

@@ -102,8 +102,9 @@ func presentation(c config.Presentation) gates.Presentation {
 	return p
 }
 
-// checkServers finds toolsets of the file that name unknown servers. A toolset of the overlay
-// was checked when it was edited; what it lacks since then is a problem of its gates.
+// checkServers finds toolsets in the file that refer to unknown servers. A toolset in the overlay
+// was checked when it was edited; anything missing since then is reported as a problem with its
+// gates.
 func (s *Settings) checkServers() error {
 	known := slices.Concat(slices.Collect(maps.Keys(s.Servers)), s.loader.opts.Sources)
 	var faults config.Faults

@@ -1,4 +1,4 @@
-// Package approvals lets calls wait for the approval of an operator, and operators decide. All
+// Package approvals lets calls wait for an operator's approval, and lets operators decide. All
 // replicas share the approvals through the store.
 package approvals
 
@@ -32,17 +32,17 @@ type Store interface {
 }
 
 const (
-	pollTime     = 2 * time.Second  // between reads of a waiting call, in case a notification is lost
+	pollTime     = 2 * time.Second  // between polls for a waiting call, in case a notification is lost
 	progressTime = 5 * time.Second  // between progress reports to a waiting client
 	retryAfter   = 15 * time.Second // suggested pause before a call is repeated
 	sendTimeout  = 2 * time.Second  // of a notification
-	maxWaiting   = 1000             // calls that wait at this replica; others fail at once and can be repeated
+	maxWaiting   = 1000             // calls waiting on this replica; others fail immediately and can be repeated
 )
 
 // Options configure a Service.
 type Options struct {
 	Hold     func() time.Duration            // how long a call waits for a decision
-	OnChange func(id, account, state string) // called when an approval is requested or decided at any replica; may be nil
+	OnChange func(id, account, state string) // called when an approval is requested or decided on any replica; may be nil
 	Log      *slog.Logger
 }
 
@@ -170,7 +170,7 @@ func required(a *store.Approval) error {
 }
 
 // subscribe returns a channel that receives a value when an approval changes. It is nil if too many
-// calls wait.
+// calls are waiting.
 func (s *Service) subscribe(id string) (woken chan struct{}, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,10 +193,10 @@ func (s *Service) subscribe(id string) (woken chan struct{}, release func()) {
 	}
 }
 
-// messagePrefix begins the messages between replicas: ID, account and state of an approval follow.
+// messagePrefix starts the messages between replicas; the ID, account and state of an approval follow.
 const messagePrefix = "approval "
 
-// changed notifies the waiting calls and the observers of all replicas.
+// changed notifies the waiting calls and the observers on all replicas.
 func (s *Service) changed(ctx context.Context, a *store.Approval) {
 	s.notify(a.ID, a.Subject.Account, string(a.State))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
@@ -249,7 +249,7 @@ func (s *Service) DeleteGrant(ctx context.Context, id string) error {
 	return s.store.DeleteGrant(ctx, id)
 }
 
-// Decide approves or declines a pending approval. A caller cannot decide about its own calls.
+// Decide approves or declines a pending approval. A caller cannot decide on its own calls.
 func (s *Service) Decide(ctx context.Context, id string, by toolyard.Caller, d httpapi.Decision) (*store.Approval, error) {
 	a, err := s.store.Approval(ctx, id)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package auditlog writes the audit log in formats that other programs read.
+// Package auditlog writes the audit log in formats for other programs.
 package auditlog
 
 import (
@@ -36,8 +36,8 @@ type Options struct {
 // batch is the number of changes in memory, with details of up to 64 KiB each.
 const batch = 100
 
-// Write writes changes, the oldest first, and returns their number. It reads them in pages: changes
-// that are made meanwhile are included if they are before Until.
+// Write writes changes, oldest first, and returns their number. It reads them in pages: changes
+// made in the meantime are included if they are before Until.
 func Write(ctx context.Context, w io.Writer, from Source, o Options) (n int, err error) {
 	write := jsonWriter(w)
 	if o.Format == CSV {
@@ -96,7 +96,7 @@ func csvWriter(w io.Writer) (func([]*store.Change) error, error) {
 	}, table.Error()
 }
 
-// Cell keeps spreadsheets from evaluating a text as a formula.
+// Cell prevents spreadsheets from evaluating a text as a formula.
 func Cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

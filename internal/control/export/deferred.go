@@ -18,8 +18,8 @@ type (
 	}
 )
 
-// openAINamespace is a group of functions. The model reads its description at first, and the
-// functions once it found them.
+// openAINamespace is a group of functions. The model initially reads only its description, and the
+// functions once it has found them.
 type openAINamespace struct {
 	Type        string             `json:"type"`
 	Name        string             `json:"name"`
@@ -36,8 +36,8 @@ type deferredFunction struct {
 	Deferred    bool            `json:"defer_loading"`
 }
 
-// maxNamespace is the size of a namespace up to which OpenAI's models search well: they recommend
-// fewer than ten functions.
+// maxNamespace is the maximum size of a namespace. OpenAI recommends fewer than ten functions for
+// good search results.
 const maxNamespace = 9
 
 // openAINamespaces returns the search tool, and the functions in namespaces of one server or category

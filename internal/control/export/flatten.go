@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxBranches bounds the branches of a schema that are read, at any depth.
+// maxBranches limits how many branches of a schema are read, at any depth.
 const maxBranches = 256
 
 // object is a decoded schema.
@@ -93,7 +93,7 @@ type flattener struct {
 	left int // branches that may still be read
 }
 
-// maxNesting bounds the depth of nested branches.
+// maxNesting limits the depth of nested branches.
 const maxNesting = 4
 
 // read returns the shape of a schema with all of its branches.

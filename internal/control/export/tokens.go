@@ -11,15 +11,15 @@ import (
 const bytesPerToken = 4
 
 // Tokens estimates the prompt tokens of a tool definition: the bytes of its name, description and
-// schema as compact JSON, divided by four. Models differ; the estimate serves to compare tools and
-// toolsets.
+// schema as compact JSON, divided by four. Models differ, but the estimate is good enough to
+// compare tools and toolsets.
 func Tokens(t gates.NamedTool) int {
 	n := len(`{"name":,"description":,"schema":}`) + quoted(t.Name) + quoted(describe(t)) + compact(t.CallerInput())
 	return (n + bytesPerToken - 1) / bytesPerToken
 }
 
-// ListTokens estimates the prompt tokens of a gate's tool list: of its meta-tools and the tools that it
-// lists.
+// ListTokens estimates the prompt tokens of a gate's tool list: its meta-tools and the tools that
+// it lists.
 func ListTokens(v *gates.View) (n int) {
 	for _, d := range offer.Definitions(v.Gate) {
 		n += d.Tokens()

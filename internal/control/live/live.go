@@ -33,7 +33,7 @@ type Call struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Approval is a request for approval of a call that was made or decided.
+// Approval is a request for approval that was made or decided.
 type Approval struct {
 	ID      string `json:"id"`
 	Account string `json:"account"`
@@ -54,8 +54,7 @@ type Options struct {
 	Row func(*toolyard.Call, toolyard.Outcome) *store.CallRow
 	// Result returns what observers see of a result; nil for nothing.
 	Result func(*toolyard.Result) json.RawMessage
-	// Others returns the calls of other replicas that ended after a time, the newest first; nil
-	// for none.
+	// Others returns other replicas' calls that ended after a time, newest first; nil for none.
 	Others func(ctx context.Context, since time.Time) ([]*store.CallRow, error)
 
 	Now func() time.Time
@@ -69,7 +68,7 @@ const (
 // Hub distributes calls to observers.
 type Hub struct {
 	opts Options
-	wake chan struct{} // signals Run that the first observer came
+	wake chan struct{} // notifies Run of the first observer
 
 	mu        sync.Mutex
 	recent    [maxRecent]*Call // a ring
@@ -270,7 +269,7 @@ func (h *Hub) isObserved() bool { return h.observed.Load() > 0 }
 
 const (
 	pollInterval = 700 * time.Millisecond // between reads of the calls of other replicas
-	maxDelay     = 5 * time.Second        // by which calls may reach the store late
+	maxDelay     = 5 * time.Second        // by how much calls may reach the store late
 )
 
 // Run publishes the calls of other replicas while there are observers, until ctx ends.
@@ -294,7 +293,7 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// poll reads the calls of other replicas once. After an error, the next poll reads them.
+// poll reads the calls of other replicas once. After an error, the next poll reads them again.
 func (h *Hub) poll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxDelay)
 	defer cancel()

@@ -1,6 +1,6 @@
 // Package registry serves the servers of a yard as a read-only MCP registry: the generic registry
-// API, version 0.1, with the filters of the official registry. Clients that support registries
-// find the servers there, under the addresses of the gates.
+// API, version 0.1, with the filters of the official registry. Clients that support registries find
+// the servers there, with the gates' URLs.
 package registry
 
 import (
@@ -152,7 +152,7 @@ func (o Options) version(r *http.Request) (any, error) {
 	return e, nil
 }
 
-// find returns the server that the path names.
+// find returns the server in the path.
 func (o Options) find(r *http.Request) (v0.ServerResponse, error) {
 	if err := checkDetailQuery(r.URL.RawQuery); err != nil {
 		return v0.ServerResponse{}, err

@@ -16,12 +16,12 @@ const (
 	serverBoost = 0.2 // weight of their mean
 )
 
-// Rank returns the documents that fit a request in natural language best, at most limit and at most
-// MaxHits; ties are in the order of the documents. Keep may be nil.
+// Rank returns the documents that best match a natural-language request, at most limit and at most
+// MaxHits; ties are in document order. keep may be nil.
 //
 // A document need not match all words of the request. Its score is the sum over the words (BM25F),
 // relative to the best document, plus its best score for any one sentence, because a request may
-// need several tools. One server has at most half of the hits, unless the others have too few.
+// need several tools. One server gets at most half of the hits, unless the others have too few.
 // If no word matches, Rank returns the hits of Find.
 func (x *Index) Rank(text string, limit int, keep func(i int) bool) []Hit {
 	limit = min(limit, MaxHits)

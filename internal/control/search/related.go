@@ -20,7 +20,7 @@ const (
 )
 
 // synonyms are words that requests and descriptions of tools use for each other. The table has common
-// actions and objects of office and developer tools; it is no dictionary.
+// actions and objects of office and developer tools; it is not a dictionary.
 var synonyms = synonymsOf(`
 	add build create generate make new
 	delete discard drop erase remove
@@ -84,7 +84,7 @@ type match struct {
 	weight float32
 }
 
-// match returns the terms that a word stands for: the word itself, its synonyms and similar terms.
+// match returns the terms that a word can match: the word itself, its synonyms and similar terms.
 // A related term is never weighted as rarer than the word itself. See near for shared.
 func (x *termIndex) match(word string, shared []uint8) (list []match) {
 	id, known := x.ids[word]

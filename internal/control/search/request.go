@@ -63,7 +63,7 @@ func sentences(text string) (list []string) {
 	return append(list, text[start:])
 }
 
-// isTerminator reports whether a character ends a sentence, whatever follows.
+// isTerminator reports whether a character ends a sentence, regardless of what follows.
 func isTerminator(r rune) bool {
 	return r == '\n' || r == ';' || r == '。' || r == '！' || r == '？'
 }

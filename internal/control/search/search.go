@@ -4,8 +4,8 @@
 // a word, or a part of a name. Matches in the name rank highest, then title, server and category,
 // and text; rare words weigh more than common ones. A word without a match may have one typo.
 //
-// Rank is for models and for whole requests: it returns the tools that fit best, even if most words
-// of the request match nothing.
+// Rank is for models and for whole requests: it returns the best matches, even if most words of the
+// request match nothing.
 package search
 
 import (

@@ -79,7 +79,7 @@ func (g *Gate) explainMode(t *toolyard.Tool) Step {
 	return step
 }
 
-// declareReadOnly says how to declare that a tool only reads.
+// declareReadOnly explains how to declare that a tool only reads.
 func declareReadOnly(t *toolyard.Tool) string {
 	switch {
 	case t.Server != "":

@@ -1,5 +1,5 @@
-// Package gates implements gates, the entry points of a yard. A gate fixes what its callers
-// see and may do: the mode, the surface, the toolset and the names of its tools.
+// Package gates implements gates, the entry points of a yard. A gate determines what its callers
+// can see and do: the mode, the surface, the toolset and the names of its tools.
 //
 // [Gate.Bind] computes the [View] of a gate: the tools, resources and prompts it offers.
 // Listing, searching and calling all use the view, so a tool that is hidden at a gate cannot
@@ -25,17 +25,17 @@ type Gate struct {
 	RequireAuth bool             // refuse unauthenticated callers
 	Tokens      Tokens
 	Errors      ErrorStyle
-	SourceNotes SourceNotes // whether descriptions name the file a tool is defined in
+	SourceNotes SourceNotes // whether descriptions include the file in which a tool is defined
 	Yard        string      // name of the yard, for NamingClient
 	CallerClock bool        // callers may set the as-of time
 	Taint       TaintOptions
 
 	Lender Lender // lends clients to calls; nil for none
 	Presentation
-	Agents []string // agents that it offers; without a Toolset, nothing else
+	Agents []string // agents that the gate offers; without a Toolset, it offers nothing else
 }
 
-// TaintOptions concern code and agents that use the tools of a gate.
+// TaintOptions concern code and agents that use a gate's tools.
 type TaintOptions struct {
 	Agents         []string // that use its tools
 	AcceptTrifecta bool     // its tools together may be able to send private data to strangers
@@ -47,7 +47,7 @@ type Tokens struct {
 	Only    bool     // API keys are not accepted
 }
 
-// Lender lends clients to the calls of a gate.
+// Lender lends clients to a gate's calls.
 type Lender interface {
 	// Lend returns the clients of a call. The caller must call release when the call has ended.
 	// An error refuses the call.
@@ -62,8 +62,7 @@ type Toolset struct {
 	Packs   []string     `json:"packs,omitempty" maxItems:"100" doc:"Packs whose tools and resources are included."`
 }
 
-// ServerPick selects tools and resources of one server: those named, or all if none is
-// named.
+// ServerPick selects tools and resources of one server: the listed ones, or all if none are listed.
 type ServerPick struct {
 	ID        string   `json:"id" minLength:"1"`
 	Tools     []string `json:"tools,omitempty" maxItems:"20000" doc:"Names of tools; all if empty."`
@@ -112,7 +111,7 @@ func PackOrigin(name string) string { return packOrigin + name }
 
 const packOrigin = "pack "
 
-// ErrorStyle is how a gate reports failures.
+// ErrorStyle determines how a gate reports failures.
 type ErrorStyle string
 
 // The error styles. With ErrorsAsResults, a model sees the error and can correct its call;
@@ -122,7 +121,7 @@ const (
 	ErrorsAsProtocol ErrorStyle = "protocol"
 )
 
-// SourceNotes selects whether descriptions name the file that a tool is defined in.
+// SourceNotes determines whether descriptions include the file in which a tool is defined.
 type SourceNotes string
 
 // The source notes. Empty means off: a path reveals details of the machine.
@@ -132,7 +131,7 @@ const (
 	SourceNotesAbsolute SourceNotes = "absolute"
 )
 
-// sourceNote returns the note about the file that a tool is defined in, if the gate adds one.
+// sourceNote returns the note about the file in which a tool is defined, if the gate adds one.
 func (g *Gate) sourceNote(t *toolyard.Tool) string {
 	path := t.Origin
 	if g.SourceNotes == SourceNotesAbsolute {
@@ -159,7 +158,7 @@ func (g *Gate) matcher() func(*toolyard.Tool) bool {
 	return g.Toolset.Matcher()
 }
 
-// agentOrigin is the beginning of the origin of the tool of an agent.
+// agentOrigin is the prefix of the origin of an agent's tool.
 const agentOrigin = "agent "
 
 // AgentOf returns the name of the agent that a tool asks, or "".

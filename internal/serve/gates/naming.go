@@ -61,8 +61,8 @@ func (n Naming) Render(yard, server, tool string) string {
 // minOwner is how many characters of a server ID always remain in a name.
 const minOwner = 12
 
-// shorten shortens the two parts of a name to a total length: first the owner, because the
-// tool name says what the tool does, then the tool.
+// shorten shortens the two parts of a name to a total length: first the owner, because the tool
+// name describes what the tool does, then the tool.
 func shorten(owner, tool string, length int) (string, string) {
 	owner = owner[:min(len(owner), max(minOwner, length-len(tool)))]
 	return owner, tool[:min(len(tool), length-len(owner))]

@@ -132,7 +132,7 @@ func (v *View) names() []string {
 	return names
 }
 
-// explainOffer says how models find a tool at a gate that does not list every tool.
+// explainOffer explains how models find a tool at a gate that does not list every tool.
 func (v *View) explainOffer(t *toolyard.Tool) []Step {
 	switch {
 	case v.Gate.ListsAll():

@@ -42,10 +42,10 @@ func (v *View) Lookup(name string) (*toolyard.Tool, bool) {
 	return t, ok
 }
 
-// Bind computes the gate's view of an offer. If several tools have the same name, it shows
-// the one that had the name in the previous view, if any, and otherwise none: a new tool
-// cannot take over a name. Problems lists the tools that are left out, and tools that the
-// toolset names and the gate cannot show.
+// Bind computes the gate's view of an offer. If several tools have the same name, it shows the one
+// that had the name in the previous view, if any, and otherwise none: a new tool cannot take over a
+// name. Problems lists the tools that are left out, and tools that the toolset includes but the
+// gate cannot show.
 func (g *Gate) Bind(o catalog.Offer, previous *View) *View {
 	v := &View{Gate: g, Generation: o.Generation, byName: make(map[string]*toolyard.Tool)}
 	rendered, inToolset := make(map[string][]*toolyard.Tool), g.matcher()
@@ -128,7 +128,7 @@ func clash[T any](g *Gate, what, served string, same []T, origin func(T) string)
 }
 
 // addAliases lets callers use the names of the other schemes where they identify one visible
-// tool. A name that several tools share belongs to none of them, and to no other tool.
+// tool. A name that several tools share is an alias for none of them, nor for any other tool.
 func (v *View) addAliases(rendered map[string][]*toolyard.Tool) {
 	aliases := make(map[string]*toolyard.Tool)
 	for _, same := range rendered {
@@ -150,7 +150,7 @@ func (v *View) addAliases(rendered map[string][]*toolyard.Tool) {
 	}
 }
 
-// unavailable returns a problem for each tool that the toolset names and the gate cannot show.
+// unavailable returns a problem for each tool that the toolset includes but the gate cannot show.
 func (g *Gate) unavailable(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 	if g.Toolset == nil {
 		return nil

@@ -14,7 +14,7 @@ type Connections interface {
 	Connections(ctx context.Context, caller toolyard.Caller) ([]Connection, error)
 	// ServerConnections returns who is connected to a server, newest first, and whether there are more.
 	ServerConnections(ctx context.Context, server string) (list []ServerConnection, more bool, err error)
-	// Link returns the address of the page on which the caller connects to a server.
+	// Link returns the URL of the page on which the caller connects to a server.
 	Link(caller toolyard.Caller, server string) (address string, err error)
 	// Review returns what the caller is asked for. The ticket is that of a link, or empty.
 	Review(ctx context.Context, caller toolyard.Caller, server, ticket string) (*ConnectionReview, error)
@@ -73,7 +73,7 @@ type ConnectionReview struct {
 	Scopes []string `json:"scopes,omitempty" doc:"Requested rights."`
 }
 
-// ticketBody names the link with which a caller connects.
+// ticketBody contains the ticket of the link with which a caller connects.
 type ticketBody struct {
 	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=. Without it, the caller connects with the rights that the server requires by default."`
 }

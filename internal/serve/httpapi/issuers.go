@@ -52,7 +52,7 @@ type ClaimsCheck struct {
 	Targets []ClaimsAtTarget `json:"targets" doc:"The gates that accept access tokens, and the HTTP API."`
 }
 
-// ClaimsAtTarget tells whether a token is accepted at a gate or at the HTTP API.
+// ClaimsAtTarget is whether a token is accepted at a gate or by the HTTP API.
 type ClaimsAtTarget struct {
 	Gate     string `json:"gate,omitempty" doc:"Absent for the HTTP API."`
 	Resource string `json:"resource"`

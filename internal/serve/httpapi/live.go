@@ -165,7 +165,7 @@ func (s *stream) write(e live.Event, failed bool) {
 func (s *stream) event(kind string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return // calls always have a JSON form
+		return // calls can always be encoded
 	}
 	s.writeText(fmt.Sprintf("event: %s\ndata: %s\n\n", kind, raw))
 }

@@ -36,10 +36,11 @@ const (
 	maxCookie  = 3800             // bytes of a value; browsers accept 4096 with the name and attributes
 )
 
-// personSignIn signs people in with issuers. A sign-in that has begun is not stored here: the browser
-// keeps it in a cookie, sealed and bound to a secret in the storage of the console's origin. The
-// issuer sends the browser to a page of the console, which sends the response to us in a request of
-// its own. So no request from another site has an effect, and the cookie is never sent with one.
+// personSignIn signs people in with issuers. A sign-in in progress is not stored here: the browser
+// keeps it in a sealed cookie that is bound to a secret in the storage of the console's origin. The
+// issuer redirects the browser to a console page, which sends the response to us in a separate
+// request. As a result, requests from other sites have no effect, and the cookie is never sent with
+// them.
 type personSignIn struct {
 	*signInHandler
 	used usedFlows

@@ -24,7 +24,7 @@ type pendingPage struct {
 	Pending []Pending `json:"pending"`
 }
 
-// reviewBody names the definitions that a person has reviewed.
+// reviewBody lists the definitions that a person has reviewed.
 type reviewBody struct {
 	Tools []DefinitionRef `json:"tools" minItems:"1" maxItems:"10000"`
 }

@@ -109,8 +109,8 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // Refuse writes the response to a request that was not authorized, following RFC 6750 and RFC 9728.
-// The metadata URL tells OAuth clients where to sign in; it is empty if the resource accepts no
-// access tokens.
+// OAuth clients use the metadata URL to find out where to sign in; it is empty if the resource
+// accepts no access tokens.
 func Refuse(w http.ResponseWriter, r *http.Request, err error, metadataURL string) {
 	e := toolyard.AsError(err)
 	status, challenge := http.StatusUnauthorized, `Bearer realm="toolyard"`

@@ -105,7 +105,7 @@ func (r *inputRequest) legacyParams() json.RawMessage {
 	return apply(r.params, []edit{{1, 0, `"elicitationId":"` + rand.Text() + `",`}})
 }
 
-// clientReply is the answer of a client: a result or an error.
+// clientReply is a client's reply: a result or an error.
 type clientReply struct{ result, fault json.RawMessage }
 
 func (a clientReply) object() (json.RawMessage, error) {

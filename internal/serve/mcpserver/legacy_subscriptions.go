@@ -116,8 +116,8 @@ func (s *subscriptions) remove(id, uri string) {
 	s.dropUnused(id)
 }
 
-// open returns the updates for a new stream of an MCP session. Resources that were not watched until now
-// may have changed meanwhile.
+// open returns the updates for a new stream of an MCP session. Resources that were not watched
+// until now may have changed in the meantime.
 func (s *subscriptions) open(id string, g *gate, now time.Time) *updates {
 	s.mu.Lock()
 	defer s.mu.Unlock()

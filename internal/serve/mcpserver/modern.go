@@ -95,7 +95,7 @@ func readParams(raw json.RawMessage) (p params) {
 	return p
 }
 
-// target returns the name of the tool or prompt, or the address of the resource.
+// target returns the name of the tool or prompt, or the URI of the resource.
 func (p *params) target(method string) string {
 	if method == "resources/read" {
 		return p.uri

@@ -42,7 +42,7 @@ type request struct {
 	view   *view
 	era    era
 	method string
-	name   string          // name of the tool or prompt, or address of the resource
+	name   string          // name of the tool or prompt, or URI of the resource
 	params json.RawMessage // for completions
 	nonce  seal.Nonce      // of the state in use; zero for none
 

@@ -14,11 +14,11 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// abridge replaces a result that is longer than the gate shows. The result is stored, and the client
-// gets its beginning, its end and the address of the whole. Structured content is dropped: a part of
-// it is not valid, and a client that listed the tool with an output schema requires it, so such
-// results stay whole unless a meta-tool called the tool. So do errors, and results that cannot be
-// stored.
+// abridge shortens a result that is longer than the gate shows. The result is stored, and the
+// client gets its beginning, its end and the URI of the whole result. Structured content is
+// dropped, because a part of it would not be valid. A client that listed the tool with an output
+// schema requires structured content, so such results are not shortened unless the tool was called
+// through a meta-tool. Errors, and results that cannot be stored, are not shortened either.
 func (r *request) abridge(ctx context.Context, c *toolyard.Call, res *toolyard.Result) *toolyard.Result {
 	show := r.view.Gate.Show
 	if show == 0 || r.method != "tools/call" || res.IsError || r.meta == "" && len(c.Tool.Output) > 0 {
@@ -51,7 +51,7 @@ func metaOf(res *toolyard.Result) map[string]json.RawMessage {
 	return meta
 }
 
-// resolveResult prepares the answer of resources/read for a stored result.
+// resolveResult prepares the response to resources/read for a stored result.
 func (r *request) resolveResult() *toolyard.Error {
 	part, err := offer.ParseResultURI(r.name)
 	if err != nil {

@@ -70,8 +70,8 @@ type Options struct {
 	// error means that authentication failed. Nil admits every request as anonymous.
 	Authorize func(*http.Request, *gates.Gate) (toolyard.Caller, error)
 
-	// MetadataURL returns the address of a gate's metadata for OAuth clients, which refused clients
-	// receive, or "". It may be nil.
+	// MetadataURL returns the URL of a gate's metadata for OAuth clients, or "". Refused clients
+	// receive this URL. It may be nil.
 	MetadataURL func(*http.Request, *gates.Gate) string
 }
 
@@ -106,7 +106,7 @@ type legacyState struct {
 	sessionSealer  seal.Sealer // of MCP session IDs
 	questionSealer seal.Sealer // of question IDs
 	running        sync.Map    // context.CancelFunc by requestKey
-	waiting        *quota      // calls waiting for an answer of their client
+	waiting        *quota      // calls waiting for an answer from their client
 	waitingBytes   *quota      // bytes of their arguments
 	questions      questions
 	subscriptions  subscriptions
@@ -187,9 +187,9 @@ func (s *Server) describe() {
 // Close ends all open streams, so that an HTTP server can shut down. Calls in flight continue.
 func (s *Server) Close() { s.close() }
 
-// Publish binds the gates to an offer and notifies callers of changed lists. Gates that are not
-// listed any more are closed. Keep makes tools keep their names when new tools have similar ones. It
-// must not be called concurrently.
+// Publish binds the gates to an offer and notifies callers of changed lists. Gates that are no
+// longer listed are closed. If keep is set, existing tools keep their names when new tools have
+// conflicting ones. Publish must not be called concurrently.
 func (s *Server) Publish(all []*gates.Gate, offer catalog.Offer, keep bool) {
 	old, next := *s.gates.Load(), make(map[string]*gate, len(all))
 	for _, d := range all {

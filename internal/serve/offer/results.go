@@ -38,7 +38,7 @@ const (
 	resultURI = "toolyard://results/"
 )
 
-// ResultURI returns the address of a stored result.
+// ResultURI returns the URI of a stored result.
 func ResultURI(id string) string { return resultURI + id }
 
 // IsResultURI reports whether an address is that of a stored result.
@@ -115,7 +115,7 @@ func ParseRead(args json.RawMessage) (r Range, err *toolyard.Error) {
 	return r, nil
 }
 
-// ParseResultURI reads the address of a stored result: toolyard://results/ID?offset=0&bytes=65536.
+// ParseResultURI parses the URI of a stored result: toolyard://results/ID?offset=0&bytes=65536.
 func ParseResultURI(uri string) (Range, *toolyard.Error) {
 	id, query, _ := strings.Cut(strings.TrimPrefix(uri, resultURI), "?")
 	r := Range{ID: id, Bytes: MaxPiece}
@@ -167,7 +167,7 @@ func (r Range) Read(ctx context.Context, results Results, c toolyard.Caller, now
 	return p, nil
 }
 
-// Mark says which part of the result the piece is, and how to read on.
+// Mark states which part of the result the piece is, and how to read the next one.
 func (p Piece) Mark() string {
 	if p.Next >= p.Size {
 		return fmt.Sprintf("[bytes %d to %d of %d: the end]", p.Offset, p.Next, p.Size)

@@ -26,8 +26,8 @@ type Signature struct {
 	long     func() string
 }
 
-// Long returns the signature over several lines with the descriptions of the arguments, without
-// the name of the tool: "(args: {...}): {...}".
+// Long returns the multi-line signature with the arguments' descriptions, without the tool's name:
+// "(args: {...}): {...}".
 func (s *Signature) Long() string { return s.long() }
 
 // Signatures compiles signatures and caches them by definition. It is safe for concurrent use.

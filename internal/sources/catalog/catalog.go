@@ -1,5 +1,6 @@
-// Package catalog runs sources and publishes their offers as immutable generations. A source
-// that fails is restarted; meanwhile its tools stay listed and the failure is listed as a problem.
+// Package catalog runs sources and publishes their offers as immutable generations. A source that
+// fails is restarted; in the meantime, its tools stay listed and the failure is reported as a
+// problem.
 package catalog
 
 import (
@@ -241,7 +242,7 @@ func (c *Catalog) schedule() {
 	}
 }
 
-// Flush publishes the current offers at once.
+// Flush publishes the current offers immediately.
 func (c *Catalog) Flush() { c.publish() }
 
 // publish merges all offers into the next generation, unless nothing changed.

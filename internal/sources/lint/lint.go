@@ -79,7 +79,7 @@ func (l *linter) names() {
 	}
 }
 
-// minWords is the number of words below which a description cannot say what a tool does.
+// minWords is the minimum number of words needed to describe what a tool does.
 const minWords = 3
 
 func (l *linter) description() {

@@ -186,8 +186,8 @@ func (p *HTTP) key(caller toolyard.Caller, v values) string {
 	return fmt.Sprintf("%q", parts)
 }
 
-// report logs when the service begins to fail and when it recovers. A canceled request and a
-// caller without data say nothing about the service.
+// report logs when the service starts failing and when it recovers. A canceled request or a caller
+// without data is not evidence either way.
 func (p *HTTP) report(ctx context.Context, err error) {
 	var e *toolyard.Error
 	switch {
@@ -306,7 +306,7 @@ func (p *HTTP) find(answer json.RawMessage) (json.RawMessage, error) {
 	case len(value) == 0 || value[0] != '{':
 		return nil, p.unavailable("its response is not an object", nil)
 	}
-	return bytes.Clone(value), nil // the cache must not keep the rest of the answer
+	return bytes.Clone(value), nil // the cache must not keep the rest of the response
 }
 
 // child returns a member of an object or an item of an array, nil if there is none.

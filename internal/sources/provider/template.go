@@ -39,7 +39,7 @@ type part struct {
 
 var linkName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// parseTemplate reads a template. Kind is what {link} stands for. References to secrets, such as
+// parseTemplate parses a template. {link} refers to kind. References to secrets, such as
 // ${secret:crm}, stay in the literals.
 func parseTemplate(text, kind string) (t template, err error) {
 	literal := ""
@@ -105,7 +105,7 @@ type urlTemplate struct{ template }
 
 var fixedServer = regexp.MustCompile(`^https?://[^/?#]+[/?]`)
 
-// parseURL reads the template of a URL, and returns the address of its server.
+// parseURL parses a URL template, and returns the address of its server.
 func parseURL(text, kind string) (t urlTemplate, server *url.URL, err error) {
 	if t.template, err = parseTemplate(text, kind); err != nil {
 		return t, nil, err

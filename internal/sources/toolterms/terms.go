@@ -96,7 +96,7 @@ type Effective struct {
 	Latency         string           `json:"latencyClass"`
 	ExecuteEligible bool             `json:"executeEligible"`
 	ExecuteUSD      *toolyard.Money  `json:"executePriceUsd,omitempty"` // nil for a tool that is not for sale
-	RateLimit       map[string]any   `json:"rateLimit,omitempty"`       // in the form in which tools publish it
+	RateLimit       map[string]any   `json:"rateLimit,omitempty"`       // in the format that tools publish
 }
 
 // EffectiveOf returns the effective metadata of a tool. By default, a tool is for both

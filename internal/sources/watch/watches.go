@@ -128,7 +128,7 @@ func (w *watches) add(dir string) error {
 	return nil
 }
 
-// say logs the first of consecutive failures to watch a folder.
+// say logs only the first of several consecutive failures to watch a folder.
 func (w *watches) say(failure error) {
 	if failure != nil && !w.failing {
 		w.log.Warn("some folders cannot be watched; changes there are detected with a delay", "error", failure)

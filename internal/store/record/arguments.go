@@ -34,8 +34,8 @@ const (
 	maxMember  = 64      // bytes of a name in a shape
 )
 
-// kept returns the recorded form of arguments as JSON, or nil. Redact runs before truncation, so that
-// no part of a secret remains at the end.
+// kept returns the arguments to record as JSON, or nil. Redact runs before truncation, so that no
+// part of a secret remains at the end.
 func (a Arguments) kept(args json.RawMessage) json.RawMessage {
 	if a.Keep != Shape && a.Keep != Full || !json.Valid(args) {
 		return nil

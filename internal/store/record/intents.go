@@ -29,7 +29,7 @@ var errNoReply = errors.New("the store did not respond in time")
 type pendingIntent struct {
 	ledger.Intent
 	done      chan error // buffered
-	abandoned bool       // its call does not wait any more
+	abandoned bool       // its call is no longer waiting
 }
 
 // intents stores the intents of concurrent calls in one transaction: while a transaction is

@@ -63,7 +63,7 @@ func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
 	return c, i.readIdentity(c, u.payload, members)
 }
 
-// readIdentity reads whom a token identifies, for which resources, and with which scopes and groups.
+// readIdentity reads a token's subject, resources, scopes and groups.
 func (i *Issuer) readIdentity(c *claims, payload json.RawMessage, members map[string]json.RawMessage) (r *refusal) {
 	var ok bool
 	c.profile = profileOf(members)

@@ -1,5 +1,5 @@
-// Package accesstoken authenticates callers by OAuth access tokens. It verifies the JSON Web
-// Tokens of configured issuers, or asks the issuer about a token, and derives the rights of a caller
+// Package accesstoken authenticates callers with OAuth access tokens. It verifies JSON Web Tokens
+// from configured issuers, or introspects tokens at the issuer, and derives a caller's permissions
 // from the claims.
 package accesstoken
 
@@ -18,14 +18,14 @@ import (
 type Issuer struct {
 	Name       string   // the prefix of caller IDs
 	URL        string   // the issuer identifier, exactly as in the iss claim
-	Audiences  []string // accepted audiences; if empty, the address of the resource
+	Audiences  []string // accepted audiences; if empty, the resource's URL
 	AnyType    bool     // accept tokens whose type is not at+jwt
 	Algorithms []string // accepted signature algorithms; if empty, all of [Algorithms]
 	Subject    string   // the claim with the ID of the caller; sub if empty
 	Groups     string   // the claim with the groups of the caller, or a path to it such as realm_access.roles; groups if empty
 
-	// Scopes lists, for a scope of a token, the rights that require it. A scope never grants a
-	// right; the rules do.
+	// Scopes lists, for each token scope, the permissions that require it. A scope never grants a
+	// permission; the rules do.
 	Scopes map[string][]string
 	Rules  []Rule
 
@@ -35,7 +35,7 @@ type Issuer struct {
 // Algorithms are the supported signature algorithms.
 var Algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// Rule grants rights to callers. All rules that match apply.
+// Rule grants permissions to callers. All matching rules apply.
 type Rule struct {
 	Anyone  bool     // matches every caller of the issuer
 	Groups  []string // matches callers in one of the groups
@@ -62,8 +62,8 @@ func (r *Rule) rights() (rights []string) {
 	return rights
 }
 
-// caller returns the caller that a verified token identifies. Its rights are those that the rules
-// grant, without those that require a scope which the token lacks.
+// caller returns the caller that a verified token identifies. Its permissions are those that the
+// rules grant, minus those that require a scope that the token lacks.
 func (i *Issuer) caller(c *claims) (toolyard.Caller, *refusal) {
 	var rights []string
 	account, matched := "", false

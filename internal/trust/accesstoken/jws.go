@@ -30,7 +30,7 @@ const (
 	NoRule      Reason = "RULE" // no access rule matches the caller
 )
 
-// refusal tells why a token is refused. It never contains the token.
+// refusal is the reason why a token is refused. It never contains the token.
 type refusal struct {
 	reason Reason
 	detail string
@@ -40,8 +40,8 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// ReasonOf returns why a token was refused. It is empty for other errors, such as an issuer that does
-// not respond.
+// ReasonOf returns why a token was refused. It is empty for other errors, such as an issuer that is
+// not responding.
 func ReasonOf(err error) Reason {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.reason
@@ -58,7 +58,7 @@ type unverified struct {
 	payload               json.RawMessage
 }
 
-// signedForm reports whether a text has the form of a signed JSON Web Token.
+// signedForm reports whether a text has the format of a signed JSON Web Token.
 func signedForm(token string) bool {
 	return strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") == 2
 }

@@ -23,7 +23,7 @@ import (
 const (
 	keysTTL      = 15 * time.Minute // after which the keys are fetched again
 	staleTTL     = 24 * time.Hour   // for which keys are used while the issuer is unavailable
-	discoveryTTL = time.Hour        // after which the address of the keys is looked up again
+	discoveryTTL = time.Hour        // after which the URL of the keys is looked up again
 	fetchPause   = 30 * time.Second // between fetches
 	fetchTimeout = 5 * time.Second
 	fetchWait    = 2 * time.Second // for which a request waits for a fetch

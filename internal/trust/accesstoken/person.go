@@ -11,13 +11,13 @@ import (
 type Person struct {
 	Issuer  string   `json:"issuer"` // its name in the configuration
 	Subject string   `json:"subject"`
-	Name    string   `json:"name,omitempty"` // for people to read; like the e-mail address, it identifies nobody
+	Name    string   `json:"name,omitempty"` // for display; like the email address, it is not an identifier
 	Email   string   `json:"email,omitempty"`
 	Groups  []string `json:"groups,omitempty"`
 	Scopes  []string `json:"scopes,omitempty"`
 }
 
-// claims returns the claims that decide about the rights of a person.
+// claims returns the claims that determine a person's permissions.
 func (p *Person) claims() *claims {
 	return &claims{subject: p.Subject, groups: p.Groups, scopes: p.Scopes}
 }
@@ -27,7 +27,7 @@ func (c *claims) person(issuer string) *Person {
 	return &Person{Issuer: issuer, Subject: c.subject, Name: c.name, Email: c.email, Groups: c.groups, Scopes: c.scopes}
 }
 
-// CallerOf returns the caller that a person is, with the rights that the rules grant now. The error
+// CallerOf returns the caller for a person, with the permissions that the rules currently grant. The error
 // is Unauthenticated if the issuer is no longer configured, and PermissionDenied if no rule matches.
 func (v *Verifier) CallerOf(p *Person) (toolyard.Caller, error) {
 	issuer := v.Issuer(p.Issuer)
@@ -41,7 +41,7 @@ func (v *Verifier) CallerOf(p *Person) (toolyard.Caller, error) {
 	return caller, nil
 }
 
-// Essential returns a copy of a person with only those groups and scopes that decide about rights.
+// Essential returns a copy of a person with only those groups and scopes that affect permissions.
 func (v *Verifier) Essential(p *Person) *Person {
 	essential := *p
 	issuer := v.Issuer(p.Issuer)

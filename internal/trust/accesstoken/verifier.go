@@ -126,7 +126,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, resources []string)
 	return toolyard.Caller{}, publicError(err)
 }
 
-// CallerOfToken returns the ID of the caller that a valid token identifies, whatever its audience.
+// CallerOfToken returns the ID of the caller that a valid token identifies, regardless of its audience.
 func (v *Verifier) CallerOfToken(ctx context.Context, token string) (string, error) {
 	t, _, err := v.find(ctx, token)
 	if err != nil {

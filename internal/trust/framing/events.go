@@ -26,7 +26,7 @@ const (
 	maxNothing  = 100       // reads in a row that bring nothing
 	maxHead     = 4 << 10   // bytes of a line that is too long, of its begin
 	maxTail     = 256       // and of its end
-	endless     = 1 << 30   // bytes of a line that nobody waits the end of
+	endless     = 1 << 30   // bytes of a line that is skipped
 )
 
 // MaxReused is the length up to which the buffer of a line or event is reused. A longer one

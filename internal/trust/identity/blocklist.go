@@ -16,9 +16,9 @@ type BlockedCallers interface {
 	BlockedCallers(ctx context.Context) ([]string, error)
 }
 
-// Blocklist tells which callers are blocked. It reads the whole list from a store and caches it. While
-// the store is unavailable, a cached list is used for some minutes, as API keys are; after that,
-// nobody passes.
+// Blocklist reports which callers are blocked. It reads the whole list from a store and caches it.
+// While the store is unavailable, the cached list is used for a few minutes, like cached API keys;
+// after that, all callers are refused.
 type Blocklist struct {
 	store BlockedCallers
 	now   func() time.Time

@@ -66,7 +66,7 @@ type Lister interface {
 	Prefixes(ctx context.Context) ([]string, error)
 }
 
-// State tells whether a key can be used.
+// State is whether a key can be used.
 type State string
 
 // The states of a key.

@@ -12,8 +12,8 @@ import (
 
 // RefuseCrossOrigin refuses requests from web pages of other origins, and requests for host names
 // that the server does not have (DNS rebinding). Valid host names are those in hosts, loopback
-// names on loopback, and IP addresses elsewhere. Pages of the given origins may call. Links from
-// other sites may open pages, which are path prefixes of static content.
+// names on loopback, and IP addresses elsewhere. Pages from the given origins may call the server.
+// Links from other sites may open pages, which are path prefixes of static content.
 func RefuseCrossOrigin(next http.Handler, origins, hosts []string, pages ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if reason := refusalReason(r, origins, hosts, pages); reason != "" {

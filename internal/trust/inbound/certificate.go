@@ -25,7 +25,7 @@ type Certificate struct {
 	err     error    // why
 }
 
-// CertificateFiles names the PEM files of a certificate with its chain, and of its key.
+// CertificateFiles are the paths of the PEM files with a certificate and its chain, and with its key.
 type CertificateFiles struct{ Cert, Key string }
 
 // contents of the two files.
@@ -68,7 +68,8 @@ func parsePair(files CertificateFiles, data contents) (*tls.Certificate, error) 
 }
 
 // Reload reads the files again. If they cannot be used, the previous certificate stays in use, and
-// Err reports why once two reads in a row found the same: files are not replaced both at once.
+// Err reports why once two consecutive reads have found the same problem, because the two files are
+// not replaced at the same time.
 func (c *Certificate) Reload(files CertificateFiles) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,9 +4,9 @@ import (
 	"net"
 )
 
-// LimitConnections limits the open connections of a listener: maximum in total, and half of that
-// from one address, so that one host or proxy cannot take all of them. Connections over the limit
-// are closed at once.
+// LimitConnections limits a listener's open connections: to maximum in total, and to half of that
+// from one address, so that one host or proxy cannot use all of them. Connections over the limit
+// are closed immediately.
 func LimitConnections(l net.Listener, maximum int, onRefuse func(address string)) net.Listener {
 	return &boundListener{Listener: l, shares: NewShares(maximum, maximum/2), onRefuse: onRefuse}
 }

@@ -14,7 +14,7 @@ const (
 
 // Challenge is a Bearer challenge, with which a service refuses a request.
 type Challenge struct {
-	ResourceMetadata string   // address of the service's metadata; may be empty
+	ResourceMetadata string   // URL of the service's metadata; may be empty
 	Scopes           []string // needed for the request; may be empty
 	Error            string   // such as insufficient_scope; empty if the request had no token
 }

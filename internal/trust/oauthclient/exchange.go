@@ -19,7 +19,7 @@ const (
 // Target is the service that a token is requested for.
 type Target struct {
 	Audience string   // a name that the authorization server has for the service; empty for none
-	Resource string   // the address of the service; empty for none
+	Resource string   // the service's URL; empty for none
 	Scopes   []string // to request; empty for the default ones
 }
 

@@ -22,7 +22,7 @@ import (
 type Registration struct {
 	Name     string // shown to people
 	Redirect string // where people return to after they have signed in
-	Document string // https address of the client's metadata document; empty if there is none
+	Document string // HTTPS URL of the client's metadata document; empty if there is none
 	Native   bool   // runs on the computer of the person
 }
 
@@ -46,8 +46,9 @@ func (r *Registration) metadata(method string) map[string]any {
 	}
 }
 
-// Identify returns the credentials of a client that has none at a server: the address of its metadata
-// document if the server reads such documents, or else those of a new registration.
+// Identify returns credentials for a client that is not registered with a server: the URL of its
+// metadata document if the server supports such documents, or the credentials of a new
+// registration.
 func (c *Client) Identify(ctx context.Context, s *Server, r *Registration) (*Credentials, error) {
 	switch {
 	case s.ClientDocuments && r.Document != "":

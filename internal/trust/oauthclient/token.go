@@ -115,7 +115,7 @@ func tokenForm(grant string, r *Resource, scopes []string) url.Values {
 	return form
 }
 
-// request sends a token request. If the response names no scopes, those requested were granted.
+// request sends a token request. If the response contains no scopes, the requested ones were granted.
 func (c *Client) request(ctx context.Context, s *Server, own *Credentials, form url.Values, scopes []string) (*Token, error) {
 	res, err := c.post(ctx, s, own, s.TokenURL, form)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // resolves to a network which the client may reach.
 type Allowlist []string
 
-// allows reports whether a host may be reached, and whether an entry names it exactly.
+// allows reports whether a host may be reached, and whether an entry matches it exactly.
 func (r Allowlist) allows(host, port string) (ok, exactly bool) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, pattern := range r {

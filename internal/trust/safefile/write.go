@@ -30,8 +30,8 @@ func Target(path string) string {
 	return path
 }
 
-// RemoveTemporary removes what interrupted calls of Write left behind beside path. The caller
-// ensures that none is in progress.
+// RemoveTemporary removes files that interrupted calls to Write left behind next to path. The
+// caller must ensure that no call is in progress.
 func RemoveTemporary(path string) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), temporaryName(path)))
 	for _, name := range left {

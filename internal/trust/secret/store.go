@@ -40,7 +40,7 @@ type Login struct {
 const (
 	fetchTimeout = 10 * time.Second
 	failureTTL   = 5 * time.Second // before a failed read is repeated
-	maxCached    = 1_000           // values of a store; beyond that, all are read again
+	maxCached    = 1_000           // values per store; beyond that, all are read again
 	reportTime   = time.Minute     // after which a failure that does not repeat is not reported
 )
 
@@ -59,8 +59,8 @@ func CheckReference(s Store, ref string) error {
 	return checkCommandReference(s, ref)
 }
 
-// goneError means that the store responded, and the secret does not exist. Its last value is not
-// used any more.
+// goneError means that the store responded and the secret does not exist. Its last value is no
+// longer used.
 type goneError string
 
 func (e goneError) Error() string { return string(e) }
@@ -113,8 +113,8 @@ func (s *store) get(ref string) (string, error) {
 	return s.value(e, time.Now())
 }
 
-// await waits for the attempt in progress, and starts it if there is none. The caller holds the
-// lock, which is released meanwhile.
+// await waits for the attempt in progress, starting one if there is none. The caller holds the
+// lock, which is released while waiting.
 func (s *store) await(ref string, e *entry) {
 	if e.pending == nil {
 		e.pending = make(chan struct{})

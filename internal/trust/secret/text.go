@@ -39,7 +39,7 @@ func (Text) String() string { return Redacted }
 // GoString shows nothing of the secret.
 func (Text) GoString() string { return Redacted }
 
-// Format shows nothing of the secret, whatever the verb.
+// Format never reveals the secret, regardless of the verb.
 func (Text) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Redacted) }
 
 // LogValue shows nothing of the secret.

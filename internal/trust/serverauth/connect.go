@@ -33,9 +33,9 @@ const (
 
 // Connector completes the sign-ins of people at authorization servers.
 //
-// A connection can be made only by its owner: each step is a request of a signed-in page of the
-// console, or of a client with the owner's credentials, and compares the caller with the person for
-// whom the link was made or the sign-in was begun. The authorization server sends the browser to
+// Only the owner can make a connection: each step is a request from a signed-in console page, or
+// from a client with the owner's credentials, and compares the caller with the person for whom the
+// link was created or the sign-in was started. The authorization server redirects the browser to
 // [Connector.ServeCallback], which only passes the response to such a page.
 type Connector struct {
 	Options

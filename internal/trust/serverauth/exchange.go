@@ -169,8 +169,8 @@ func (x *exchanged) over(now time.Time) bool {
 	}
 }
 
-// makeRoom removes results until another one fits: those that are not used any more, or arbitrary ones,
-// which are exchanged again when they are needed.
+// makeRoom removes results until another one fits: those that are no longer used, or else arbitrary
+// ones, which are exchanged again when they are needed.
 func (e *Exchange) makeRoom() {
 	if len(e.tokens) < maxExchanged {
 		return

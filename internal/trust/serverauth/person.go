@@ -33,8 +33,8 @@ const SignInRequired toolyard.Code = "SIGN_IN_REQUIRED" // The MCP server is cal
 type Options struct {
 	Store     Store
 	Keys      func() (Keys, error)
-	URL       string              // the address of this program, for links; empty for none
-	Document  string              // https address of the metadata document of this client; empty for none
+	URL       string              // the URL of this program, for links; empty for none
+	Document  string              // HTTPS URL of this client's metadata document; empty for none
 	Name      string              // of this program, shown to people
 	Hide      func(string)        // redacts a token from texts
 	OnConnect func(server string) // called after a person has connected; may be nil

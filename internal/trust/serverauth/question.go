@@ -28,14 +28,14 @@ const linkTime = 10 * time.Minute
 // ticketFragment precedes the ticket in a link. Browsers do not send the fragment of an address.
 const ticketFragment = "#ticket="
 
-// link is what the address of a connect page contains, sealed. It is no credential: only its owner can
+// link is the sealed data in the URL of a connect page. It is not a credential: only its owner can
 // use it.
 type link struct {
 	Owner  Owner    `json:"owner"`
 	Scopes []string `json:"scopes,omitempty"` // to request; nil for those that the server demands
 }
 
-// Link returns the address of the page on which a person connects to the server. It is valid for ten
+// Link returns the URL of the page on which a person connects to the server. It is valid for ten
 // minutes and one sign-in.
 func (p *Person) Link(caller toolyard.Caller) (string, error) {
 	owner, ok := OwnerOf(caller)

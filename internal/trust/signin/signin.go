@@ -76,7 +76,7 @@ func New(issuers *accesstoken.Verifier, registrations []*Registration, previous 
 	return c
 }
 
-// Issuers returns the names of the issuers that people can sign in with, sorted.
+// Issuers returns the sorted names of the issuers with which people can sign in.
 func (c *Client) Issuers() (names []string) {
 	for name := range c.registrations {
 		names = append(names, name)
@@ -221,7 +221,7 @@ func (c *Client) failed(issuer string, err error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: issuer + " is not available. Try again later.", RetryAfter: requestTimeout, Err: err}
 }
 
-// noRule tells a person which claims were found, and what an operator can change.
+// noRule returns an error that lists the claims that were found and what an operator can change.
 func (c *Client) noRule(p *accesstoken.Person) error {
 	issuer := c.issuers.Issuer(p.Issuer)
 	claim := cmp.Or(issuer.Groups, "groups")

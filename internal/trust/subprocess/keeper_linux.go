@@ -90,8 +90,8 @@ func register(pid int, mark string) { keeper().notify("+%d %s", pid, mark) }
 // unregister removes a process from the keeper.
 func unregister(pid int) { keeper().notify("-%d", pid) }
 
-// sweep kills every process with the mark in its environment. It repeats to find those that fork
-// meanwhile.
+// sweep kills every process with the mark in its environment. It repeats to find those that fork in
+// the meantime.
 func sweep(mark string) {
 	for range 3 {
 		if len(mark) < 16 || endMarked([]byte(MarkVariable+"="+mark)) == 0 {

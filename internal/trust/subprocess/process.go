@@ -252,7 +252,7 @@ func (p *Process) Stop(ctx context.Context) {
 	<-p.ended
 }
 
-// Kill ends the process and its group at once.
+// Kill kills the process and its group immediately.
 func (p *Process) Kill() { killGroup(p.cmd.Process) }
 
 // tail keeps the end of what is written to it.

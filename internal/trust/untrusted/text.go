@@ -178,8 +178,8 @@ var (
 	}
 	// spaceless are scripts that put no space between words.
 	spaceless = []*unicode.RangeTable{unicode.Khmer, unicode.Lao, unicode.Myanmar, unicode.Thai}
-	// viramas take the vowel from a letter; a joiner after one says in which form, also at the
-	// end of a word.
+	// viramas remove the vowel from a letter; a joiner after one selects its shape, even at the end
+	// of a word.
 	viramas = &unicode.RangeTable{R16: []unicode.Range16{
 		{0x094D, 0x0D4D, 0x80}, {0x0DCA, 0x0DCA, 1}, {0x1039, 0x103A, 1}, {0x17D2, 0x17D2, 1}, {0x1B44, 0x1B44, 1}, {0xA9C0, 0xA9C0, 1},
 	}}

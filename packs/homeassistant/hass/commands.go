@@ -52,7 +52,7 @@ type Statistic struct {
 	Change *float64 `json:"change"`
 }
 
-// Statistics returns the long-term statistics of entities by entity. The period is 5minute, hour,
+// Statistics returns long-term statistics, by entity. The period is 5minute, hour,
 // day, week or month.
 func (c *Client) Statistics(ctx context.Context, ids []string, period string, from, to time.Time) (rows map[string][]Statistic, err error) {
 	err = c.Command(ctx, "recorder/statistics_during_period", map[string]any{
@@ -80,7 +80,8 @@ type LogEntry struct {
 // Time returns the time of the entry.
 func (e *LogEntry) Time() time.Time { return unix(&e.When) }
 
-// Logbook returns what happened to entities, or to all if there are no ids, oldest first.
+// Logbook returns the logbook entries of the given entities, or of all entities if no IDs are
+// given, oldest first.
 func (c *Client) Logbook(ctx context.Context, ids []string, from, to time.Time) (entries []LogEntry, err error) {
 	members := map[string]any{"start_time": format(from), "end_time": format(to)}
 	if len(ids) > 0 {
@@ -90,8 +91,8 @@ func (c *Client) Logbook(ctx context.Context, ids []string, from, to time.Time) 
 	return entries, err
 }
 
-// RelatedEntities returns the entities that a scene, script or automation refers to, as far as
-// Home Assistant knows: templates and direct calls of scripts are missing.
+// RelatedEntities returns the entities that a scene, script or automation refers to, as far as Home
+// Assistant knows: templates and direct script calls are missing.
 func (c *Client) RelatedEntities(ctx context.Context, id string) ([]string, error) {
 	domain, _, _ := strings.Cut(id, ".")
 	var related struct {
@@ -132,7 +133,7 @@ func (c *Client) Services(ctx context.Context, domain string) ([]string, error) 
 	return slices.Sorted(maps.Keys(all[domain])), nil
 }
 
-// CameraImage returns a picture of a camera of at most limit bytes, and its MIME type.
+// CameraImage returns a camera picture of at most limit bytes, and its MIME type.
 func (c *Client) CameraImage(ctx context.Context, id string, width, limit int) (data []byte, mime string, err error) {
 	u := c.base.JoinPath("api/camera_proxy", id)
 	u.RawQuery = url.Values{"width": {strconv.Itoa(width)}}.Encode()

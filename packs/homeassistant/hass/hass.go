@@ -1,5 +1,5 @@
-// Package hass is a client of Home Assistant. It holds one WebSocket connection and mirrors the
-// states and registries of the home in memory, so that reading them costs no request.
+// Package hass is a client for Home Assistant. It holds one WebSocket connection and mirrors the
+// home's states and registries in memory, so that reading them needs no requests.
 //
 //	client, err := hass.New(hass.Config{URL: "http://192.168.1.5:8123", Token: token})
 //	go client.Run(ctx)
@@ -55,8 +55,8 @@ type Client struct {
 type times struct {
 	handshake time.Duration // to connect and authenticate
 	ping      time.Duration // between pings
-	silence   time.Duration // without a message until the connection counts as broken
-	stale     time.Duration // age of a snapshot until it is refused
+	silence   time.Duration // without a message before the connection counts as broken
+	stale     time.Duration // maximum age of a snapshot
 	minPause  time.Duration // between two attempts to connect
 	maxPause  time.Duration
 }
@@ -67,12 +67,12 @@ var defaultTimes = times{
 }
 
 var (
-	// ErrToken means that Home Assistant refused the token. The client does not try again:
-	// Home Assistant bans addresses after failed logins.
+	// ErrToken means that Home Assistant refused the token. The client does not retry, because Home
+	// Assistant bans addresses after failed logins.
 	ErrToken = errors.New("the access token was refused by Home Assistant")
 	// ErrNotSent means that a command was not sent, because there is no connection.
 	ErrNotSent = errors.New("not connected to Home Assistant")
-	// ErrNoAnswer means that a command was sent and the connection broke before the answer. The
+	// ErrNoAnswer means that a command was sent, but the connection was lost before the response. The
 	// command may have had an effect.
 	ErrNoAnswer = errors.New("the connection to Home Assistant broke before it answered")
 )
@@ -105,8 +105,8 @@ func New(config Config) (*Client, error) {
 	}, nil
 }
 
-// Snapshot returns the latest snapshot and its age: zero while the connection works. It returns
-// an error if there is no snapshot yet or the connection broke more than 30 s ago.
+// Snapshot returns the latest snapshot and its age: zero while the connection works. It returns an
+// error if there is no snapshot yet or the connection was lost more than 30 s ago.
 func (c *Client) Snapshot() (*Snapshot, time.Duration, error) {
 	snapshot := c.snapshot.Load()
 	if snapshot == nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Run connects to the home and mirrors it until ctx ends. It reconnects after pauses that grow,
-// and never after Home Assistant refused the token.
+// Run connects to the home and mirrors it until ctx ends. It reconnects after growing pauses, but
+// never after Home Assistant has refused the token.
 func (c *Client) Run(ctx context.Context) error {
 	if errors.Is(c.Err(), ErrToken) { // in an earlier run
 		<-ctx.Done()
@@ -43,7 +43,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// connect holds one connection until it breaks. It reports whether the home was loaded.
+// connect maintains one connection until it is lost. It reports whether the home was loaded.
 func (c *Client) connect(ctx context.Context) (loaded bool, err error) {
 	s, err := c.dial(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (m *mirror) fail(err error) {
 	}
 }
 
-// loadRegistry requests a registry, or notes that it must be requested again after the answer.
+// loadRegistry requests a registry, or records that it must be requested again after the pending response.
 func (m *mirror) loadRegistry(ctx context.Context, name string) {
 	state := m.reload[name]
 	if state.running {

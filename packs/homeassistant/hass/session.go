@@ -14,7 +14,7 @@ import (
 
 const (
 	maxMessage = 32 << 20 // bytes of one message
-	maxPending = 1000     // commands without an answer
+	maxPending = 1000     // commands awaiting a response
 	maxWrite   = 10 * time.Second
 )
 
@@ -77,8 +77,8 @@ func (c *Client) authenticate(ctx context.Context, conn *websocket.Conn) error {
 	return nil
 }
 
-// send sends a command. The reading goroutine calls handle with the answer. A canceled context
-// does not stop it in the middle of a message, which would break the connection for all.
+// send sends a command. The reading goroutine calls handle with the answer. Canceling the context
+// does not interrupt a message, which would break the connection for everyone.
 func (s *session) send(ctx context.Context, kind string, members map[string]any, handle func(message)) (id int, err error) {
 	command := maps.Clone(members)
 	if command == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Snapshot is the content of a home at one time. It is immutable.
+// Snapshot is the state of a home at one time. It is immutable.
 type Snapshot struct {
 	Areas  []*Area
 	Floors []*Floor
@@ -50,8 +50,8 @@ func (s *Snapshot) Entity(id string) *Entity {
 // Replaced returns a channel that is closed when there is a newer snapshot.
 func (s *Snapshot) Replaced() <-chan struct{} { return s.replaced }
 
-// newSnapshot joins states and registries. Entities without a state are left out: they are
-// disabled or not loaded.
+// newSnapshot joins states and registries. Entities without a state are omitted: they are disabled
+// or not loaded.
 func newSnapshot(r *registries, states map[string]*State) *Snapshot {
 	s := &Snapshot{
 		Areas: r.areas, Floors: r.floors, Labels: r.labels,
@@ -107,7 +107,7 @@ func (e *Entity) setName() {
 	e.Name = cmp.Or(e.registryName, e.State.FriendlyName, e.originalName, e.ID)
 }
 
-// withStates returns a snapshot with other states of some entities.
+// withStates returns a snapshot in which some entities have new states.
 func (s *Snapshot) withStates(ids []string, states map[string]*State) *Snapshot {
 	next := *s
 	next.entities, next.replaced = slices.Clone(s.entities), make(chan struct{})

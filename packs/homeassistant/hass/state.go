@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxEntities bounds the mirror. A home with more is refused.
+// maxEntities is the maximum number of mirrored entities. A home with more is refused.
 const maxEntities = 100_000
 
 // State is the state of an entity. It is immutable.
@@ -17,7 +17,7 @@ type State struct {
 	Changed    time.Time // when Value changed
 	Updated    time.Time // when anything changed
 
-	FriendlyName, DeviceClass, Unit string // attributes that are used often
+	FriendlyName, DeviceClass, Unit string // frequently used attributes
 }
 
 // Text returns an attribute that is a string, or "".
@@ -66,7 +66,7 @@ func (s *State) with(d *stateDiff) *State {
 	return newState(value, attributes, changed, updated)
 }
 
-// apply changes states by an event. It returns the entities that changed, and whether entities
+// apply applies an event to the states. It returns the entities that changed, and whether entities
 // were added or removed.
 func (e *entitiesEvent) apply(states map[string]*State) (changed []string, structure bool, err error) {
 	for id, added := range e.Added {

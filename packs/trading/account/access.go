@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Access is an account as the calls of a gate see it.
+// Access is an account as seen by a gate's calls.
 type Access struct {
 	*Account
 	Gate        string
@@ -24,8 +24,8 @@ func Of(c *toolyard.Call) (*Access, error) {
 	return a, nil
 }
 
-// Time returns the time that a call is about. At a gate without a caller's clock, a simulated
-// account is shown at its own time.
+// Time returns the time that a call refers to. At a gate where callers cannot set the time, a
+// simulated account is shown at its own time.
 func (a *Access) Time(ctx context.Context, c *toolyard.Call) (time.Time, error) {
 	asOf := c.AsOf.UTC().Truncate(time.Microsecond)
 	if !a.Simulated || a.CallerClock {

@@ -1,11 +1,10 @@
-// Package account runs the accounts of the trading pack: it applies the rules of the engine to
-// proposals, places each order at most once, and records every decision in the journal of the
-// account.
+// Package account runs the trading pack's accounts: it applies the engine's rules to proposals,
+// places each order at most once, and records every decision in the account's journal.
 //
-// The journal is the only state. An account reads it, decides, and appends with the sequence
-// number that it read; if another replica was faster, it starts over. An order is recorded as
-// an intent, with its nonce, before it is sent. Whatever happens then, the intent has an
-// outcome in the end: placed, not placed, or unknown, which stops new risk until it is known.
+// The journal is the only state. An account reads it, decides, and appends with the sequence number
+// that it read; if another replica was faster, it starts over. An order is recorded as an intent,
+// with its nonce, before it is sent. Whatever happens then, the intent eventually has an outcome:
+// placed, not placed, or unknown, which blocks new risk until the outcome is known.
 package account
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// Submission is whether proposals become orders.
+// Submission determines whether proposals become orders.
 type Submission string
 
 // The submissions. With Confirm, a person has to agree to every order.
@@ -65,7 +64,7 @@ func New(o Options) *Account {
 	return &Account{Options: o}
 }
 
-// Restart makes the account a new one with another journal. It must not be in use.
+// Restart turns the account into a new one with another journal. It must not be in use.
 func (a *Account) Restart(j yard.Journal, i market.Interval) {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -77,8 +76,8 @@ func (a *Account) stream() string { return "account/" + a.Name }
 // maxQuoteAge is how old a price may be, apart from the length of a bar.
 const maxQuoteAge = 30 * time.Second
 
-// quote returns the price of a symbol: of the venue, or the last close in a simulation. The zero
-// quote means that there is none.
+// quote returns the price of a symbol: the venue's price, or the last close in a simulation. The
+// zero quote means that there is none.
 func (a *Account) quote(ctx context.Context, symbol string, asOf time.Time, simulated bool) (engine.Quote, error) {
 	if simulated {
 		bars, err := a.Data.Recent(ctx, symbol, a.Interval, 1, asOf)
@@ -136,9 +135,8 @@ func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Pa
 	return list, true, err
 }
 
-// input collects everything that a decision depends on. The ledger must be older than the
-// portfolio: an order that was placed in between then causes a conflict of versions instead of
-// being overlooked.
+// input collects everything that a decision depends on. The ledger must be read before the
+// portfolio: an order placed in between then causes a version conflict instead of being overlooked.
 func (a *Account) input(ctx context.Context, l *Ledger, r *Request) (engine.Input, error) {
 	in := engine.Input{
 		Mandate: &a.Mandate, Proposal: r.Proposal, ClientID: r.clientID(a.Name, l), Now: r.AsOf,

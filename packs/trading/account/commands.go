@@ -14,10 +14,10 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// Commands are the actions of operators.
+// Commands are operator actions.
 var Commands = []string{"pause", "resume", "reduce", "flatten", "kill", "clear-halt"}
 
-// Instruction is a command of an operator. Models cannot give one.
+// Instruction is a command from an operator. Models cannot issue one.
 type Instruction struct {
 	Command string
 	By      string
@@ -26,13 +26,13 @@ type Instruction struct {
 	Broker  market.Broker
 }
 
-// deadManDelay is when a venue that supports it cancels all orders after a kill, in case that
-// single cancellations fail.
+// deadManDelay is the time after a kill at which the venue, if it supports that, cancels all orders
+// in case individual cancellations fail.
 const deadManDelay = 6 * time.Second
 
-// Command carries out a command of an operator and returns its effect. It works in every state
-// of the account. The restriction holds on all replicas as soon as the command is recorded,
-// before any order is canceled.
+// Command carries out an operator's command and returns its effect. It works in every state of the
+// account. The restriction applies on all replicas as soon as the command is recorded, before any
+// order is canceled.
 func (a *Account) Command(ctx context.Context, o Instruction) (effect string, err error) {
 	o.At = o.At.UTC().Truncate(time.Microsecond)
 	c := Command{Name: o.Command, By: o.By, Reason: o.Reason, Effect: effects[o.Command]}
@@ -136,7 +136,7 @@ func (a *Account) cancelAll(ctx context.Context, o *Instruction) (canceled int, 
 	return canceled, failures
 }
 
-// flattenBps is how far from the market a position may be closed by an operator.
+// flattenBps is how far from the market price an operator may close a position.
 const flattenBps = 500
 
 func (a *Account) closeAll(ctx context.Context, o *Instruction) (closed int, failures []string) {
@@ -182,7 +182,7 @@ func (a *Account) closeAll(ctx context.Context, o *Instruction) (closed int, fai
 	return closed, failures
 }
 
-// Reset hides everything before a time from now on. Only simulated accounts can be reset.
+// Reset hides everything before a given time from now on. Only simulated accounts can be reset.
 func (a *Account) Reset(ctx context.Context, from time.Time) error {
 	return a.appendRow(ctx, row(kindReset, "", from, struct{}{}))
 }

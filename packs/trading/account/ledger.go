@@ -35,7 +35,7 @@ type openIntent struct {
 	unknown bool
 }
 
-// ledgerCache folds every row once.
+// ledgerCache folds every row only once.
 type ledgerCache struct {
 	mu     sync.Mutex
 	ledger Ledger
@@ -111,7 +111,7 @@ func decode[T any](r yard.JournalEntry, apply func(yard.JournalEntry, *T)) error
 	return nil
 }
 
-// memory is how long the ledger remembers orders to find repetitions.
+// memory is how long the ledger remembers orders to detect duplicates.
 const memory = time.Hour
 
 func (l *Ledger) addDecision(r yard.JournalEntry, d *Decision) {

@@ -40,7 +40,7 @@ func (a *Account) observationStream(caller string) string {
 	return "seen/" + a.Name + "/" + hex.EncodeToString(sum[:8])
 }
 
-// Observe records what a caller saw, for the snapshot of its next decision.
+// Observe records what a caller saw, for the snapshot of the caller's next decision.
 func (a *Account) Observe(ctx context.Context, c *toolyard.Call, structured json.RawMessage) error {
 	sum := sha256.Sum256(structured)
 	o := Observation{Tool: c.Tool.Name, Args: bytes.TrimSpace(c.Args), Bytes: len(structured), Digest: hex.EncodeToString(sum[:])}
@@ -77,8 +77,8 @@ func (a *Account) observedRange(ctx context.Context, r *Request) (*ObservedRange
 	return &ObservedRange{Stream: stream, Session: r.Session, Last: last}, nil
 }
 
-// closeObservedRange separates observations of the next decision from those of this one. If that fails,
-// the next decision shows too much, which does no harm.
+// closeObservedRange separates observations of the next decision from those of this one. If that
+// fails, the next decision shows too much, which is harmless.
 func (a *Account) closeObservedRange(ctx context.Context, o *ObservedRange, id string, asOf time.Time) {
 	if o == nil {
 		return

@@ -21,7 +21,7 @@ import (
 type Request struct {
 	Proposal    engine.Proposal
 	Reasoning   string
-	Key         string // the same key is the same order; empty for the position in the journal
+	Key         string // the same key means the same order; empty to use the position in the journal
 	ClientID    string // chosen by the caller; derived from Key if empty
 	ExplicitKey bool   // the caller chose Key or ClientID
 	Caller      string
@@ -32,12 +32,12 @@ type Request struct {
 	Broker      market.Broker
 
 	// Confirm asks a person whether an order may be placed, and returns the reason if it may not.
-	// It is called again whenever the decision is repeated, because consent to one order is no
-	// consent to another. Nil if no confirmation is needed.
+	// It is called again whenever the decision is repeated, because consent to one order is not
+	// consent to another. It is nil if no confirmation is needed.
 	Confirm func(context.Context, *engine.Decision) (refusal string, err error)
 }
 
-// clientID returns the client order ID. Without a key it follows from the position in the
+// clientID returns the client order ID. Without a key, it is derived from the position in the
 // journal, so that a simulation can be repeated exactly.
 func (r *Request) clientID(account string, l *Ledger) string {
 	key := cmp.Or(r.Key, "row "+strconv.FormatUint(l.seq-l.resetSeq, 10))
@@ -65,7 +65,7 @@ type ExecutedFill struct {
 	FeeUSD   string `json:"feeUsd"`
 }
 
-// maxAttempts bounds how often a decision is repeated because another replica was faster.
+// maxAttempts limits how often a decision is repeated because another replica was faster.
 const maxAttempts = 100
 
 var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changing too quickly. Try again.")
@@ -262,11 +262,11 @@ func (a *Account) send(ctx context.Context, b market.Broker, clientID string, i 
 // Times for sending an order and finding out what became of it.
 const (
 	sendWithin   = 25 * time.Second
-	settleWithin = 5 * time.Second // after the expiry of a stamp, the venue knows the outcome
+	settleWithin = 5 * time.Second // once a stamp has expired, the venue knows the outcome
 	findEvery    = 500 * time.Millisecond
 )
 
-// await asks the broker what became of an order until the order has expired.
+// await queries the broker for the outcome of an order until the order has expired.
 func (a *Account) await(ctx context.Context, b market.Broker, clientID string, s market.Stamp) (*Outcome, error) {
 	for {
 		placed, found, err := b.Find(ctx, clientID)
@@ -318,7 +318,7 @@ func (a *Account) outcome(ctx context.Context, clientID string, until time.Time)
 }
 
 // resolve finds out what became of intents without an outcome whose stamp has expired: their
-// replica was killed, or the venue did not answer. It reports whether it recorded anything.
+// replica was killed, or the venue did not respond. It reports whether it recorded anything.
 func (a *Account) resolve(ctx context.Context, l *Ledger, b market.Broker, now time.Time) (changed bool, err error) {
 	if b == nil {
 		return false, nil
@@ -351,8 +351,7 @@ func (a *Account) resolve(ctx context.Context, l *Ledger, b market.Broker, now t
 }
 
 // earlier returns what became of an earlier proposal with the same client order ID, or nil. A
-// repeated call is answered with it, but a different order is not: the rule DUPLICATE rejects
-// it.
+// repeated call gets that result, but a different order is rejected by the DUPLICATE rule.
 func (a *Account) earlier(ctx context.Context, l *Ledger, r *Request) (*Result, error) {
 	clientID := r.clientID(a.Name, l)
 	rows, err := a.Journal.List(ctx, a.stream(), yard.JournalQuery{After: l.resetSeq, Kinds: []string{kindDecision}, Key: clientID, Limit: 1})
@@ -392,8 +391,8 @@ func decisionOf(r yard.JournalEntry) (*Decision, error) {
 
 func decisionID(r yard.JournalEntry) string { return "d" + strconv.FormatUint(r.Seq, 10) }
 
-// sendCancel cancels an order. Canceling twice does no harm, so a lost answer is an error and
-// nothing else.
+// sendCancel cancels an order. Canceling twice is harmless, so a lost response is treated as a
+// plain error.
 func (a *Account) sendCancel(ctx context.Context, r *Request, result *Result, clientID string, i *Intent) (*Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendWithin)
 	defer cancel()

@@ -41,7 +41,7 @@ type RecordQuery struct {
 	Limit  int
 }
 
-// maxScanned bounds how many rows one query reads.
+// maxScanned limits how many rows one query reads.
 const maxScanned = 5000
 
 // Decisions returns decisions that are known at a time, newest first.

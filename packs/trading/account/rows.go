@@ -35,7 +35,7 @@ const (
 	Unknown  Kind = "unknown" // it is not known whether the order was placed
 )
 
-// Rules of the account itself, beside those of the engine.
+// The account's own rules, in addition to the engine's.
 const (
 	RuleSubmit  engine.Rule = "SUBMIT"  // the account does not place orders
 	RuleConfirm engine.Rule = "CONFIRM" // a person did not agree to the order
@@ -102,7 +102,7 @@ func (o *Outcome) kind() Kind {
 	return Rejected
 }
 
-// Command is an action of an operator.
+// Command is an operator's action.
 type Command struct {
 	Name   string `json:"command"`
 	By     string `json:"by"`
@@ -110,7 +110,7 @@ type Command struct {
 	Effect string `json:"effect"`
 }
 
-// row encodes a row of the journal. Its values always have a JSON form.
+// row encodes a row of the journal. Its values can always be encoded.
 func row(kind, key string, asOf time.Time, body any) yard.JournalEntry {
 	raw, err := json.Marshal(body)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package backtest runs a strategy over the past and reports how it did.
+// Package backtest runs a strategy over past data and reports how it performed.
 //
 // A strategy is a tool. The runner calls it once for every bar, with the end of the bar as the
 // as-of time; everything that the strategy calls sees the market at that time. Nothing depends
-// on the clock or on chance, so the same input has the same report, and the same digest.
+// on the clock or on chance, so the same input always produces the same report and digest.
 package backtest
 
 import (
@@ -23,7 +23,7 @@ type Account interface {
 	market.Portfolio
 	market.FillHistory
 	market.FundingHistory
-	// FundingHours returns for how many hours funding was paid and was due.
+	// FundingHours returns the number of hours for which funding was paid, and for which it was due.
 	FundingHours(ctx context.Context, asOf time.Time) (paid, due int, err error)
 }
 
@@ -42,11 +42,11 @@ type Config struct {
 	Rejections func(ctx context.Context, asOf time.Time) (decisions int, byRule map[engine.Rule]int, err error)
 	// Digest returns a digest of the journal.
 	Digest func(ctx context.Context) (string, error)
-	// Progress is called now and then; nil for none.
+	// Progress is called occasionally; nil for none.
 	Progress func(done, total int)
 }
 
-// MaxTicks bounds the length of a backtest.
+// MaxTicks limits the length of a backtest.
 const MaxTicks = 200_000
 
 // maxFailures is the number of failed calls after which a run is stopped.

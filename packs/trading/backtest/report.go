@@ -39,7 +39,7 @@ type Activity struct {
 	FirstFailure string              `json:"firstFailure,omitempty"`
 }
 
-// Results is how the strategy did.
+// Results describes how the strategy performed.
 type Results struct {
 	StartUSD       decimal.Decimal `json:"startUsd"`
 	EndUSD         decimal.Decimal `json:"endUsd"`

@@ -1,5 +1,5 @@
-// Package bars stores closed price bars in CSV files. A closed bar never changes, so the store is
-// also the cache of a venue, and it has the history that venues no longer provide.
+// Package bars stores closed price bars in CSV files. A closed bar never changes, so the store also
+// serves as a cache for a venue, and keeps history that venues no longer provide.
 package bars
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Limits of the store.
+// Limits on the store.
 const (
 	maxFile   = 16 << 20 // bytes of a file
 	maxCached = 256      // months in memory
@@ -30,15 +30,15 @@ const (
 	settleAfter = time.Minute // after its end, a bar no longer changes
 )
 
-// Store is a folder of bars: one file for each symbol, interval and month. It is safe for concurrent
-// use, also by several processes: files are replaced as a whole.
+// Store is a folder of bars: one file for each symbol, interval and month. It is safe for
+// concurrent use, even by several processes, because files are replaced as a whole.
 type Store struct {
 	dir   string
 	venue market.Bars // provides bars that are missing; nil for none
 	now   func() time.Time
 	log   *slog.Logger
 
-	failing atomic.Bool // bars of the venue cannot be stored
+	failing atomic.Bool // the venue's bars cannot be stored
 
 	mu      sync.Mutex
 	months  map[string]*month // by path
@@ -131,8 +131,8 @@ func (s *Store) stored(k series, want span) ([]market.Bar, span, error) {
 	return out, missing, nil
 }
 
-// keep stores bars of the venue. It omits bars that ended just now: the clock of the venue may be
-// behind, so that they may still change. If it fails, the bars are requested again later.
+// keep stores bars from the venue. It omits bars that have only just ended: the venue's clock may
+// be behind, so they may still change. If it fails, the bars are requested again later.
 func (s *Store) keep(k series, fresh []market.Bar, asked span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *Store) keep(k series, fresh []market.Bar, asked span) {
 
 var symbolRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_:@-]{0,63}$`)
 
-// check refuses symbols that are no file names.
+// check refuses symbols that are not valid file names.
 func (k series) check() error {
 	if !k.interval.Valid() {
 		return toolyard.Errorf(toolyard.Invalid, "There are no bars of %q.", k.interval)
@@ -279,11 +279,11 @@ func storeError(err error) error {
 type Change struct {
 	Added     int
 	Unchanged int
-	Different int // stored with other values; replaced only if requested
+	Different int // already stored with different values; replaced only if requested
 }
 
-// Put stores closed bars in ascending order. Bars that are stored already are replaced only if replace
-// is set.
+// Put stores closed bars in ascending order. Bars that are already stored are replaced only if
+// replace is set.
 func (s *Store) Put(symbol string, interval market.Interval, list []market.Bar, replace bool) (Change, error) {
 	k := series{symbol, interval}
 	if err := k.check(); err != nil {

@@ -28,7 +28,7 @@ const (
 // header is the first line of the store's files. Times are milliseconds since 1970.
 const header = "ts,open,high,low,close,volume,trades\n"
 
-// columns are the names that a column can have in a file to import.
+// columns are the accepted column names in a file to import.
 var columns = map[string][]string{
 	"ts":     {"ts", "t", "time", "timestamp", "start", "open_time", "date", "datetime"},
 	"open":   {"open", "o"},
@@ -85,7 +85,7 @@ func ParseCSV(r io.Reader, interval market.Interval) ([]market.Bar, error) {
 	}
 }
 
-// columnsOf returns the position of each column, -1 for one that is missing.
+// columnsOf returns the position of each column, or -1 if it is missing.
 func columnsOf(first []string) (map[string]int, error) {
 	at := map[string]int{}
 	for column, names := range columns {

@@ -1,8 +1,8 @@
 // Package engine decides whether a proposed order may be placed.
 //
-// The engine is a list of rules in a fixed order. Every rule is a pure function of the mandate,
-// the state of the account, the market, the proposal and the time. It never calls anything and
-// reads no clock, so the same input always has the same verdict: [Evaluate] decides, and
+// The engine is a list of rules in a fixed order. Every rule is a pure function of the mandate, the
+// state of the account, the market, the proposal and the time. The engine has no side effects and
+// reads no clock, so the same input always leads to the same verdict: [Evaluate] decides, and
 // [EvaluateAll] explains.
 package engine
 
@@ -40,8 +40,8 @@ const (
 var rules = []struct {
 	name  Rule
 	check func(*Input, *Plan) string
-	// risk is set for limits on risk. They do not apply to orders that only reduce a position:
-	// a limit must never keep an account in a position.
+	// risk is set for limits on risk. They do not apply to orders that only reduce a position,
+	// because a limit must never trap an account in a position.
 	risk bool
 	// early is set for rules that need no plan.
 	early bool
@@ -78,7 +78,7 @@ type Input struct {
 	Account  market.Snapshot
 	History  History
 	Market   market.Market
-	Listed   bool // the venue has the market; otherwise Market and Quote are empty
+	Listed   bool // whether the venue has the market; if not, Market and Quote are empty
 	Quote    Quote
 	Fees     market.Fees
 	Proposal Proposal
@@ -93,10 +93,10 @@ type Quote struct {
 	MaxAge    time.Duration // an older quote cannot be traded on
 }
 
-// Trading is how far an account may trade.
+// Trading describes to what extent an account may trade.
 type Trading string
 
-// The states of an account. A Reducing account may only reduce positions and cancel orders, a
+// The states of an account. A Reducing account may only reduce positions and cancel orders; a
 // Halted account can do nothing. Operators can always flatten it.
 const (
 	Active   Trading = "active"
@@ -115,10 +115,10 @@ type History struct {
 	LastClosed   time.Time       // when a position in the symbol was last closed
 	StopsToday   int             // stop losses that were filled since 00:00 UTC
 	ClientIDUsed bool            // an order with the client order ID exists
-	ExplicitKey  bool            // the caller chose a key that was not used before
+	ExplicitKey  bool            // the caller chose a key that has not been used before
 }
 
-// RecentOrder is an order that may be repeated by mistake.
+// RecentOrder is a recent order, which a caller might repeat by mistake.
 type RecentOrder struct {
 	At     time.Time
 	Symbol string

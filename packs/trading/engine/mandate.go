@@ -36,11 +36,11 @@ type Losses struct {
 type Frequency struct {
 	OrdersPerMinute int
 	Cooldown        time.Duration // after closing a position, before the symbol can be opened again
-	MaxStopsPerDay  int           // opening orders are refused after so many stop losses
-	DuplicateWithin time.Duration // in which an equal order is taken for a repetition
+	MaxStopsPerDay  int           // opening orders are refused after this many stop losses
+	DuplicateWithin time.Duration // within which an identical order counts as a duplicate
 }
 
-// DefaultMandate returns the limits of an account that sets none.
+// DefaultMandate returns the limits for an account that sets none.
 func DefaultMandate() Mandate {
 	return Mandate{
 		CollarBps: 100, MaxPositionPct: decimal.NewFromInt(25), MaxExposurePct: decimal.NewFromInt(100), MaxSymbols: 5, MaxLeverage: decimal.NewFromInt(3),
@@ -49,7 +49,7 @@ func DefaultMandate() Mandate {
 	}
 }
 
-// CheckTightens reports the first limit of m that is wider than the same limit of base.
+// CheckTightens reports the first limit in m that is less strict than the same limit in base.
 func (m *Mandate) CheckTightens(base *Mandate) error {
 	for _, s := range m.AllowedSymbols {
 		if len(base.AllowedSymbols) > 0 && !slices.Contains(base.AllowedSymbols, s) {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Action is what a proposal wants to do.
+// Action is what a proposal would do.
 type Action string
 
 // The actions. Hold is the decision to do nothing.
@@ -39,14 +39,14 @@ type Proposal struct {
 	ReduceOnly   bool                `json:"reduceOnly,omitempty"`
 	StopLoss     decimal.NullDecimal `json:"stopLoss,omitzero"`
 	TakeProfit   decimal.NullDecimal `json:"takeProfit,omitzero"`
-	OrderID      string              `json:"orderId,omitempty"` // to cancel: the ID of the venue or the client
+	OrderID      string              `json:"orderId,omitempty"` // to cancel: the venue's or the client's order ID
 }
 
 // PlacesOrder reports whether the proposal results in an order.
 func (p *Proposal) PlacesOrder() bool { return p.Action != Hold && p.Action != CancelOne }
 
-// reduces reports whether the order can only reduce a position: brokers reject a reduce-only
-// order that would add to a position or turn it around.
+// reduces reports whether the order can only reduce a position: brokers reject a reduce-only order
+// that would add to a position or reverse it.
 func (p *Proposal) reduces() bool {
 	return p.Action == Close || p.Action == ReduceBy || p.Action == Open && p.ReduceOnly
 }
@@ -187,7 +187,7 @@ func (plan *Plan) estimate(in *Input, position market.Position) {
 	}
 }
 
-// crosses reports whether a limit order would be filled at once.
+// crosses reports whether a limit order would be filled immediately.
 func crosses(o *market.Order, mid decimal.Decimal) bool {
 	if o.Side == market.Buy {
 		return o.Price.GreaterThanOrEqual(mid)

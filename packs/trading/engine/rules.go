@@ -78,9 +78,9 @@ func checkNotional(in *Input, plan *Plan) string {
 	return ""
 }
 
-// checkCollar refuses orders that could be filled far from the market, and orders without a
-// current price. A limit order that is worse for others than the market rests in the book and
-// is not bounded.
+// checkCollar refuses orders that could be filled far from the market, and orders without a current
+// price. A limit order that is less aggressive than the market rests in the book and is not
+// restricted.
 func checkCollar(in *Input, plan *Plan) string {
 	if !in.Proposal.PlacesOrder() {
 		return ""
@@ -113,7 +113,7 @@ func checkCollar(in *Input, plan *Plan) string {
 	return ""
 }
 
-// checkTrigger refuses a trigger that has been reached already, and a limit far beyond it.
+// checkTrigger refuses a trigger that has already been reached, and a limit far beyond it.
 func checkTrigger(in *Input, plan *Plan) string {
 	o := &plan.Order
 	away := o.Side.Signed(o.Trigger.Decimal.Sub(in.Quote.Mark)) // positive for a price that gets worse
@@ -327,7 +327,7 @@ func (in *Input) shareOfEquity(pct decimal.Decimal) decimal.Decimal {
 	return in.Account.EquityUSD.Mul(pct).Div(hundred)
 }
 
-// isBroke reports whether a share of the equity allows nothing, because there is no equity.
+// isBroke reports whether limits relative to equity allow nothing because there is no equity.
 func (in *Input) isBroke(pct decimal.Decimal) bool {
 	return pct.IsPositive() && !in.Account.EquityUSD.IsPositive()
 }

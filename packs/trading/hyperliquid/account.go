@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Account is the account of an address. Everybody can read it.
+// Account is the account of an address. Anyone can read it.
 type Account struct {
 	client  *Client
 	address string
@@ -123,7 +123,7 @@ func (a *Account) Fees(ctx context.Context) (market.Fees, error) {
 	return market.Fees{Taker: f.Taker.Decimal, Maker: f.Maker.Decimal}, err
 }
 
-// Find returns the state of an order by its client order id.
+// Find returns the state of an order by its client order ID.
 func (a *Account) Find(ctx context.Context, clientID string) (market.Placed, bool, error) {
 	s, ok, err := a.client.orderStatus(ctx, a.address, clientID)
 	if err != nil || !ok {
@@ -156,10 +156,10 @@ func statusOf(wire string) market.Status {
 	case wire == "canceled" || strings.HasSuffix(wire, "Canceled"):
 		return market.Canceled
 	}
-	return market.Pending // a state that was added later; the fills decide
+	return market.Pending // a state that the venue has added since; the fills decide
 }
 
-// fillDelay is by how much a fill may be later than the state of its order.
+// fillDelay is how much later than its order's state a fill may be.
 const fillDelay = 5 * time.Second
 
 // addFills adds the fills of an order in a period: size, average price and fees.
@@ -183,7 +183,7 @@ func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, 
 // maxPages limits the requests for the history of an account.
 const maxPages = 10
 
-// Fills returns the fills with from < At ≤ to, oldest first. The venue answers at most 2,000 at a time.
+// Fills returns the fills with from < At ≤ to, oldest first. The venue returns at most 2,000 at a time.
 func (a *Account) Fills(ctx context.Context, from, to time.Time) ([]market.Fill, error) {
 	var out []market.Fill
 	for range maxPages {
@@ -235,8 +235,8 @@ func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Pa
 	return nil, toolyard.Errorf(toolyard.NoData, "The period has more than %d funding payments; choose a shorter one.", maxPages*fundingPage)
 }
 
-// Verify returns an error if the address is not an account of its own. Its text says what to configure
-// instead.
+// Verify returns an error if the address is not a separate account. The error states what to
+// configure instead.
 func (a *Account) Verify(ctx context.Context) error {
 	role, err := a.client.userRole(ctx, a.address)
 	if err != nil {

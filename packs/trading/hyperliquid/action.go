@@ -87,7 +87,7 @@ func (o *orderWire) pack(p *packer) {
 	}
 }
 
-// cancelAction cancels orders by the id that the venue assigned.
+// cancelAction cancels orders by the ID that the venue assigned.
 type cancelAction struct {
 	Type    string       `json:"type"` // cancel
 	Cancels []cancelWire `json:"cancels"`
@@ -112,7 +112,7 @@ func (a cancelAction) pack(p *packer) {
 	}
 }
 
-// cancelByCloidAction cancels orders by the id that the client assigned.
+// cancelByCloidAction cancels orders by the ID that the client assigned.
 type cancelByCloidAction struct {
 	Type    string              `json:"type"` // cancelByCloid
 	Cancels []cancelByCloidWire `json:"cancels"`

@@ -58,7 +58,7 @@ func NewBroker(a *Account, agentKey string, live bool) (*Broker, error) {
 	return &Broker{Account: a, signer: s}, nil
 }
 
-// Verify checks that the venue accepts the agent for the account. Place and Cancel do it, too, so
+// Verify checks that the venue accepts the agent for the account. Place and Cancel do so too, so
 // that an order with a wrong key fails with a clear reason.
 func (b *Broker) Verify(ctx context.Context) error {
 	b.mu.Lock()
@@ -119,7 +119,7 @@ func (b *Broker) Place(ctx context.Context, o market.Order, s market.Stamp) (mar
 	return out, nil
 }
 
-// placed converts the states of an order and its stops, and returns the id of the order.
+// placed converts the states of an order and its stops, and returns the order's ID.
 func (b *Broker) placed(o market.Order, statuses []orderResult) (market.Placed, uint64) {
 	out := market.Placed{ClientID: o.ClientID, At: b.client.now().UTC(), Status: market.Resting}
 	var order uint64
@@ -265,7 +265,7 @@ func (b *Broker) CancelAllAt(ctx context.Context, at time.Time, s market.Stamp) 
 	return err
 }
 
-// refusal is the answer that the venue refused a whole action, so nothing happened.
+// refusal means that the venue refused a whole action, so nothing happened.
 type refusal struct{ text string }
 
 func (e *refusal) Error() string { return e.text }
@@ -346,7 +346,7 @@ func (b *Broker) refused(response json.RawMessage) error {
 	return &refusal{cleanText(text)}
 }
 
-// Kinds of errors that are handled in a special way.
+// Kinds of errors that need special handling.
 const (
 	iocCancel      = "IocCancel"
 	missingOrder   = "MissingOrder"
@@ -375,7 +375,7 @@ func errorKind(text string) string {
 	return ""
 }
 
-// cleanText makes a text of the venue safe to show: one line of bounded length.
+// cleanText makes text from the venue safe to show: one line of bounded length.
 func cleanText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -1,6 +1,6 @@
-// Package hyperliquid is a client of the exchange Hyperliquid: market data of its Info API, the
-// state of an account, and signed orders. Decimals are never floating-point numbers, all answers are
-// bounded, and no request is sent beyond the rate limit of the venue.
+// Package hyperliquid is a client for the Hyperliquid exchange: market data from its Info API, the
+// state of an account, and signed orders. Decimals are never floating-point numbers, all responses
+// are bounded, and requests stay within the venue's rate limit.
 package hyperliquid
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/toolyard/toolyard/packs/ratelimit"
 )
 
-// The addresses of the venue.
+// The venue's URLs.
 const (
 	mainnetURL     = "https://api.hyperliquid.xyz"
 	testnetURL     = "https://api.hyperliquid-testnet.xyz"
 	leaderboardURL = "https://stats-data.hyperliquid.xyz/Mainnet/leaderboard"
 )
 
-// Limits of requests and answers.
+// Limits on requests and responses.
 const (
 	budget        = 1200 // weight per minute and network address, from the venue's documentation
 	maxAnswer     = 8 << 20
@@ -42,7 +42,7 @@ const (
 // Options configure a client.
 type Options struct {
 	URL         string       // of the API; by default the public one of the network
-	Testnet     bool         // the network that signatures are valid for
+	Testnet     bool         // the network for which signatures are valid
 	Leaderboard string       // URL of the leaderboard; by default the public one
 	HTTP        *http.Client //nolint:forbidigo // required; the client that the yard lends to packs
 	Now         func() time.Time
@@ -83,14 +83,14 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// Testnet reports whether the client uses the test network.
+// Testnet reports whether the client uses the testnet.
 func (c *Client) Testnet() bool { return c.testnet }
 
 func unavailable(why string, cause error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Hyperliquid is not available: " + why + ".", Err: cause}
 }
 
-// unexpected returns the error for an answer in an unexpected form.
+// unexpected returns the error for a response in an unexpected format.
 func unexpected(kind string, cause error) error {
 	return unavailable("its answer to "+kind+" has an unexpected form", cause)
 }
@@ -107,7 +107,7 @@ func (c *Client) take(ctx context.Context, weight int) error {
 	return err
 }
 
-// info sends an Info request and decodes the answer into out.
+// info sends an Info request and decodes the response into out.
 func (c *Client) info(ctx context.Context, kind string, weight int, request, out any) error {
 	if err := c.take(ctx, weight); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *Client) info(ctx context.Context, kind string, weight int, request, out
 	return nil
 }
 
-// errNull is the answer null, with which the venue reports that something does not exist.
+// errNull means that the response was null, with which the venue reports that something does not exist.
 var errNull = errors.New("the answer is null")
 
 // decode decodes one JSON value and nothing after it.
@@ -140,7 +140,7 @@ func decode(answer []byte, out any) error {
 	return nil
 }
 
-// statusError is an answer with an HTTP status other than 200. The venue has not accepted the request
+// statusError is a response with an HTTP status other than 200. The venue has not accepted the request
 // if the status is 4xx.
 type statusError struct {
 	status int
@@ -149,7 +149,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
-// post sends a JSON request below the base URL and returns the body of the answer.
+// post sends a JSON request below the base URL and returns the response body.
 func (c *Client) post(ctx context.Context, path string, request any) ([]byte, error) {
 	body, err := json.Marshal(request)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// maxAge is how old an as-of time may be for data of which the venue has no history.
+// maxAge is the maximum age of an as-of time for data without history at the venue.
 const maxAge = 5 * time.Minute
 
 var (
@@ -41,7 +41,7 @@ func (c *Client) Recent(ctx context.Context, symbol string, interval market.Inte
 	return out, nil
 }
 
-// Between implements [market.Bars]. The venue has the newest 5,000 bars of each interval.
+// Between implements [market.Bars]. The venue has only the newest 5,000 bars for each interval.
 func (c *Client) Between(ctx context.Context, symbol string, interval market.Interval, from, to time.Time) ([]market.Bar, error) {
 	if !interval.Valid() {
 		return nil, toolyard.Errorf(toolyard.Invalid, "There are no bars of %q.", interval)

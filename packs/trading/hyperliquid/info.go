@@ -21,7 +21,7 @@ const (
 	candlesPerWeight = 60
 )
 
-// Bounds of answers.
+// Limits on responses.
 const (
 	maxCandles  = 5000 // the venue has only the newest ones of each interval
 	maxAssets   = 5000
@@ -95,7 +95,7 @@ func checkCandles(list []candle, coin, interval string, step time.Duration) erro
 	return nil
 }
 
-// explainCoin converts the answers with which the venue reports an unknown coin: null, or status 500.
+// explainCoin converts the responses with which the venue reports an unknown coin: null, or status 500.
 func explainCoin(coin string, err error) error {
 	if status, ok := errors.AsType[*statusError](err); errors.Is(err, errNull) || ok && status.status == 500 {
 		return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("Hyperliquid has no data for %q.", coin), Err: err}
@@ -103,11 +103,11 @@ func explainCoin(coin string, err error) error {
 	return err
 }
 
-// universe is the answer to metaAndAssetCtxs.
+// universe is the response to metaAndAssetCtxs.
 type universe struct {
 	assets []asset
 	tables map[int]marginTable
-	byName map[string]int // index in assets, which is the asset id
+	byName map[string]int // index in assets, which is the asset ID
 	at     time.Time
 }
 
@@ -144,7 +144,7 @@ type marginTable struct {
 	} `json:"marginTiers"`
 }
 
-// fetchUniverse requests all perpetuals with their current data, at most once in two seconds.
+// fetchUniverse requests all perpetuals with their current data, at most once every two seconds.
 func (c *Client) fetchUniverse(ctx context.Context) (*universe, error) {
 	return c.universe.get(ctx, c.now, universeTTL, func(ctx context.Context) (*universe, error) {
 		var answer []json.RawMessage
@@ -208,8 +208,8 @@ type fundingWire struct {
 	Time    millis `json:"time"`
 }
 
-// fundingHistory returns the rates in a period, oldest first. The venue answers at most 500 at a
-// time, so it is asked until the period is complete.
+// fundingHistory returns the rates in a period, oldest first. The venue returns at most 500 at a
+// time, so it is queried until the period is complete.
 func (c *Client) fundingHistory(ctx context.Context, coin string, from, to time.Time) ([]fundingWire, error) {
 	type request struct {
 		Type      string `json:"type"`

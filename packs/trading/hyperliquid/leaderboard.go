@@ -35,8 +35,8 @@ var (
 		"roi": func(t market.Trader) decimal.Decimal { return t.Return },
 		"vlm": func(t market.Trader) decimal.Decimal { return t.VolumeUSD },
 	}
-	// leaderFloors are minimum account values. A list for each of them exists, because the best
-	// returns are those of tiny accounts.
+	// leaderFloors are minimum account values. There is a list for each of them, because tiny
+	// accounts have the highest returns.
 	leaderFloors = []int64{0, 10_000, 100_000, 1_000_000}
 )
 
@@ -167,7 +167,7 @@ func (l *leaders) add(row *leaderRow) error {
 	return nil
 }
 
-// put adds an account to a list, and removes the worst ones when the list has twice its size.
+// put adds an account to a list, and removes the worst ones when the list has grown to twice its size.
 func (l *leaders) put(list leaderList, t market.Trader) {
 	rows := append(l.best[list], t)
 	if len(rows) >= 2*leadersKept {

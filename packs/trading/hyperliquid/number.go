@@ -8,7 +8,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// dec is a decimal in quotes. Exponents, which would make a short text a huge number, are refused.
+// dec is a quoted decimal. Exponents, with which a short text could be a huge number, are refused.
 type dec struct{ decimal.Decimal }
 
 // UnmarshalJSON implements [json.Unmarshaler].

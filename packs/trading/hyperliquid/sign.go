@@ -15,7 +15,7 @@ import (
 type signer struct {
 	key     *secp256k1.PrivateKey
 	address string // derived from the key
-	source  string // a for mainnet, b for testnet: a signature is valid for one of them only
+	source  string // a for mainnet, b for testnet: a signature is valid for only one of them
 }
 
 // newSigner parses a private key: 32 bytes in hexadecimal, with or without 0x. Errors never quote it.
@@ -42,7 +42,7 @@ func addressOf(key *secp256k1.PublicKey) string {
 	return "0x" + hex.EncodeToString(sum[12:])
 }
 
-// signature is a signature in the form of the venue.
+// signature is a signature in the venue's format.
 type signature struct {
 	R string `json:"r"`
 	S string `json:"s"`
@@ -101,7 +101,7 @@ func word(n uint64) []byte {
 func keccak(parts ...[]byte) []byte {
 	h := sha3.NewLegacyKeccak256()
 	for _, part := range parts {
-		_, _ = h.Write(part) // a hash never fails to write
+		_, _ = h.Write(part) // writing to a hash never fails
 	}
 	return h.Sum(nil)
 }

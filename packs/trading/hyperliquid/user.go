@@ -49,7 +49,7 @@ func (c *Client) clearinghouseState(ctx context.Context, user string) (clearingh
 	return out, noNull("clearinghouseState", err)
 }
 
-// noNull converts null in an answer that must not be null.
+// noNull converts a null response where null is not allowed.
 func noNull(kind string, err error) error {
 	if errors.Is(err, errNull) {
 		return unexpected(kind, err)
@@ -62,7 +62,7 @@ type openOrderWire struct {
 	Coin       string  `json:"coin"`
 	Side       string  `json:"side"` // B buys, A sells
 	LimitPx    dec     `json:"limitPx"`
-	Size       dec     `json:"sz"` // that is not filled
+	Size       dec     `json:"sz"` // not filled yet
 	OrigSize   dec     `json:"origSz"`
 	ID         uint64  `json:"oid"`
 	Time       millis  `json:"timestamp"`
@@ -210,13 +210,13 @@ func (c *Client) extraAgents(ctx context.Context, user string) ([]agentWire, err
 	return out, noNull("extraAgents", err)
 }
 
-// exchangeAnswer is an answer of the exchange. Response is a string if the whole action failed.
+// exchangeAnswer is a response from the exchange. Response is a string if the whole action failed.
 type exchangeAnswer struct {
 	Status   string          `json:"status"`
 	Response json.RawMessage `json:"response"`
 }
 
-// orderResult is the state of one order in an answer. At most one member is set.
+// orderResult is the state of one order in a response. At most one member is set.
 type orderResult struct {
 	Resting *struct {
 		ID uint64 `json:"oid"`

@@ -1,6 +1,6 @@
-// Package introspection provides tools that explain what an account did and why. They read the
-// journal and the portfolio of the gate's account and change nothing, so a chat can answer
-// questions about the trading of an agent at another gate.
+// Package introspection provides tools that explain what an account did and why. They only read the
+// journal and the portfolio of the gate's account, so a chat can answer questions about what an
+// agent traded at another gate.
 package introspection
 
 import (

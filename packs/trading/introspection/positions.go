@@ -115,7 +115,7 @@ func ratio(a, b decimal.Decimal) decimal.Decimal {
 	return a.DivRound(b, 4)
 }
 
-// lossAtStop returns the loss if the stop that is nearest to the price fills.
+// lossAtStop returns the loss if the stop nearest to the price is filled.
 func lossAtStop(s *market.Snapshot, p market.Position) *decimal.Decimal {
 	var nearest *decimal.Decimal
 	for _, o := range s.Orders {
@@ -221,7 +221,7 @@ func getPnlSummary() *toolyard.Tool {
 		})
 }
 
-// drawdown returns the largest fall of the equity from its high, in percent.
+// drawdown returns the largest drop in equity from its high, in percent.
 func drawdown(ctx context.Context, a *account.Access, from, asOf time.Time, now decimal.Decimal) (decimal.Decimal, error) {
 	records, err := a.Decisions(ctx, account.RecordQuery{AsOf: asOf, Limit: 1000})
 	if err != nil {

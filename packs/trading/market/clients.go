@@ -21,8 +21,8 @@ type Bars interface {
 
 // Markets provides the perpetuals of a venue and their state.
 type Markets interface {
-	// Specs returns the rules of all markets, by symbol. They are those of today: no venue
-	// publishes their history.
+	// Specs returns the rules of all markets, by symbol. They are the current rules, because no
+	// venue publishes their history.
 	Specs(ctx context.Context) (map[string]Market, error)
 	// Contexts and Book return NoData for a time in the past that is not recorded.
 	Contexts(ctx context.Context, asOf time.Time) ([]AssetContext, error)
@@ -58,7 +58,7 @@ type Portfolio interface {
 // Fees are the rates of an account, as a share of the value of a fill.
 type Fees struct{ Taker, Maker decimal.Decimal }
 
-// Broker changes orders of an account. It is lent in mode write only.
+// Broker places and cancels an account's orders. It is lent only in mode write.
 //
 // A broker holds no state between calls, so that every replica can use it. The account draws a
 // Stamp for each action from its journal, in the same append that records the intent, and
@@ -67,27 +67,27 @@ type Fees struct{ Taker, Maker decimal.Decimal }
 // Place and Cancel return an error with code OutcomeUnknown if the venue may have received the
 // action. The account then calls Find until the action has expired: an order that is not found
 // after Stamp.Expires was not placed and never will be. Any other error means that nothing
-// happened. A refusal by the venue is no error of Place, but a Placed with Status Rejected.
+// happened. If the venue refuses an order, Place returns no error but a Placed with Status Rejected.
 type Broker interface {
 	Place(ctx context.Context, o Order, s Stamp) (Placed, error)
-	// Cancel cancels an order. An order that is no longer open is no error.
+	// Cancel cancels an order. It is not an error if the order is no longer open.
 	Cancel(ctx context.Context, r Ref, s Stamp) error
 	Find(ctx context.Context, clientID string) (placed Placed, found bool, err error)
 }
 
-// Stamp makes one signed action unique and bounds its lifetime.
+// Stamp makes a signed action unique and limits its lifetime.
 type Stamp struct {
 	At      time.Time `json:"at"`      // as-of time of the action
-	Nonce   int64     `json:"nonce"`   // in milliseconds; greater than all nonces of the account before
+	Nonce   int64     `json:"nonce"`   // in milliseconds; greater than all of the account's earlier nonces
 	Expires time.Time `json:"expires"` // the venue refuses the action after this time
 }
 
 // StampLifetime is the time from drawing a stamp to its expiry.
 const StampLifetime = 10 * time.Second
 
-// NextStamp returns the stamp after the last one of an account. Store it with the intent in a
-// single append to the journal of the account: the version check of the journal keeps two
-// replicas from drawing the same nonce.
+// NextStamp returns the stamp that follows an account's last one. Store it with the intent in a
+// single append to the account's journal: the journal's version check prevents two replicas from
+// using the same nonce.
 func NextStamp(last int64, now time.Time) Stamp {
 	return Stamp{At: now, Nonce: max(now.UnixMilli(), last+1), Expires: now.Add(StampLifetime)}
 }
@@ -126,7 +126,7 @@ type Payment struct {
 	AmountUSD decimal.Decimal `json:"amountUsd"`
 }
 
-// FeeSchedule is implemented by a Portfolio that knows its rates.
+// FeeSchedule is implemented by a Portfolio that can report its fee rates.
 type FeeSchedule interface {
 	Fees(ctx context.Context) (Fees, error)
 }

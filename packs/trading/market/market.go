@@ -1,7 +1,7 @@
 // Package market defines the domain of the trading pack: bars, markets, orders and portfolios,
 // and the clients that provide them.
 //
-// No type in this package has a clock. Every question names the time that it is about, so that
+// No type in this package has a clock. Every query specifies the time that it refers to, so that
 // the same code serves live calls and backtests. Prices, sizes and amounts are decimals.
 package market
 
@@ -60,13 +60,13 @@ type Market struct {
 	Delisted     bool
 }
 
-// MarginTier limits the leverage of positions from a value on.
+// MarginTier limits the leverage of positions above a value.
 type MarginTier struct {
 	LowerBoundUSD decimal.Decimal
 	MaxLeverage   int
 }
 
-// maxPriceDecimals and maxPriceDigits bound the precision of prices of perpetuals.
+// maxPriceDecimals and maxPriceDigits limit the precision of perpetuals' prices.
 const (
 	maxPriceDecimals = 6
 	maxPriceDigits   = 5
@@ -138,7 +138,7 @@ type Rate struct {
 	Premium decimal.NullDecimal
 }
 
-// Post is a news item. Its texts are quotes from strangers.
+// Post is a news item. Its text is untrusted.
 type Post struct {
 	ID          string
 	PublishedAt time.Time
@@ -147,10 +147,10 @@ type Post struct {
 	URL         string
 	Symbols     []string
 	Kind        string
-	// Votes are the reactions of readers until today, or nil. They must not be shown for a
-	// time in the past: an old post carries its own future in them.
+	// Votes are the reactions of readers until today, or nil. They must not be shown for a past
+	// time, because they include later reactions.
 	Votes *Votes
 }
 
-// Votes are reactions of readers to a post.
+// Votes are readers' reactions to a post.
 type Votes struct{ Positive, Negative, Important int }

@@ -31,7 +31,7 @@ func (s Side) Signed(size decimal.Decimal) decimal.Decimal {
 	return size
 }
 
-// OrderType is how an order is triggered and priced.
+// OrderType determines how an order is triggered and priced.
 type OrderType string
 
 // The order types. A market order is sent as a limit order with time in force Ioc.
@@ -45,7 +45,7 @@ const (
 // Triggered reports whether orders of the type wait for a trigger price.
 func (t OrderType) Triggered() bool { return t == StopOrder || t == TakeProfit }
 
-// TimeInForce is how long an order may rest in the book.
+// TimeInForce determines how long an order may rest in the book.
 type TimeInForce string
 
 // The values of TimeInForce: until it is canceled, not at all, and only as a maker.
@@ -55,7 +55,7 @@ const (
 	ALO TimeInForce = "Alo"
 )
 
-// Order is an order that can be sent as it is: sizes are whole lots and prices whole ticks.
+// Order is an order that can be sent unchanged: sizes are whole lots and prices are whole ticks.
 type Order struct {
 	ClientID   string              `json:"clientOrderId"` // 0x and 32 hexadecimal digits; see ClientID
 	Symbol     string              `json:"symbol"`
@@ -68,7 +68,7 @@ type Order struct {
 	ReduceOnly bool                `json:"reduceOnly,omitempty"`
 
 	// StopLoss and TakeProfit are trigger prices of reduce-only orders that close what the
-	// order opens. Each of them has a client ID of its own: see ChildID.
+	// order opens. Each of them has its own client ID; see ChildID.
 	StopLoss   decimal.NullDecimal `json:"stopLoss,omitzero"`
 	TakeProfit decimal.NullDecimal `json:"takeProfit,omitzero"`
 }
@@ -76,7 +76,7 @@ type Order struct {
 // Status is the state of an order at a broker.
 type Status string
 
-// The states. Pending means that the order was accepted and its fill is not known yet.
+// The states. Pending means that the order was accepted but its fill is not known yet.
 const (
 	Pending  Status = "pending"
 	Resting  Status = "resting"
@@ -88,7 +88,7 @@ const (
 // Open reports whether an order in this state can still be filled.
 func (s Status) Open() bool { return s == Pending || s == Resting }
 
-// Placed is the answer of a broker about an order.
+// Placed is a broker's response about an order.
 type Placed struct {
 	ClientID string          `json:"clientOrderId"`
 	OrderID  string          `json:"orderId,omitempty"` // of the venue
@@ -123,7 +123,7 @@ type Fill struct {
 	Reason      FillReason      `json:"reason,omitempty"`
 }
 
-// FillReason tells why an order was filled, if not by itself.
+// FillReason is the reason why an order was filled, if it was not filled on its own.
 type FillReason string
 
 // The reasons.

@@ -21,7 +21,7 @@ type TradersQuery struct {
 	Limit         int
 }
 
-// Trader is an account of the leaderboard, with its result in the period.
+// Trader is an account on the leaderboard, with its result for the period.
 type Trader struct {
 	Address    string
 	Name       string // chosen by its owner; may be empty
@@ -31,7 +31,7 @@ type Trader struct {
 	VolumeUSD  decimal.Decimal
 }
 
-// FundingForecast provides predictions of the next funding rate, at the venue and at others.
+// FundingForecast provides predictions of the next funding rate, at this and other venues.
 type FundingForecast interface {
 	Forecast(ctx context.Context, symbol string) ([]Forecast, error)
 }

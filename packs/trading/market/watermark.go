@@ -6,7 +6,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Watermark records the equity that limits on losses are measured from.
+// Watermark records the equity from which losses are measured.
 type Watermark struct {
 	HighUSD     decimal.Decimal `json:"highUsd"`
 	Day         time.Time       `json:"day,omitzero"` // 00:00 UTC of the last observation

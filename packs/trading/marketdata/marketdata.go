@@ -45,7 +45,7 @@ func client[T any](c *toolyard.Call, what string) (T, error) {
 	return got, nil
 }
 
-// explain converts the error for an unknown symbol into one that names the nearest symbols.
+// explain converts the error for an unknown symbol into one that suggests the nearest symbols.
 func explain(ctx context.Context, c *toolyard.Call, symbol string, err error) error {
 	if err == nil || toolyard.AsError(err).Code != toolyard.NoData {
 		return err

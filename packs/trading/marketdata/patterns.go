@@ -17,7 +17,7 @@ type patternArgs struct {
 	Lookback int    `json:"lookback" minimum:"20" maximum:"500" default:"100" doc:"Number of bars to examine."`
 }
 
-// pattern is a rule that recent bars meet.
+// pattern is a rule that recent bars satisfy.
 type pattern struct {
 	Pattern   string   `json:"pattern"`
 	Direction string   `json:"direction" doc:"bullish, bearish or neutral."`
@@ -202,7 +202,7 @@ func breakouts(bars []market.Bar) []pattern {
 	return []pattern{p}
 }
 
-// averageCross finds a cross of the moving averages of 10 and 30 bars within the last bars.
+// averageCross finds a crossing of the 10-bar and 30-bar moving averages within the last bars.
 func averageCross(bars []market.Bar) []pattern {
 	for back := range recentBarsExamined {
 		end := len(bars) - back

@@ -54,7 +54,7 @@ func computeVaR() *toolyard.Tool {
 		})
 }
 
-// valueAtRisk simulates the present positions over the periods that all their markets have.
+// valueAtRisk simulates the current positions over the periods for which all of their markets have data.
 func valueAtRisk(s *market.Snapshot, history map[string][]market.Bar, confidence decimal.Decimal, horizon market.Interval) (*varResult, error) {
 	out := &varResult{Method: "historical", Assumptions: []string{
 		"The positions do not change within the period, and are closed at its end.",

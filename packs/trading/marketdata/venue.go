@@ -115,7 +115,7 @@ func getFundingRate() *toolyard.Tool {
 				if toolyard.AsError(err).Code != toolyard.NoData || len(rates) == 0 {
 					return nil, err
 				}
-				last := rates[len(rates)-1] // of a time in the past, only the history is known
+				last := rates[len(rates)-1] // for a past time, only the history is available
 				out.Hourly, out.Premium = last.Rate, pointer(last.Premium)
 			}
 			out.Annualized = out.Hourly.Mul(hoursPerYear)
@@ -161,7 +161,7 @@ func pointer(d decimal.NullDecimal) *decimal.Decimal {
 // ownVenue is the name of Hyperliquid in its own predictions.
 const ownVenue = "HlPerp"
 
-// contextOf returns the present state of a market.
+// contextOf returns the current state of a market.
 func contextOf(ctx context.Context, c *toolyard.Call, symbol string) (market.AssetContext, error) {
 	list, err := contexts(ctx, c)
 	if err != nil {

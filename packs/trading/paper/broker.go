@@ -51,14 +51,14 @@ type ahead struct {
 	to     time.Time
 }
 
-// Open returns the account with a name. The same journal and name are the same account.
+// Open returns the account with a name. The same journal and name mean the same account.
 func Open(name string, s Settings, j yard.Journal, d Data) *Account {
 	a := &Account{settings: s, stream: "paper/" + name, journal: j, data: d}
 	a.folded.state = newState(s.DepositUSD)
 	return a
 }
 
-// Restart makes the account a new one with another journal. It must not be in use.
+// Restart turns the account into a new one with another journal. It must not be in use.
 func (a *Account) Restart(j yard.Journal, i market.Interval) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +133,7 @@ func (a *Account) refresh(ctx context.Context) error {
 	}
 }
 
-// foldUntil returns the state of a time before the last row.
+// foldUntil returns the state at a time before the last row.
 func (a *Account) foldUntil(ctx context.Context, until time.Time) (folded, error) {
 	f := folded{state: newState(a.settings.DepositUSD)}
 	for after := uint64(0); ; {
@@ -163,7 +163,7 @@ func (f *folded) apply(row yard.JournalEntry) error {
 	return nil
 }
 
-// maxAttempts bounds how often a change is repeated because another replica was faster.
+// maxAttempts limits how often a change is repeated because another replica was faster.
 const maxAttempts = 100
 
 var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changing too quickly. Try again.")
@@ -260,7 +260,7 @@ func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Pa
 	return payments, err
 }
 
-// FundingHours returns for how many hours funding was paid, and for how many it was due. They
+// FundingHours returns the number of hours for which funding was paid, and for which it was due. They
 // differ if rates are missing.
 func (a *Account) FundingHours(ctx context.Context, asOf time.Time) (paid, due int, err error) {
 	sim, _, err := a.load(ctx, asOf)
@@ -374,8 +374,8 @@ func (b broker) Cancel(ctx context.Context, r market.Ref, s market.Stamp) error 
 	})
 }
 
-// CancelAll implements [market.LocalBroker]. It needs no market data: bars that are not settled yet
-// fill none of the orders.
+// CancelAll implements [market.LocalBroker]. It needs no market data: bars that have not been
+// settled yet fill none of the orders.
 func (b broker) CancelAll(ctx context.Context, at time.Time) (int, error) {
 	for range maxAttempts {
 		f, err := b.latest(ctx)
@@ -448,7 +448,7 @@ func statusOf(o *Order) market.Status {
 	return market.Resting
 }
 
-// place adds an order. With a book, it is matched at once.
+// place adds an order. If there is a book, the order is matched immediately.
 func (sim *simulation) place(o market.Order, book market.Book) {
 	open := Order{OpenOrder: market.OpenOrder{Order: o, OrderID: sim.state.nextID(), At: sim.now, Remaining: o.Size}}
 	best := sim.state.Prices[o.Symbol]
@@ -479,7 +479,7 @@ func (sim *simulation) place(o market.Order, book market.Book) {
 	}
 }
 
-// walk returns what a book fills of a size up to a limit, and the average price.
+// walk returns how much of an order the book fills up to a limit price, and the average price.
 func walk(levels []market.Level, side market.Side, limit, size decimal.Decimal) (filled, average decimal.Decimal) {
 	value := decimal.Zero
 	for _, l := range levels {

@@ -32,7 +32,7 @@ type Settings struct {
 	Fees        market.Fees
 }
 
-// DefaultFees are the rates of an account without volume at Hyperliquid.
+// DefaultFees are Hyperliquid's rates for an account without volume.
 var DefaultFees = market.Fees{Taker: decimal.New(45, -5), Maker: decimal.New(15, -5)}
 
 // volumeShare is the part of a bar's volume that one order can fill.
@@ -47,7 +47,7 @@ func (s *Settings) slip(side market.Side, price decimal.Decimal) decimal.Decimal
 
 // Event is a change of an account. Exactly one of its pointers is set.
 type Event struct {
-	AsOf    time.Time       `json:"-"` // when the event is known, which may be after it happened
+	AsOf    time.Time       `json:"-"` // when the event becomes known, which may be after it happened
 	Open    *Opening        `json:"open,omitempty"`
 	Order   *Order          `json:"order,omitempty"`
 	Fill    *market.Fill    `json:"fill,omitempty"`

@@ -270,7 +270,7 @@ func (sim *simulation) liquidate(symbol string, b *market.Bar) {
 	sim.fill(&forced, h.Size.Abs(), sim.slip(side, price), sim.Fees.Taker, b.End, market.Liquidated)
 }
 
-// fill executes an order, places its stop and target, and cancels what has nothing left to
+// fill executes an order, places its stop and target, and cancels orders that have nothing left to
 // reduce.
 func (sim *simulation) fill(o *Order, size, price, feeRate decimal.Decimal, at time.Time, reason market.FillReason) {
 	held := sim.state.Positions[o.Symbol]
@@ -325,8 +325,8 @@ func (sim *simulation) hasMargin(symbol string, size, price decimal.Decimal) boo
 	return sim.state.Equity().GreaterThanOrEqual(needed)
 }
 
-// protect places the stop and the target of an order that was filled. They are triggered from
-// the bar on in which the fill happened.
+// protect places the stop and the target of an order that was filled. They can be triggered from
+// the bar in which the fill happened.
 func (sim *simulation) protect(parent *Order, size decimal.Decimal) {
 	for _, child := range []struct {
 		kind    market.OrderType

@@ -47,7 +47,7 @@ func (m *Mark) clone() Mark {
 	return c
 }
 
-// apply changes the state by an event. It is the only function that changes cash, positions and
+// apply applies an event to the state. It is the only function that changes cash, positions and
 // orders.
 func (s *State) apply(e *Event) {
 	switch {
@@ -95,7 +95,7 @@ func (s *State) addFill(f *market.Fill) {
 		}
 		value := held.Entry.Mul(held.Size.Abs()).Add(f.Price.Mul(f.Size))
 		held.Entry = value.DivRound(after.Abs(), 12)
-	case after.Sign()*held.Size.Sign() < 0: // turns around
+	case after.Sign()*held.Size.Sign() < 0: // reverses
 		held.Entry, held.Since = f.Price, f.At
 	}
 	held.Size = after

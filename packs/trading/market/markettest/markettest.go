@@ -21,7 +21,7 @@ type Data struct {
 	Funding  map[string][]market.Rate // oldest first
 	Headline []market.Post            // newest first
 	Books    map[string]market.Book   // order books of the present
-	Present  time.Time                // Contexts and Book know only this time and later
+	Present  time.Time                // Contexts and Book have data only from this time on
 
 	Calls atomic.Int64 // number of requests for bars
 }
@@ -37,9 +37,9 @@ func New(step market.Interval) *Data {
 	}
 }
 
-// Walk adds n bars of a random walk from a price on. The same seed has the same bars.
+// Walk adds n bars of a random walk that starts at a price. The same seed produces the same bars.
 func (d *Data) Walk(symbol string, seed uint64, from time.Time, n int, price float64) {
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // data for tests, the same every time
+	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // deterministic test data
 	round := func(v float64) decimal.Decimal { return decimal.NewFromFloat(v).Round(2) }
 	at := from
 	for range n {
