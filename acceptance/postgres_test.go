@@ -308,8 +308,8 @@ type books struct {
 }
 
 type charge struct {
-	balance  string
-	amount toolyard.Money
+	balance string
+	amount  toolyard.Money
 }
 
 // audit checks that the ledger is consistent with itself and with the recorded calls, and returns

@@ -86,7 +86,7 @@ func drawRecording(steps []step) []byte {
 		r.line(`<tspan class="p">$ </tspan><tspan class="c">`+escapeXML(s.command)+"</tspan>", typing)
 		r.lines[len(r.lines)-1].chars = len("$ ") + len([]rune(s.command))
 		r.at += typing + 0.5
-		for _, text := range strings.Split(strings.TrimSpace(s.got), "\n") {
+		for text := range strings.SplitSeq(strings.TrimSpace(s.got), "\n") {
 			r.line(colorLine(text), 0)
 			r.at += 0.06
 		}
