@@ -61,10 +61,10 @@ function columnsOf(end: (connection: Connection) => void): Column<Connection>[] 
     { id: "server", header: "Server", min: 104, grow: 2, cell: ({ server }) => <span className="cut strong" title={server}>{server}</span> },
     { id: "state", header: "State", min: 116, cell: ({ state }) => <Status tone={tones[state]}>{words[state]}</Status> },
     { id: "issuer", header: "Signed in at", min: 140, grow: 2, drop: 3, cell: ({ issuer, key }) => (key ? <span className="faint">own key</span> : <span className="cut" title={issuer}>{hostOf(issuer)}</span>) },
-    { id: "scopes", header: "Rights", min: 120, grow: 2, drop: 4, cell: ({ scopes = [] }) => <span className="cut" title={scopes.join(" ")}>{visible(scopes.join(" "))}</span> },
+    { id: "scopes", header: "Scopes", min: 120, grow: 2, drop: 4, cell: ({ scopes = [] }) => <span className="cut" title={scopes.join(" ")}>{visible(scopes.join(" "))}</span> },
     { id: "since", header: "Since", min: 96, drop: 2, align: "right", cell: ({ since }) => since && <Time at={since} /> },
-    { id: "expires", header: "Expires", min: 110, drop: 1, align: "right", cell: (connection) => <Expires of={connection} /> },
-    { id: "change", header: "", min: 204, align: "right", cell: (connection) => <Actions of={connection} end={end} /> },
+    { id: "expires", header: "Expires", min: 136, drop: 1, align: "right", cell: (connection) => <Expires of={connection} /> },
+    { id: "change", header: "", min: 236, align: "right", cell: (connection) => <Actions of={connection} end={end} /> },
   ];
 }
 
