@@ -201,7 +201,7 @@ func (r *backupReader) next() ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case err == bufio.ErrBufferFull: //nolint:errorlint // never wrapped
-		case err == io.EOF: //nolint:errorlint // never wrapped
+		case err == io.EOF:
 			return nil, r.fault("is missing: the file is not complete")
 		case err != nil:
 			return nil, r.fault("cannot be read: %v", err)
@@ -276,7 +276,7 @@ func (r *backupReader) trailer(line []byte) error {
 	if t.Rows != r.rows || t.SHA256 != hex.EncodeToString(r.sum.Sum(nil)) {
 		return r.fault("does not fit the lines before it")
 	}
-	if _, err := r.lines.ReadByte(); err != io.EOF { //nolint:errorlint // never wrapped
+	if _, err := r.lines.ReadByte(); err != io.EOF {
 		return r.fault("is not the last one")
 	}
 	return nil
@@ -293,7 +293,7 @@ func (r *backupReader) values(line []byte, kinds []kind) ([]any, error) {
 	}
 	values := make([]any, len(raw))
 	for i, text := range raw {
-		v, err := r.value(text, kinds[i])
+		v, err := r.value(text, kinds[i]) //nolint:gosec // both have the same length
 		if err != nil {
 			return nil, err
 		}

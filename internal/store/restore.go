@@ -101,7 +101,7 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 func (s *Store) empty(ctx context.Context, conn *sql.Conn, tables []*storedTable, replace bool) error {
 	for _, t := range slices.Backward(tables) {
 		if replace {
-			if _, err := conn.ExecContext(ctx, `DELETE FROM `+quoted(t.name)); err != nil {
+			if _, err := conn.ExecContext(ctx, `DELETE FROM `+quoted(t.name)); err != nil { //nolint:gosec // a name of the schema
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
 			continue
@@ -131,7 +131,7 @@ func liteFill(ctx context.Context, conn *sql.Conn, r *backupReader, t *storedTab
 	for i, c := range t.columns {
 		names[i], marks[i] = quoted(c.name), "?"
 	}
-	insert, err := conn.PrepareContext(ctx, `INSERT INTO `+quoted(t.name)+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`)
+	insert, err := conn.PrepareContext(ctx, `INSERT INTO `+quoted(t.name)+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`) //nolint:gosec // names of the schema
 	if err != nil {
 		return nil, 0, err
 	}

@@ -83,7 +83,7 @@ const trimChunk = 5000
 // trim deletes rows in small steps.
 func (s *database) trim(ctx context.Context, table, key, where string, before any) error {
 	for {
-		result, err := s.db.ExecContext(ctx, `DELETE FROM `+table+` WHERE (`+key+`) IN (SELECT `+key+` FROM `+table+` WHERE `+where+` LIMIT $2)`, before, trimChunk)
+		result, err := s.db.ExecContext(ctx, `DELETE FROM `+table+` WHERE (`+key+`) IN (SELECT `+key+` FROM `+table+` WHERE `+where+` LIMIT $2)`, before, trimChunk) //nolint:gosec // fixed texts
 		if err != nil {
 			return s.engine.explain(err)
 		}
