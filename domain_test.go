@@ -438,12 +438,12 @@ func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 		shown  int
 	}{
 		"at a start":    {nil, "none of them is served", 0},
-		"of a newcomer": {gate.Bind(offer("two"), nil), "only those of two, which was first, are served until the next start", 5},
+		"of a newcomer": {gate.Bind(offer("two"), nil), "only those of two, which was first, are served until the next restart", 5},
 	} {
 		view := gate.Bind(offer("two", "one"), c.before)
 		want := []toolyard.Problem{{
 			Subject: "gate chat", Fix: fix,
-			Message: "the servers one, two offer resources with the same addresses, and " + c.served + ": data://0, data://1, data://2 and 2 more",
+			Message: "the servers one, two offer resources with the same URIs, and " + c.served + ": data://0, data://1, data://2 and 2 more",
 		}}
 		if diff := cmp.Diff(want, view.Problems); diff != "" || len(view.Resources) != c.shown {
 			t.Errorf("%s: %d shown, %s", name, len(view.Resources), diff)

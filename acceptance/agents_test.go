@@ -249,9 +249,9 @@ conversations:
   - {match: three, turns: [{call: [{name: count, arguments: {n: 3}}]}, {say: "It is three [e1]."}]}
 `, "", "")
 	want := []string{
-		`{"progressToken":"mine","progress":1,"total":130,"message":"librarian thinks, turn 1 of at most 30"}`,
+		`{"progressToken":"mine","progress":1,"total":130,"message":"librarian is thinking, turn 1 of at most 30"}`,
 		`{"progressToken":"mine","progress":2,"total":130,"message":"calling count, call 1 of at most 100"}`,
-		`{"progressToken":"mine","progress":3,"total":130,"message":"librarian thinks, turn 2 of at most 30"}`,
+		`{"progressToken":"mine","progress":3,"total":130,"message":"librarian is thinking, turn 2 of at most 30"}`,
 	}
 	const params = `{"name":"ask_librarian","arguments":{"query":"three"}`
 	for era, send := range map[string]func() (message, []message){

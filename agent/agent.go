@@ -131,7 +131,7 @@ func (a *Agent) spec() toolyard.Spec {
 		Input: inputSchema, Terms: toolyard.Terms{Price: a.opts.Price, Latency: "slow"},
 	}
 	if s.Description == "" {
-		s.Description = "Answers a question from the tools of this platform, with evidence."
+		s.Description = "Answers a question using this platform's tools, with evidence."
 	}
 	s.Price.Query = s.Price.USD
 	if a.opts.Mode == toolyard.Read {
@@ -168,7 +168,7 @@ var inputSchema = json.RawMessage(`{"type":"object","required":["query"],"proper
 func (a *Agent) handle(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 	var q Query
 	if err := json.Unmarshal(c.Args, &q); err != nil {
-		return nil, toolyard.Errorf(toolyard.Invalid, "The arguments are not a query: %w", err)
+		return nil, toolyard.Errorf(toolyard.Invalid, "The arguments are not a valid query: %w", err)
 	}
 	answer, err := a.Ask(ctx, c, &q)
 	if err != nil {

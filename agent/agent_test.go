@@ -645,7 +645,7 @@ func TestEventsAndProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{
-		"1 130 librarian thinks, turn 1 of at most 30", "2 130 calling vat_rate, call 1 of at most 100", "vat_ratecalling", "vat_ratedone", "3 130 librarian thinks, turn 2 of at most 30", "20 % [e1].",
+		"1 130 librarian is thinking, turn 1 of at most 30", "2 130 calling vat_rate, call 1 of at most 100", "vat_ratecalling", "vat_ratedone", "3 130 librarian is thinking, turn 2 of at most 30", "20 % [e1].",
 	}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -117,7 +117,7 @@ func (c *conversation) admit(r *callResult) (refused *toolyard.Error) {
 		c.stop = StopRepeated
 		fallthrough
 	default:
-		return cmp.Or(failed, toolyard.Errorf(toolyard.Failed, "This call was made before, with the same arguments. Use its result."))
+		return cmp.Or(failed, toolyard.Errorf(toolyard.Failed, "This call was already made with the same arguments. Use its result."))
 	}
 	return c.number(r)
 }
@@ -142,7 +142,7 @@ func (r *run) number(call *callResult) *toolyard.Error {
 		return nil
 	}
 	r.stop = StopCalls
-	return toolyard.Errorf(callLimit, "The query has made all %d calls that it may make.", limit)
+	return toolyard.Errorf(callLimit, "The query has already made all %d calls that it is allowed to make.", limit)
 }
 
 // runCall handles the model's request.
@@ -302,7 +302,7 @@ func (c *conversation) shorten(r *callResult) string {
 	if r.n > 0 && c.offer.canReadResults() {
 		more = fmt.Sprintf(" Read on: %s {\"id\":%q,\"offset\":%d}", readResult, r.evidence(), len(head))
 	}
-	return fmt.Sprintf("%s\n[%d of %d bytes are left out here.%s]\n%s", head, len(r.body)-len(head)-len(tail), len(r.body), more, tail)
+	return fmt.Sprintf("%s\n[%d of %d bytes are omitted here.%s]\n%s", head, len(r.body)-len(head)-len(tail), len(r.body), more, tail)
 }
 
 // textOf returns a result as text: its texts, or its structured content. Other content is only mentioned.

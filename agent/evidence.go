@@ -237,7 +237,7 @@ func (a *Answer) result(shape Shape) (*toolyard.Result, error) {
 	text := a.Answer
 	switch {
 	case a.Outcome != Answered:
-		text = cmp.Or(a.Answer, "The question cannot be answered with the tools of this agent.")
+		text = cmp.Or(a.Answer, "The question cannot be answered with this agent's tools.")
 	case shape == EvidenceOnly:
 		text = string(raw)
 	case text == "" && a.Data != nil:

@@ -104,7 +104,7 @@ func (c *conversation) ask(ctx context.Context, hook string, argument any) (*dec
 	}
 	raw, err := jsonobject.Marshal(argument)
 	if err == nil && len(raw) > maxHook {
-		err = fmt.Errorf("its argument has %d bytes, more than %d", len(raw), maxHook)
+		err = fmt.Errorf("its argument is %d bytes; the limit is %d", len(raw), maxHook)
 	}
 	var returned json.RawMessage
 	if err == nil {
@@ -117,7 +117,7 @@ func (c *conversation) ask(ctx context.Context, hook string, argument any) (*dec
 		return nil, nil
 	}
 	if len(returned) > maxHook {
-		return nil, c.hookError(ctx, hook, fmt.Errorf("it returned %d bytes, more than %d", len(returned), maxHook))
+		return nil, c.hookError(ctx, hook, fmt.Errorf("it returned %d bytes; the limit is %d", len(returned), maxHook))
 	}
 	d, decoder := &decision{}, json.NewDecoder(bytes.NewReader(returned))
 	decoder.DisallowUnknownFields()
@@ -132,7 +132,7 @@ func (c *conversation) hookError(ctx context.Context, hook string, err error) er
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	c.root.opts.Log.ErrorContext(ctx, "hook of an agent failed", "agent", c.agent.opts.Name, "hook", hook, "query", c.call.ID, "error", err)
+	c.root.opts.Log.ErrorContext(ctx, "agent hook failed", "agent", c.agent.opts.Name, "hook", hook, "query", c.call.ID, "error", err)
 	return &toolyard.Error{Code: toolyard.Failed, Message: "The agent " + c.agent.opts.Name + " failed: its hook " + hook + " is faulty.", Err: err}
 }
 
@@ -160,7 +160,7 @@ func (c *conversation) narrow(d *decision) error {
 	for _, pick := range *d.Servers {
 		ofServer := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t.Server != pick.ID })
 		if len(ofServer) == 0 {
-			return fmt.Errorf("mcp_servers: the gate offers no tools of the server %q", untrusted.Prefix(pick.ID, 64))
+			return fmt.Errorf("mcp_servers: the gate offers no tools from the server %q", untrusted.Prefix(pick.ID, 64))
 		}
 		if len(pick.Tools) == 0 {
 			kept = append(kept, ofServer...)
@@ -200,7 +200,7 @@ func (c *conversation) next(ctx context.Context, turn *model.Turn, results []*ca
 		return nil, nil, err
 	}
 	if d.Messages != nil || d.Servers != nil || d.Temperature != nil || d.MaxTokens != nil {
-		return nil, nil, c.hookError(ctx, nextHook, errors.New("it returned what only Create may change"))
+		return nil, nil, c.hookError(ctx, nextHook, errors.New("it returned a field that only Create may set"))
 	}
 	return c.decide(ctx, nextHook, d)
 }
@@ -252,9 +252,9 @@ func (c *conversation) delegate(d *decision) (*handover, error) {
 	}
 	switch {
 	case to == nil:
-		return nil, fmt.Errorf("it delegated to %q, which is not among the delegates of the agent", name)
+		return nil, fmt.Errorf("it delegated to %q, which is not one of the agent's delegates", name)
 	case slices.Contains(c.path, name):
-		return nil, fmt.Errorf("it delegated to %q, which handled the query before: %s", name, strings.Join(c.path, ", "))
+		return nil, fmt.Errorf("it delegated to %q, which has already handled the query: %s", name, strings.Join(c.path, ", "))
 	case len(c.path) >= maxPath:
 		return nil, fmt.Errorf("it delegated to %q; at most %d agents can handle a query", name, maxPath)
 	case to.writes() && !c.root.writes():

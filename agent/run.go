@@ -118,7 +118,7 @@ func (r *run) save(ctx context.Context, record *Run) {
 		return
 	}
 	if err := r.root.opts.Store.SaveQuery(context.WithoutCancel(ctx), record); err != nil {
-		r.root.opts.Log.ErrorContext(ctx, "query could not be stored; its evidence cannot be read later", "query", r.call.ID, "error", err)
+		r.root.opts.Log.ErrorContext(ctx, "the query could not be stored; its evidence will not be available later", "query", r.call.ID, "error", err)
 	}
 }
 

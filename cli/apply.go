@@ -38,7 +38,7 @@ func newApplyCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
 		Short: "Save a configuration to the store, for all replicas that read it from there",
-		Long: `Check a configuration (toolyard.yaml by default) and write it to the store that it names,
+		Long: `Check a configuration (toolyard.yaml by default) and write it to the store that it configures,
 or to --store. Replicas started with --store and without a file apply it immediately.
 Each replica substitutes variables from its own environment; paths are relative to its working
 directory.
@@ -54,7 +54,7 @@ The store keeps the applied versions: --history lists them, --show prints the cu
 			restores := cmd.Flags().Changed("restore")
 			if c.show || c.history || restores {
 				if len(args) > 0 {
-					return usageError(errors.New("--show, --history and --restore take no file; name the store with --store"))
+					return usageError(errors.New("--show, --history and --restore take no file; specify the store with --store"))
 				}
 				if restores && c.restore < 1 {
 					return usageError(errors.New("--restore needs a version number; \"toolyard apply --history\" lists them"))
@@ -76,7 +76,7 @@ The store keeps the applied versions: --history lists them, --show prints the cu
 func (c *applyCommand) run(ctx context.Context) error {
 	text, err := os.ReadFile(c.opts.ConfigFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist; name another file with \"toolyard apply FILE\"", c.opts.ConfigFile)
+		return fmt.Errorf("%s does not exist; specify a different file with \"toolyard apply FILE\"", c.opts.ConfigFile)
 	}
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (c *applyCommand) sharedStore(source *config.Source) (string, error) {
 		address = source.StoreAddress()
 	}
 	if address == "" || address == "memory" {
-		return "", errors.New("no store is configured; use --store, or add to the file: store: postgres://user@host/database")
+		return "", errors.New("no store is configured; use --store, or add this to the file: store: postgres://user@host/database")
 	}
 	return address, nil
 }
@@ -216,7 +216,7 @@ func (c *applyCommand) put(ctx context.Context, s *openStore, applied change, na
 		return err
 	}
 	if version > 0 && bytes.Equal(old, text) {
-		fmt.Fprintf(c.out, "No changes: the store has the same text as version %d.\n", version)
+		fmt.Fprintf(c.out, "No changes: %s is identical to version %d in the store.\n", name, version)
 		return nil
 	}
 	applied.detail["version"] = version + 1

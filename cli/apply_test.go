@@ -28,7 +28,7 @@ func TestApply(t *testing.T) {
 		want string
 	}{
 		{first, "  + gates\n  + terms\nStored " + d.file + " as version 1.\n"},
-		{first, "No changes: the store has the same text as version 1.\n"},
+		{first, "No changes: " + d.file + " is identical to version 1 in the store.\n"},
 		{"gates:\n  a: {mode: write}\n  b: {mode: read}\nlog: {level: debug}\n", "  ~ gates.a.mode\n  + gates.b\n  ~ log.level\n  - terms\nStored " + d.file + " as version 2.\n"},
 	} {
 		if out := apply(step.text); out != step.want {
@@ -99,7 +99,7 @@ func TestApplyShowsAndRestoresVersions(t *testing.T) {
 	if out := apply("--restore", "1"); out != "  ~ gates.a.mode\nStored version 1 of toolyard.yaml as version 3.\n" {
 		t.Error(out)
 	}
-	if out := apply("--restore", "1"); out != "No changes: the store has the same text as version 3.\n" {
+	if out := apply("--restore", "1"); out != "No changes: version 1 of toolyard.yaml is identical to version 3 in the store.\n" {
 		t.Error(out)
 	}
 	if out := apply("--show"); out != first {

@@ -22,13 +22,13 @@ import (
 func newApprovalsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals",
-		Short: "List, approve and decline calls that need the approval of an operator",
+		Short: "List, approve and decline calls that need an operator's approval",
 		Args:  cobra.NoArgs,
 		RunE:  requireSubcommand,
 	}
 	list := &approvalsCommand{app: a}
 	listing := &cobra.Command{
-		Use: "list", Short: "List calls that wait for approval", Args: cobra.NoArgs,
+		Use: "list", Short: "List calls that are waiting for approval", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(s *openStore) error { return list.list(cmd.Context(), s) })
 		},
@@ -65,7 +65,7 @@ func (c *approvalsCommand) list(ctx context.Context, s *openStore) error {
 		return writeJSON(c.out, rows)
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(c.err, "No such approvals.")
+		fmt.Fprintln(c.err, "No matching approvals.")
 		return nil
 	}
 	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
@@ -131,8 +131,8 @@ func newDecideCommand(a *app, verb string) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.decision.Reason, "reason", "", "reason, for the caller and the audit log")
 	if c.decision.Approve {
-		cmd.Flags().DurationVar(&c.decision.Remember, "remember", 0, "also exempt further calls of the caller to this tool for this time, such as 1h")
-		cmd.Flags().BoolVar(&c.decision.AnyArguments, "any-arguments", false, "with --remember: calls with any arguments, not only with the same")
+		cmd.Flags().DurationVar(&c.decision.Remember, "remember", 0, "also exempt the caller's further calls to this tool for this long, such as 1h")
+		cmd.Flags().BoolVar(&c.decision.AnyArguments, "any-arguments", false, "with --remember: exempt calls with any arguments, not only the same ones")
 	}
 	return cmd
 }

@@ -32,18 +32,18 @@ func newAskCommand(a *app) *cobra.Command {
 	c := &askCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "ask QUESTION",
-		Short: "Ask an agent of a running server",
-		Long:  "Ask an agent of a running server, and print its answer, the evidence and the cost. The API key is read from the environment variable TOOLYARD_KEY.",
+		Short: "Ask an agent on a running server",
+		Long:  "Ask an agent on a running server, and print its answer, the evidence and the cost. The API key is read from the environment variable TOOLYARD_KEY.",
 		Args:  cobra.ExactArgs(1),
 		Example: `  toolyard ask "What is the VAT rate in France?"
   toolyard ask --agent librarian --json "What is the VAT rate in France?"`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringVar(&c.url, "url", "", "address of the server (default: $TOOLYARD_URL, or the configured address)")
-	cmd.Flags().StringVar(&c.agent, "agent", "", "agent to ask (default: the first that a gate offers)")
+	cmd.Flags().StringVar(&c.url, "url", "", "URL of the server (default: $TOOLYARD_URL, or the configured address)")
+	cmd.Flags().StringVar(&c.agent, "agent", "", "agent to ask (default: the first agent that any gate offers)")
 	cmd.Flags().StringVar(&c.shape, "shape", "answer_with_evidence", "what the response contains: answer, answer_with_evidence or evidence_only")
-	cmd.Flags().StringSliceVar(&c.tools, "tools", nil, "use only these tools of the agent")
-	cmd.Flags().StringVar(&c.key, "idempotency-key", "", "run the query once for this key")
+	cmd.Flags().StringSliceVar(&c.tools, "tools", nil, "let the agent use only these tools")
+	cmd.Flags().StringVar(&c.key, "idempotency-key", "", "run at most one query with this key")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the whole response as JSON")
 	return cmd
 }
@@ -83,7 +83,7 @@ func (c *askCommand) run(ctx context.Context, question string) error {
 	}
 	res, err := http.DefaultClient.Do(request) //nolint:forbidigo // the user's own server
 	if err != nil {
-		return fmt.Errorf("the server does not respond: %w; start it with toolyard serve, or name another with --url", err)
+		return fmt.Errorf("the server is not responding: %w; start it with toolyard serve, or specify a different one with --url", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing is written
 	if res.StatusCode != http.StatusOK {
@@ -123,7 +123,7 @@ func (c *askCommand) request(ctx context.Context, question string) (*http.Reques
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is not the address of a server, such as http://127.0.0.1:3001", base)
+		return nil, fmt.Errorf("%q is not a server URL such as http://127.0.0.1:3001", base)
 	}
 	body, err := json.Marshal(map[string]any{"query": question, "agent": c.agent, "gate": c.gate, "responseShape": c.shape, "tools": append([]string{}, c.tools...), "stream": true})
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *askCommand) follow(body io.Reader) (json.RawMessage, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	return nil, errors.New("the server closed the connection before the answer")
+	return nil, errors.New("the server closed the connection before it sent the answer")
 }
 
 // print prints an answer with its evidence and cost.
@@ -219,7 +219,7 @@ func (c *askCommand) print(r *askedResult) {
 		fmt.Fprintf(c.out, "  [%s] %s%s: %s\n", untrusted.Printable(e.ID), untrusted.Printable(strings.TrimPrefix(e.Server+"/"+e.Tool, "/")), state, untrusted.TruncateRunes(untrusted.Printable(first), 100))
 	}
 	if len(r.Unsupported) > 0 {
-		fmt.Fprintf(c.out, "  The answer names evidence that does not exist: %s\n", untrusted.Printable(strings.Join(r.Unsupported, ", ")))
+		fmt.Fprintf(c.out, "  The answer cites evidence that does not exist: %s\n", untrusted.Printable(strings.Join(r.Unsupported, ", ")))
 	}
 	fmt.Fprintf(c.out, "\nCost: %s USD. %s, %s, %.1f s.\n", untrusted.Printable(r.Cost.TotalCostUSD), plural(r.Usage.Turns, "turn"), plural(r.Usage.Calls, "call"), float64(r.DurationMS)/1000)
 }

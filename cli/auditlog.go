@@ -47,8 +47,8 @@ func newAuditLogCommand(a *app) *cobra.Command {
 		},
 	}
 	exporting.Flags().StringVar(&o.Format, "format", auditlog.JSONL, "jsonl or csv")
-	exporting.Flags().StringVar(&since, "since", "", "only changes since a time, such as 2026-11-01, 2026-11-01T12:00:00Z or 24h ago (default: all)")
-	exporting.Flags().StringVar(&until, "until", "", "only changes before a time (default: now)")
+	exporting.Flags().StringVar(&since, "since", "", "only changes since this time, such as 2026-11-01, 2026-11-01T12:00:00Z or 24h for 24 hours ago (default: all)")
+	exporting.Flags().StringVar(&until, "until", "", "only changes before this time (default: now)")
 	cmd.AddCommand(exporting)
 	return cmd
 }

@@ -21,11 +21,11 @@ func newStoreCommand(a *app) *cobra.Command {
 func newBackupCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write all data of the store to a file, while servers run",
-		Long: `Write all data of the store at one point in time to a new file. Servers may run meanwhile.
+		Short: "Write all data in the store to a file, even while servers are running",
+		Long: `Write a consistent snapshot of all data in the store to a new file. Servers can keep running.
 
 The file can be restored into SQLite and PostgreSQL. It contains everything that the database
-contains, such as recorded arguments, so protect it in the same way.`,
+contains, such as recorded arguments, so protect it the same way.`,
 		Example: `  toolyard store backup toolyard-2026-11-16.backup
   toolyard store backup yard.backup --store postgres://yard@db/yard`,
 		Args: cobra.ExactArgs(1),
@@ -40,7 +40,7 @@ contains, such as recorded arguments, so protect it in the same way.`,
 // backUp writes to a temporary file first, so that a file with the final name is always a complete backup.
 func (a *app) backUp(ctx context.Context, s *openStore, name string) (err error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s exists; choose another name", name)
+		return fmt.Errorf("%s already exists; choose another name", name)
 	}
 	partial := name + ".partial"
 	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the file
@@ -69,11 +69,11 @@ func newRestoreCommand(a *app) *cobra.Command {
 	var replace, check bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Replace the data of the store by that of a backup",
-		Long: `Restore a backup, all of it or nothing. Stop all servers that use the store first: they would
-continue with balances and limits of the previous data.
+		Short: "Replace the data in the store with a backup",
+		Long: `Restore a backup completely or not at all. Stop all servers that use the store first: they would
+continue with the balances and limits of the old data.
 
-The backup must be of the same version of the tables; restore an older one with the version of
+The backup must have the same schema version as this program; restore an older one with the version of
 Toolyard that made it, then upgrade.`,
 		Example: `  toolyard store restore yard.backup --store postgres://yard@db/yard
   toolyard store restore yard.backup --check      # only verify the file`,
@@ -95,8 +95,8 @@ Toolyard that made it, then upgrade.`,
 			return a.withStore(cmd.Context(), func(s *openStore) error { return a.restore(cmd.Context(), s, f, args[0], replace) })
 		},
 	}
-	cmd.Flags().BoolVar(&replace, "replace", false, "delete the data that the store has")
-	cmd.Flags().BoolVar(&check, "check", false, "verify the file, and change nothing")
+	cmd.Flags().BoolVar(&replace, "replace", false, "delete the existing data in the store")
+	cmd.Flags().BoolVar(&check, "check", false, "verify the file without changing anything")
 	return cmd
 }
 

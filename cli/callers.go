@@ -11,23 +11,23 @@ import (
 )
 
 func newCallersCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{Use: "callers", Short: "Delete the data of callers", Args: cobra.NoArgs, RunE: requireSubcommand}
+	cmd := &cobra.Command{Use: "callers", Short: "Delete callers' data", Args: cobra.NoArgs, RunE: requireSubcommand}
 	var account string
 	deleting := &cobra.Command{
 		Use:   "delete ID",
-		Short: "Delete the data of a caller, and keep the books under a pseudonym",
-		Long: `Delete the data of a caller: API keys, connections, links, results, queries of agents, approvals,
-stored responses, the person of an issuer, and the arguments and messages of recorded calls.
+		Short: "Delete a caller's data, and keep the ledger under a pseudonym",
+		Long: `Delete a caller's data: API keys, connections, links, results, agent queries, approvals,
+stored responses, the person's record, and the arguments and messages of recorded calls.
 
 Recorded calls and the ledger are kept under a random pseudonym, so that amounts still add up. A
-block stays in effect. The audit log and the journals of packs are not changed.`,
+block stays in effect. The audit log and pack journals are not changed.`,
 		Example: `  toolyard callers delete corp:9f31c2
   toolyard callers delete ci --account acme`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := args[0]
 			if identity.CheckID(id) != nil {
-				return usageError(fmt.Errorf("%q is not the ID of a caller", id))
+				return usageError(fmt.Errorf("%q is not a valid caller ID", id))
 			}
 			return a.changeStore(cmd.Context(), change{"caller.delete", id, map[string]any{"account": account}}, func(s *openStore) error {
 				d, err := s.DeleteCaller(cmd.Context(), account, id)
@@ -44,7 +44,7 @@ block stays in effect. The audit log and the journals of packs are not changed.`
 			})
 		},
 	}
-	deleting.Flags().StringVar(&account, "account", "", "account of the caller, if callers of several accounts have the same ID")
+	deleting.Flags().StringVar(&account, "account", "", "account of the caller, if several accounts have a caller with this ID")
 	cmd.AddCommand(deleting)
 	return cmd
 }

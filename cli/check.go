@@ -84,11 +84,11 @@ func describeOffer(v *yard.View) string {
 	tokens := v.ListTokens()
 	switch {
 	case v.Offer() != "tools":
-		return fmt.Sprintf(", found by %s: the list takes %d tokens", v.Offer(), tokens)
+		return fmt.Sprintf(", found by %s; the tool list uses %d tokens", v.Offer(), tokens)
 	case tokens >= hugeList:
-		return fmt.Sprintf(", whose list takes %d tokens of every prompt: consider offer: search", tokens)
+		return fmt.Sprintf("; the tool list uses %d tokens in every prompt: consider offer: search", tokens)
 	case tokens >= largeList:
-		return fmt.Sprintf(", whose list takes %d tokens of every prompt", tokens)
+		return fmt.Sprintf("; the tool list uses %d tokens in every prompt", tokens)
 	}
 	return ""
 }

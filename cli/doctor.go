@@ -36,7 +36,7 @@ func newDoctorCommand(a *app) *cobra.Command {
 	c := &doctorCommand{app: a}
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine the configuration, servers, store, address and MCP clients, and say what to fix",
+		Short: "Check the configuration, servers, store, address and MCP clients, and report what to fix",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.run(cmd.Context())
@@ -69,7 +69,7 @@ func (c *doctorCommand) report(mark, subject, text string, fixes ...string) {
 func (c *doctorCommand) run(ctx context.Context) {
 	c.report(healthy, "toolyard", fmt.Sprintf("%s on %s/%s", c.opts.Process.Version, runtime.GOOS, runtime.GOARCH))
 	if runtime.GOOS != "linux" {
-		c.report(notable, "scripts", "run without a system-call filter: this system has none")
+		c.report(notable, "scripts", "run without a system-call filter, which this system does not support")
 	}
 	source, err := c.loadConfig()
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *doctorCommand) examineAddress(ctx context.Context, address string) {
 		c.report(healthy, "address", "a server is running at "+address)
 		return
 	}
-	c.report(faulty, "address", err.Error(), "Stop the program that uses the address, or set listen in the configuration to another one.")
+	c.report(faulty, "address", err.Error(), "Stop the program that uses the address, or set listen in the configuration to a different address.")
 }
 
 // examineTLS reads the certificate and reports when it expires.
@@ -187,7 +187,7 @@ func (c *doctorCommand) examineTLS(source *config.Source) {
 	}
 	certificate, err := inbound.LoadCertificate(inbound.CertificateFiles{Cert: beside(source.TLS.Cert), Key: beside(source.TLS.Key)})
 	if err != nil {
-		c.report(faulty, "tls", err.Error(), "Set tls.cert and tls.key to PEM files of a certificate and its key.")
+		c.report(faulty, "tls", err.Error(), "Set tls.cert and tls.key to the PEM files of a certificate and its private key.")
 		return
 	}
 	now := c.now()
@@ -195,7 +195,7 @@ func (c *doctorCommand) examineTLS(source *config.Source) {
 	case now.After(until):
 		c.report(faulty, "tls", "the certificate expired at "+until.UTC().Format(time.RFC3339), "Renew it, and replace its files.")
 	case now.Before(from):
-		c.report(faulty, "tls", "the certificate is not valid before "+from.UTC().Format(time.RFC3339), "Check the clock of this machine.")
+		c.report(faulty, "tls", "the certificate is not valid before "+from.UTC().Format(time.RFC3339), "Check this machine's clock.")
 	case certificate.Expiring(now):
 		c.report(notable, "tls", "the certificate expires at "+until.UTC().Format(time.RFC3339), "Renew it, and replace its files.")
 	default:
@@ -266,10 +266,10 @@ func (c *doctorCommand) examineClient(ctx context.Context, env clientEnv, client
 func (c *doctorCommand) examineURL(ctx context.Context, client *clientconfig.Client, address, path string) {
 	base, _, found := strings.Cut(address, "/mcp")
 	if found && responds(ctx, base) {
-		c.report(healthy, client.ID, "connects to "+address+", which responds")
+		c.report(healthy, client.ID, "connects to "+address+", which is responding")
 		return
 	}
-	c.report(notable, client.ID, fmt.Sprintf("connects to %s, which does not respond (%s)", address, path),
+	c.report(notable, client.ID, fmt.Sprintf("connects to %s, which is not responding (%s)", address, path),
 		fmt.Sprintf("Start toolyard serve --http, or let the client start it: toolyard install %s --stdio", client.ID))
 }
 
@@ -284,7 +284,7 @@ func (c *doctorCommand) examineCommand(client *clientconfig.Client, s clientconf
 		}
 		if _, err := os.Stat(s.Args[i+1]); err != nil {
 			c.report(faulty, client.ID, fmt.Sprintf("starts Toolyard with %s, which does not exist (%s)", s.Args[i+1], path),
-				fmt.Sprintf("Run toolyard install %s --stdio in the folder of your configuration.", client.ID))
+				fmt.Sprintf("Run toolyard install %s --stdio in the folder that contains your configuration.", client.ID))
 			return
 		}
 	}

@@ -31,9 +31,9 @@ func newHealthCommand(a *app) *cobra.Command {
 		Use: "health", Short: "Check whether a running instance is ready, for health checks", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return fail(c.run(cmd.Context())) },
 	}
-	cmd.Flags().StringVar(&c.url, "url", "http://"+config.Default().Listen, "address of the instance; https is tried if the server requires it")
+	cmd.Flags().StringVar(&c.url, "url", "http://"+config.Default().Listen, "URL of the instance; https is tried if the server requires it")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 4*time.Second, "how long to wait for the response")
-	cmd.Flags().BoolVar(&c.insecure, "insecure", false, "accept any TLS certificate; on this machine, any is accepted")
+	cmd.Flags().BoolVar(&c.insecure, "insecure", false, "skip TLS certificate verification (always skipped for loopback addresses)")
 	return cmd
 }
 

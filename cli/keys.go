@@ -59,7 +59,7 @@ Without a scope, the key can call tools at every gate with mode read.
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&c.name, "name", "", "purpose of the key")
-	cmd.Flags().StringVar(&c.caller, "caller", "", "user or program that calls with it")
+	cmd.Flags().StringVar(&c.caller, "caller", "", "user or program that uses the key")
 	cmd.Flags().StringVar(&c.account, "account", "", "account that pays (default: the caller)")
 	cmd.Flags().StringArrayVar(&c.scopes, "scope", nil, "gate:NAME, gate:*, write, all, viewer, approver or operator; can be repeated (default: read at every gate)")
 	cmd.Flags().DurationVar(&c.expires, "expires", 0, "lifetime, such as 720h (default: until it is revoked)")

@@ -130,7 +130,7 @@ func (c *unlinkCommand) run(ctx context.Context, caller, kind string) error {
 		if err := s.SetLink(ctx, owner, kind, ""); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.out, "Removed the %s link of %s.\n", kind, caller)
+		fmt.Fprintf(c.out, "Removed the %s link from %s.\n", kind, caller)
 		return nil
 	})
 }

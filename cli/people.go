@@ -22,7 +22,7 @@ func newPeopleCommand(a *app) *cobra.Command {
 	}
 	list := &peopleListCommand{app: a}
 	listing := &cobra.Command{
-		Use: "list", Short: "List people, last seen first", Args: cobra.NoArgs,
+		Use: "list", Short: "List people, most recently seen first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(s *openStore) error { return list.run(cmd.Context(), s) })
 		},
@@ -64,7 +64,7 @@ func (c *peopleListCommand) run(ctx context.Context, s *openStore) error {
 		return writeJSON(c.out, people)
 	}
 	if len(people) == 0 {
-		fmt.Fprintln(c.err, "No such people.")
+		fmt.Fprintln(c.err, "No matching people.")
 		return nil
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
@@ -115,7 +115,7 @@ func (c *peopleBlockCommand) unblock(ctx context.Context, caller string) error {
 // checkPerson refuses IDs that cannot belong to a person from an issuer.
 func checkPerson(caller string) error {
 	if issuer, subject, ok := strings.Cut(caller, ":"); identity.CheckID(caller) != nil || !ok || issuer == "" || subject == "" {
-		return fmt.Errorf("expected the ID of a person, such as corp:9f31c2; \"toolyard people list\" shows all")
+		return fmt.Errorf("expected a person's ID, such as corp:9f31c2; \"toolyard people list\" shows all")
 	}
 	return nil
 }

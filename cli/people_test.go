@@ -7,7 +7,7 @@ import (
 
 func TestPeopleCommands(t *testing.T) {
 	f := newFixture(t, "store: sqlite:people.db\n")
-	if out, errs, code := f.run("people", "list"); out != "" || errs != "No such people.\n" || code != 0 {
+	if out, errs, code := f.run("people", "list"); out != "" || errs != "No matching people.\n" || code != 0 {
 		t.Errorf("%q %q %d", out, errs, code)
 	}
 	if out, errs, code := f.run("people", "block", "corp:ann", "--reason", "left"); out != "Blocked corp:ann.\n" || code != 0 {

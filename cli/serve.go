@@ -37,8 +37,8 @@ func newServeCommand(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&c.flags.http, "http", false, "serve over HTTP; same as MCP_MODE=http")
 	cmd.Flags().StringVar(&c.flags.listen, "listen", "", "HTTP address (default: the configured address)")
 	cmd.Flags().StringVar(&c.flags.port, "port", "", "HTTP port on 127.0.0.1 (default: $MCP_PORT, or the configured port)")
-	cmd.Flags().StringVar(&a.opts.Command.TLSCert, "tls-cert", "", "PEM file of the certificate, to serve HTTPS (default: tls.cert in the configuration)")
-	cmd.Flags().StringVar(&a.opts.Command.TLSKey, "tls-key", "", "PEM file of its private key")
+	cmd.Flags().StringVar(&a.opts.Command.TLSCert, "tls-cert", "", "TLS certificate file in PEM format; enables HTTPS (default: tls.cert in the configuration)")
+	cmd.Flags().StringVar(&a.opts.Command.TLSKey, "tls-key", "", "private key file in PEM format")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	cmd.MarkFlagsMutuallyExclusive("listen", "port")
 	return cmd

@@ -43,7 +43,7 @@ or no test is found.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
 	cmd.Flags().StringVarP(&c.name, "name", "n", "", "run only tests whose full name matches this regular expression")
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "time limit of a test that sets none (default 5s)")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 0, "time limit for tests that do not set one (default 5s)")
 	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "run the tests again when a file changes")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the results as JSON")
 	return cmd

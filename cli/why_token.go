@@ -28,7 +28,7 @@ func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 		return err
 	}
 	if len(source.Issuers) == 0 {
-		return fmt.Errorf("%s configures no issuers of access tokens; see docs/IDENTITY.md", config.File)
+		return fmt.Errorf("%s does not configure any access token issuers; see docs/IDENTITY.md", config.File)
 	}
 	name, err := c.tokenGate(source.Config)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 		fmt.Fprintf(c.out, "✗ %s\n", untrusted.Printable(err.Error()))
 		return exitStatus{exitTool, nil}
 	}
-	fmt.Fprintf(c.out, "✓ The token is valid for %s.\n  caller   %s\n  account  %s\n  rights   %s\n", resource, caller.ID, caller.Account, rightsText(caller.Roles))
+	fmt.Fprintf(c.out, "✓ The token is valid for %s.\n  caller   %s\n  account  %s\n  access   %s\n", resource, caller.ID, caller.Account, rightsText(caller.Roles))
 	return nil
 }
 

@@ -46,7 +46,7 @@ gates: {chat: {mode: read, callers: tokens}}
 	for token, want := range map[string]string{
 		issuer.Opaque(resource, nil):                                          "caller   corp:ann",
 		issuer.Opaque(resource, map[string]any{"groups": []string{"guests"}}): `RULE: no access rule matches the groups ["guests"]`,
-		issuer.Opaque("https://other.example", nil):                           `AUD: the token is for ["https://other.example"]`,
+		issuer.Opaque("https://other.example", nil):                           `AUD: the token's audience is ["https://other.example"]`,
 		"made-up": "INACTIVE: the issuer does not recognize the token",
 	} {
 		if got := explain(token); !strings.Contains(got, want) || strings.Contains(got, token) {

@@ -591,7 +591,7 @@ func TestCodeContinuesOnlyItsOwnRuns(t *testing.T) {
 		}
 	}
 	without := newCode(t, g, func(o *script.CodeOptions) { o.Durable = false })
-	if _, err := (runOf{without, toolyard.Write, id}).do(t, "return 1"); err == nil || !strings.Contains(err.Error(), "Omit run to start again; calls that ran are repeated.") {
+	if _, err := (runOf{without, toolyard.Write, id}).do(t, "return 1"); err == nil || !strings.Contains(err.Error(), "Omit run to start again; calls that already ran will be repeated.") {
 		t.Errorf("without a store: %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func (c *Code) identify(call *toolyard.Call, args *codeArgs) (runID, error) {
 	case call.Tool.IsReadOnly():
 		return id, nil // nothing to repeat
 	case !id.keyed:
-		return id, toolyard.Errorf(toolyard.Invalid, "The run cannot be continued, because the results of its calls are not stored: this needs a store and a caller with an API key. Omit run to start again; calls that ran are repeated.")
+		return id, toolyard.Errorf(toolyard.Invalid, "The run cannot be resumed because its call results were not stored: storing them requires a store and an authenticated caller. Omit run to start again; calls that already ran will be repeated.")
 	}
 	id.text, id.started = args.Run, started
 	return id, nil
@@ -412,7 +412,7 @@ func (r *codeRun) waiting() string {
 	}
 	text := "Waiting for approval: " + strings.Join(names, ", ") + ". "
 	if !r.id.keyed {
-		return text + "The run cannot be continued, because the results of its calls are not stored. Once approved, run the code again without the calls that ran."
+		return text + "The run cannot be resumed because its call results are not stored. Once approved, run the code again without the calls that already ran."
 	}
 	return text + "Once approved, call " + CodeTool + " again with the same code and run: \"" + r.id.text + "\". Calls that ran are not repeated."
 }

@@ -93,7 +93,7 @@ func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, er
 // check enforces the limits of a definition.
 func (d *definition) check() error {
 	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
-		return errors.New("timeout must be a number of milliseconds, a day at most")
+		return errors.New("timeout must be a number of milliseconds, at most one day")
 	}
 	for part, text := range map[string]string{"name": d.Name, "description": d.Description, "summary": d.Summary, "hint": d.Hint, "title": d.Title, "category": d.Category} {
 		if len(text) > maxText {

@@ -98,7 +98,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 		}
 		if c.RequestState != "" && !s.modern() { // starting over could repeat a side effect
 			return nil, &toolyard.Error{
-				Code: toolyard.Invalid, Message: "The question of this call has expired. Call again without the state.",
+				Code: toolyard.Invalid, Message: "The question for this call has expired. Call again without the state.",
 				Issues: []toolyard.Issue{{Path: "state", Message: "belongs to a question that has expired: call again without it"}},
 			}
 		}

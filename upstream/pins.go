@@ -82,7 +82,7 @@ func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
 		return first
 	})
 	if err != nil {
-		d.addNotice(fmt.Sprintf("its definitions could not be pinned, so that any change would count as approved after a restart: %v", err),
+		d.addNotice(fmt.Sprintf("its definitions could not be pinned, so any change would count as approved after a restart: %v", err),
 			"Make the folder of the configuration writable, or commit its .lock file.")
 	}
 	d.opts.Log.Info("approved the first definitions of the server", "definitions", len(first))

@@ -489,6 +489,6 @@ func evidenceSource(s *store.Store) toolyard.Source {
 	}
 	return &staticOffer{Resources: []*toolyard.Resource{{
 		URI: agent.EvidenceURI("{query}", "{id}"), Template: true, Reader: reader,
-		Definition: json.RawMessage(`{"uriTemplate":"toolyard://evidence/{query}/{id}","name":"evidence","title":"Evidence of a query","description":"The whole result of a call that an agent made, for the account that asked.","mimeType":"text/plain"}`),
+		Definition: json.RawMessage(`{"uriTemplate":"toolyard://evidence/{query}/{id}","name":"evidence","title":"Evidence of a query","description":"The full result of a call that an agent made, for the account that made the query.","mimeType":"text/plain"}`),
 	}}}
 }

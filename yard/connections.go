@@ -119,7 +119,7 @@ func (c *connections) ownKey() ([]byte, error) {
 		return key, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the key of connections: %w", err)
+		return nil, fmt.Errorf("connection key: %w", err)
 	}
 	_, err = f.Write(fresh)
 	return fresh, errors.Join(err, f.Sync(), f.Close())
@@ -164,7 +164,7 @@ func (c *connections) ServerConnections(ctx context.Context, server string) (lis
 }
 
 func errNotPerPerson(server string) error {
-	return toolyard.Errorf(toolyard.NotFound, "There is no server %.64q that is called as a person.", server)
+	return toolyard.Errorf(toolyard.NotFound, "There is no server %.64q that people connect to.", server)
 }
 
 // personFor returns the authorizer of the server that a caller specifies.

@@ -359,7 +359,7 @@ func TestSignInEndsWhenTheServerIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, answer := b.finishConnection(b.back(callback))
-	if status != http.StatusNotFound || !strings.Contains(fmt.Sprint(answer), "not configured any more") {
+	if status != http.StatusNotFound || !strings.Contains(fmt.Sprint(answer), "no longer configured") {
 		t.Error(status, answer)
 	}
 	if after := c.as.Counts().Redeemed; after != before {

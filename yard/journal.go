@@ -109,7 +109,7 @@ func (j storeJournal) Last(ctx context.Context, stream string) (uint64, error) {
 // journalError returns an error without details for callers if the store is not responding.
 func journalError(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store does not respond.", Err: err}
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is not responding.", Err: err}
 	}
 	return err
 }

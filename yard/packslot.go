@@ -102,7 +102,7 @@ func (p *openPack) close(hurry <-chan struct{}) {
 		p.log.Warn("closing a pack during a call: the call took too long")
 	}
 	if !p.await(&p.running, packStopTimeout, nil) {
-		p.log.Error("a pack does not stop: its Run ignores the end of its context")
+		p.log.Error("a pack does not stop: its Run ignores context cancellation")
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- closeSource(p.source, p.log) }()

@@ -48,7 +48,7 @@ type people struct{ access *access }
 var _ httpapi.Issuers = people{}
 
 // errNoIssuer is returned after the last issuer has been removed from the configuration.
-var errNoIssuer = toolyard.Errorf(toolyard.Unauthenticated, "No issuer is configured any more. Sign in with an API key.")
+var errNoIssuer = toolyard.Errorf(toolyard.Unauthenticated, "The issuers are no longer configured. Sign in with an API key.")
 
 // SignInNames implements [httpapi.Issuers].
 func (p people) SignInNames() []string {

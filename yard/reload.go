@@ -52,7 +52,7 @@ func (y *Yard) Reload() error {
 		y.publish()
 	})
 	if settings.NeedRestart(old.Config, s.Config) {
-		y.log.Warn("part of the new configuration takes effect only after a restart: only scripts, servers, packs, agents, models, terms, toolsets, gates, context and limits of calls are reloaded")
+		y.log.Warn("part of the new configuration takes effect only after a restart: only scripts, servers, packs, agents, models, terms, toolsets, gates, context and call limits are reloaded")
 	}
 	return nil
 }

@@ -105,13 +105,13 @@ func (t *serverTLS) problems() (problems []toolyard.Problem) {
 	if err := certificate.Err(); err != nil {
 		problems = append(problems, toolyard.Problem{
 			Subject: "tls", Message: err.Error() + " (the previous certificate stays in use)",
-			Fix: "Replace both files with a certificate and its key in PEM form.",
+			Fix: "Replace both files with a certificate and its private key in PEM format.",
 		})
 	}
 	if _, until := certificate.Validity(); t.expiring.Load() {
 		problems = append(problems, toolyard.Problem{
 			Subject: "tls", Message: "the certificate expires at " + until.UTC().Format(time.RFC3339),
-			Fix: "Renew it, and replace its files; the server reads them again without a restart.", Warning: true,
+			Fix: "Renew it, and replace its files; the server reloads them without a restart.", Warning: true,
 		})
 	}
 	return problems

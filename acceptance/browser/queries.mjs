@@ -53,7 +53,7 @@ await main(async () => {
     await look(page, '/approvals?view=all');
     await go(page, '/approvals');
     await page.getByRole('button', { name: 'Approve ship_order' }).click(patience);
-    await page.getByText('No call waits for approval').waitFor(patience);
+    await page.getByText('No calls are waiting for approval').waitFor(patience);
     const shipped = await ship();
     check('the approved call runs', shipped.status === 200 && JSON.stringify(shipped.result).includes('shipped 7'), shipped);
     const again = await ship();

@@ -150,7 +150,7 @@ func (d *anthropicDecoder) event(data []byte) (last bool, err error) {
 		return false, d.endWith(e.Delta)
 	case "message_stop":
 		if len(d.blocks) > 0 {
-			return false, errors.New("the message stopped within a block")
+			return false, errors.New("the message ended in the middle of a block")
 		}
 		d.turn.Raw = array(d.raw)
 		return true, nil
@@ -233,7 +233,7 @@ func (b *anthropicBlock) add(field, part string) {
 func (d *anthropicDecoder) close(e *anthropicEvent) error {
 	b := d.blocks[e.Index]
 	if b == nil {
-		return fmt.Errorf("block %d ended, which is not open", e.Index)
+		return fmt.Errorf("block %d ended, but was not open", e.Index)
 	}
 	delete(d.blocks, e.Index)
 	input := string(strictjson.Member(b.first, "input"))

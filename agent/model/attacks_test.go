@@ -103,7 +103,7 @@ func TestAttackHungBeforeTheResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if _, err := client.Turn(t.Context(), hello, nil); kindOf(err) != model.Unavailable || !strings.Contains(err.Error(), "has not responded in time") {
+	if _, err := client.Turn(t.Context(), hello, nil); kindOf(err) != model.Unavailable || !strings.Contains(err.Error(), "did not respond in time") {
 		t.Error(err)
 	}
 }

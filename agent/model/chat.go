@@ -171,7 +171,7 @@ type chatDelta struct {
 func (d *chatDecoder) extend(raw json.RawMessage) error {
 	var delta chatDelta
 	if err := json.Unmarshal(raw, &delta); err != nil {
-		return fmt.Errorf("a part of a call is not valid: %w", err)
+		return fmt.Errorf("a call fragment is invalid: %w", err)
 	}
 	call := d.callFor(&delta)
 	if call == nil {
@@ -179,7 +179,7 @@ func (d *chatDecoder) extend(raw json.RawMessage) error {
 			return fmt.Errorf("the turn has more than %d calls", MaxCalls)
 		}
 		if delta.Function.Name == "" {
-			return errors.New("a part of a call belongs to a call that has not begun")
+			return errors.New("a call fragment belongs to a call that has not started")
 		}
 		call = &chatCall{index: len(d.calls), id: delta.ID, name: delta.Function.Name}
 		if delta.Index != nil {

@@ -96,7 +96,7 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("unknown model API %s; use anthropic, openai, chat or gemini", untrusted.Quote(string(o.API)))
 	}
 	if o.Model == "" {
-		return nil, errors.New("the name of the model is missing")
+		return nil, errors.New("the model name is missing")
 	}
 	if o.MaxTokensField != "" && o.API != Chat {
 		return nil, fmt.Errorf("maxTokensField applies to the API chat, not to %s", o.API)
@@ -145,13 +145,13 @@ func setDefault[T comparable](field *T, value T) {
 func baseURL(o *Options) (*url.URL, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, errors.New("the URL of the model cannot be parsed") // the cause contains the URL, which may hold a key
+		return nil, errors.New("the model URL cannot be parsed") // the cause contains the URL, which may hold a key
 	}
 	if o.Private {
 		return base, nil
 	}
 	if base.Scheme == "http" {
-		return nil, errors.New("the URL of the model must use https; plain HTTP is for private servers and needs the option private")
+		return nil, errors.New("the model URL must use https; plain HTTP is for private servers and needs the option private")
 	}
 	host := base.Hostname()
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
@@ -218,7 +218,7 @@ func (c *Client) clean(text string) string {
 }
 
 // errNoResponse is the cancellation cause of a request to which no response started.
-var errNoResponse = errors.New("the server has not responded in time")
+var errNoResponse = errors.New("the server did not respond in time")
 
 // attempt sends the request once.
 func (c *Client) attempt(ctx context.Context, body []byte, on func(Event)) (*Turn, *Error) {
@@ -279,7 +279,7 @@ func (c *Client) check(r *Request) error {
 	var open []FunctionCall // calls without an answer
 	for i, m := range r.Messages {
 		if len(open) > 0 && !slices.EqualFunc(m.Answers, open, func(a Answer, f FunctionCall) bool { return a.ID == f.ID }) {
-			return invalid("message %d does not answer the %d calls of the turn before it, in their order", i, len(open))
+			return invalid("message %d must answer the %d calls of the previous turn, in order", i, len(open))
 		}
 		switch {
 		case m.Turn != nil && m.Text == "" && m.Answers == nil:
@@ -288,7 +288,7 @@ func (c *Client) check(r *Request) error {
 		case len(open) > 0 && m.Text == "" && m.Turn == nil:
 			open = nil
 		default:
-			return invalid("message %d must be a text, a turn, or the answers to the calls of the turn before it", i)
+			return invalid("message %d must be text, a turn, or the answers to the previous turn's calls", i)
 		}
 	}
 	if len(open) > 0 {
@@ -307,7 +307,7 @@ func checkFunction(api API, f *Function) error {
 		api == Gemini && !letter(rune(f.Name[0])):
 		return invalid("%s is not a valid function name: use 1 to %d letters, digits, _ and -, starting with a letter", untrusted.Quote(f.Name), maxName)
 	case f.Parameters != nil && !isObject(f.Parameters):
-		return invalid("the parameters of %s are not a JSON Schema of an object", f.Name)
+		return invalid("the parameters of %s are not a JSON Schema for an object", f.Name)
 	}
 	return nil
 }

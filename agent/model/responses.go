@@ -233,7 +233,7 @@ func (d *responsesDecoder) addItem(item *responseItem) error {
 			return err
 		}
 		if item.Status == "incomplete" {
-			d.invalidateLast("the turn ended within this call")
+			d.invalidateLast("the turn ended in the middle of this call")
 		}
 	}
 	return nil

@@ -176,7 +176,7 @@ func (b *builder) finish(requestSize int) *Error {
 	t.Text = b.text.String()
 	switch {
 	case t.Stop == StopLength, t.Stop == StopContext:
-		b.invalidateLast("the turn reached the maximum output within this call")
+		b.invalidateLast("the turn reached the output limit in the middle of this call")
 	case len(t.Calls) > 0:
 		t.Stop = StopCalls
 	case t.Stop == StopCalls:

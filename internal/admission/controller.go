@@ -310,7 +310,7 @@ func (c *Controller) Settle(_ context.Context, a *Admission, o toolyard.Outcome)
 	case <-c.ended:
 		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call ran, but the yard closed before its charge was recorded."}
 	case <-timeout.C:
-		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call ran, but the store does not respond, so its charge is not recorded yet."}
+		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call ran, but the store is not responding, so its charge has not been recorded yet."}
 	}
 	if r := s.refused; r != nil {
 		return nil, &toolyard.Error{Code: r.Code, Message: "The call ran, but it could not be settled. " + r.Message}

@@ -479,7 +479,7 @@ func (o *loop) leaseLocally(b *batch, now time.Time) {
 
 // refuseOverdue refuses all waiters that have waited for the store long enough.
 func (o *loop) refuseOverdue(now time.Time) {
-	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store of limits and money is unavailable; the call did not run.", RetryAfter: time.Second}
+	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store for limits and balances is unavailable; the call did not run.", RetryAfter: time.Second}
 	overdue := func(w *waiter) bool { return now.After(w.entered.Add(storeTimeout)) }
 	for _, q := range o.queues {
 		for _, w := range q.all() {
@@ -518,7 +518,7 @@ func (o *loop) sweep(ctx context.Context) {
 			case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
 				more = false // the loop logs it
 			default:
-				o.opts.Log.Error("expired rows of the store could not be removed; skipping them for a minute", "error", err)
+				o.opts.Log.Error("expired rows could not be removed from the store; skipping them for a minute", "error", err)
 			}
 		}
 	}

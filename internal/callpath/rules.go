@@ -156,7 +156,7 @@ func (s *ruleStep) askCaller(ctx context.Context, c *toolyard.Call, a *Approval,
 		return nil, toolyard.Errorf(toolyard.Invalid, "The approval is not valid for this call or has expired. Call again without the answer.")
 	}
 	if !reply.Accepted() || reply.Form.Decision != "approve" {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The user declined the call, which the rule %s requires to be approved. Do not repeat it unless the user asks for it.", a.Verdict.Names())
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The user declined the call, which requires approval by the rule %s. Do not repeat it unless the user asks for it.", a.Verdict.Names())
 	}
 	c.RequestState, c.InputResponses = "", nil // the answer was for this step
 	return s.run(ctx, c, a)
@@ -175,9 +175,9 @@ func (s *ruleStep) run(ctx context.Context, c *toolyard.Call, a *Approval) (*too
 // askOperator waits for an operator's decision, and runs the call if it is approved.
 func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approval) (*toolyard.Result, error) {
 	if s.Operators == nil {
-		text := fmt.Sprintf("The rule %s requires approval of this call by the user, and this client cannot ask for it. Use a client that supports elicitation.", a.Verdict.Names())
+		text := fmt.Sprintf("The rule %s requires the user's approval of this call, but this client cannot ask for it. Use a client that supports elicitation.", a.Verdict.Names())
 		if c.Depth > 0 {
-			text = fmt.Sprintf("The rule %s requires approval of this call, which is not available in a call from another tool.", a.Verdict.Names())
+			text = fmt.Sprintf("The rule %s requires approval of this call, which cannot be requested in a call from another tool.", a.Verdict.Names())
 		}
 		return nil, toolyard.Errorf(toolyard.ApprovalRequired, "%s", refusal(&a.Verdict, text))
 	}

@@ -74,7 +74,7 @@ func TestTaintedEgressNeedsApproval(t *testing.T) {
 			if got := call(ctx, send); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
-			if o := test.operators; o != nil && (len(o.asked) != 1 || !strings.HasPrefix(o.asked[0], "send: taint: send sends data out, after private data of inbox and untrusted text of web")) {
+			if o := test.operators; o != nil && (len(o.asked) != 1 || !strings.HasPrefix(o.asked[0], "send: taint: send sends data out, after private data from inbox and untrusted text from web")) {
 				t.Errorf("operators were asked %q", o.asked)
 			}
 			if got := call(t.Context(), send); got != toolyard.OK {

@@ -13,21 +13,21 @@ import (
 
 // AgentSection configures agents and the models that they use.
 type AgentSection struct {
-	Models map[string]Model `json:"models,omitempty" doc:"Language models of agents, by name."`
+	Models map[string]Model `json:"models,omitempty" doc:"Language models for agents, by name."`
 	Agents map[string]Agent `json:"agents,omitempty" doc:"Agents, by name. The agent x is the tool ask_x at the gates that list it under agents."`
 }
 
 // Model is a language model behind an HTTP API.
 type Model struct {
 	API            string      `json:"api" enum:"anthropic,openai,chat,gemini" doc:"The wire format: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, which many servers implement, or Gemini."`
-	Model          string      `json:"model" minLength:"1" maxLength:"200" doc:"The model, as the provider names it."`
-	URL            string      `json:"url,omitempty" maxLength:"2048" doc:"The base URL of the API. Default: that of the provider; required for chat."`
+	Model          string      `json:"model" minLength:"1" maxLength:"200" doc:"The provider's name for the model."`
+	URL            string      `json:"url,omitempty" maxLength:"2048" doc:"The base URL of the API. Default: the provider's public URL; required for chat."`
 	Auth           *ModelAuth  `json:"auth,omitempty" doc:"The API key."`
 	Private        bool        `json:"private" default:"false" doc:"Whether the URL may be plain HTTP or have a private address. Names must resolve to privateNetworks."`
-	MaxOutput      int         `json:"maxOutput" default:"8192" minimum:"512" maximum:"1000000" doc:"Maximum number of output tokens of a turn."`
-	MaxTokensField string      `json:"maxTokensField,omitempty" enum:"max_tokens,max_completion_tokens" doc:"For api: chat, the member of requests that holds maxOutput."`
-	Concurrency    int         `json:"concurrency" default:"8" minimum:"1" maximum:"10000" doc:"Maximum number of turns at the same time; others wait."`
-	USDPerMillion  TokenPrices `json:"usdPerMillion" default:"{}" doc:"The provider's prices of a million tokens, for limits.usd of agents and the costs in the console."`
+	MaxOutput      int         `json:"maxOutput" default:"8192" minimum:"512" maximum:"1000000" doc:"Maximum number of output tokens per turn."`
+	MaxTokensField string      `json:"maxTokensField,omitempty" enum:"max_tokens,max_completion_tokens" doc:"For api: chat, the request field that carries maxOutput."`
+	Concurrency    int         `json:"concurrency" default:"8" minimum:"1" maximum:"10000" doc:"Maximum number of concurrent turns; further turns wait."`
+	USDPerMillion  TokenPrices `json:"usdPerMillion" default:"{}" doc:"The provider's prices per million tokens, for the limits.usd of agents and the costs in the console."`
 }
 
 // ModelAuth is the API key of a model.
@@ -38,32 +38,32 @@ type ModelAuth struct {
 // TokenPrices are prices of a million tokens.
 type TokenPrices struct {
 	Input  *Price `json:"input,omitempty" doc:"Input tokens, in US dollars, as a string."`
-	Cached *Price `json:"cached,omitempty" doc:"Input tokens that were read from a cache. Default: as input."`
+	Cached *Price `json:"cached,omitempty" doc:"Cached input tokens. Default: the price of input tokens."`
 	Output *Price `json:"output,omitempty" doc:"Output tokens."`
 }
 
 // Agent answers questions with a model and the tools of a gate.
 type Agent struct {
 	Model        string      `json:"model" minLength:"1" doc:"The name of a model."`
-	Gate         string      `json:"gate" minLength:"1" doc:"The gate whose tools it uses. Its mode is the mode of the agent. It must not be for surface: execute."`
-	Description  string      `json:"description,omitempty" maxLength:"4096" doc:"What it answers, for the callers of its tool."`
+	Gate         string      `json:"gate" minLength:"1" doc:"The gate whose tools the agent uses. The gate's mode is also the agent's mode. Its surface must not be execute."`
+	Description  string      `json:"description,omitempty" maxLength:"4096" doc:"A description of the questions it answers, for callers of its tool."`
 	Instructions string      `json:"instructions" minLength:"1" maxLength:"65536" doc:"Instructions for the model: text, or a file that ends with .md or .txt, relative to this file. A file is read for every query."`
 	Hooks        string      `json:"hooks,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"A TypeScript file with the functions Create and Next, relative to this file."`
 	Grants       Grant       `json:"grants,omitzero" doc:"What the hooks may access."`
 	Delegates    []string    `json:"delegates,omitempty" maxItems:"32" doc:"Agents to which its hooks may delegate a query."`
-	Limits       AgentLimits `json:"limits" default:"{}" doc:"Limits of a query, including the agents that it is delegated to."`
+	Limits       AgentLimits `json:"limits" default:"{}" doc:"Limits for a query, including the agents it is delegated to."`
 	QueryUSD     *Price      `json:"queryUsd,omitempty" doc:"Price of a response at an execute gate, in US dollars, as a string. Questions that cannot be answered cost nothing."`
 }
 
 // AgentLimits bound a query.
 type AgentLimits struct {
 	Calls        int      `json:"calls" default:"100" minimum:"1" maximum:"100" doc:"Maximum number of calls."`
-	Turns        int      `json:"turns" default:"30" minimum:"2" maximum:"200" doc:"Maximum number of turns of the model."`
-	Time         Duration `json:"time" default:"3m" doc:"Maximum duration, 1s to 30m. At 80% of it, the model is asked for its answer."`
-	InputTokens  int64    `json:"inputTokens" default:"400000" minimum:"1000" maximum:"100000000" doc:"Maximum number of input tokens of all turns together."`
-	OutputTokens int64    `json:"outputTokens" default:"20000" minimum:"1024" maximum:"10000000" doc:"Maximum number of output tokens of all turns together."`
-	USD          *Price   `json:"usd,omitempty" doc:"Maximum cost of the model, in US dollars, as a string. It needs usdPerMillion of the model. Default: no limit."`
-	Parallel     int      `json:"parallel" default:"8" minimum:"1" maximum:"64" doc:"Maximum number of calls at the same time."`
+	Turns        int      `json:"turns" default:"30" minimum:"2" maximum:"200" doc:"Maximum number of model turns."`
+	Time         Duration `json:"time" default:"3m" doc:"Maximum duration, 1s to 30m. After 80% of this time, the model must give its answer."`
+	InputTokens  int64    `json:"inputTokens" default:"400000" minimum:"1000" maximum:"100000000" doc:"Maximum number of input tokens in all turns together."`
+	OutputTokens int64    `json:"outputTokens" default:"20000" minimum:"1024" maximum:"10000000" doc:"Maximum number of output tokens in all turns together."`
+	USD          *Price   `json:"usd,omitempty" doc:"Maximum cost of the model, in US dollars, as a string. Requires the model's usdPerMillion. Default: no limit."`
+	Parallel     int      `json:"parallel" default:"8" minimum:"1" maximum:"64" doc:"Maximum number of concurrent calls."`
 }
 
 const maxAgentTime = 30 * time.Minute
@@ -98,17 +98,17 @@ func (c *Config) checkAgents(report reportFunc) {
 
 func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 	if !agentName.MatchString(name) {
-		at("invalid name of an agent: use a-z, 0-9, - and _, starting with a letter")
+		at("invalid agent name: use a-z, 0-9, - and _, starting with a letter")
 	}
 	if t := a.Limits.Time.Std(); t < time.Second || t > maxAgentTime {
 		at("must be between 1s and 30m", "limits", "time")
 	}
 	if c.Gates[a.Gate].Surface == toolyard.Execute {
-		at("is a gate for execution, where callers would pay for every call of the agent: set surface: answer there, or use another gate", "gate")
+		at("is an execute gate, where callers would pay for every call the agent makes: set the gate's surface to answer, or use another gate", "gate")
 	}
 	if limit := a.Limits.USD; limit != nil && limit.USD > 0 {
 		if m, ok := c.Models[a.Model]; ok && (m.USDPerMillion.Input == nil || m.USDPerMillion.Output == nil) {
-			at("needs the prices of the model: set models."+a.Model+".usdPerMillion", "limits", "usd")
+			at("requires the model's prices: set models."+a.Model+".usdPerMillion", "limits", "usd")
 		}
 	}
 	for _, to := range a.Delegates {
@@ -122,14 +122,14 @@ func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 			at("names "+to+", which can write; this agent is read-only", "delegates")
 		default:
 			if path := c.agentPath(to, name, nil); path != nil {
-				at("names "+to+", from which a query comes back to the agent, by "+strings.Join(append([]string{name}, path...), " → ")+": remove "+to+" here, or one of the later steps", "delegates")
+				at("names "+to+", from which a query can return to this agent: "+strings.Join(append([]string{name}, path...), " → ")+". Remove "+to+" here, or one of the later steps", "delegates")
 				return
 			}
 		}
 	}
 	for _, offered := range c.Gates[a.Gate].Agents {
 		if path := c.agentPath(offered, name, nil); path != nil {
-			at("is a gate at which the agent can reach itself, by "+strings.Join(append([]string{name}, path...), " → ")+": remove it from gates."+a.Gate+".agents", "gate")
+			at("is a gate at which the agent can reach itself: "+strings.Join(append([]string{name}, path...), " → ")+". Remove it from gates."+a.Gate+".agents", "gate")
 			return
 		}
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	Issuers map[string]Issuer `json:"issuers,omitempty" doc:"Authorization servers whose access tokens are accepted, by name: a-z, 0-9 and -. The name is the prefix of caller IDs."`
 	Log     Log               `json:"log" default:"{}" doc:"Log settings."`
 	Metrics Metrics           `json:"metrics" default:"{}" doc:"Metrics settings."`
-	Limits  Limits            `json:"limits" default:"{}" doc:"Limits of every call and of the HTTP server."`
+	Limits  Limits            `json:"limits" default:"{}" doc:"Limits for every call and for the HTTP server."`
 	Sources
 	Storage
 	Governance
@@ -50,7 +50,7 @@ type HTTP struct {
 	Anonymous bool     `json:"anonymous" default:"false" doc:"Allow unauthenticated callers outside loopback."`
 	Origins   []Origin `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
 	Hosts     []Host   `json:"hosts,omitempty" doc:"Host names of this server, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
-	URL       string   `json:"url,omitempty" doc:"The address at which clients reach this server, such as https://tools.example.com. Required with issuers, because access tokens are issued for addresses of gates, such as https://tools.example.com/mcp/NAME."`
+	URL       string   `json:"url,omitempty" doc:"The URL at which clients reach this server, such as https://tools.example.com. Required with issuers, because access tokens are issued for gate URLs, such as https://tools.example.com/mcp/NAME."`
 	TLS       *TLS     `json:"tls,omitempty" doc:"Serve HTTPS with this certificate. Without it, run the server behind a proxy that terminates TLS."`
 	SSE       bool     `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
 }
@@ -67,8 +67,8 @@ type Sources struct {
 	Servers         map[string]Server      `json:"servers,omitempty" doc:"Upstream MCP servers, by id: letters, digits and -, with single dots between them."`
 	PrivateNetworks []Network              `json:"privateNetworks,omitempty" doc:"Private networks that the host names of servers and of script grants may resolve to, such as 10.0.0.0/8. IP addresses and localhost in a url are always allowed."`
 	Secrets         map[string]SecretRef   `json:"secrets,omitempty" doc:"References to secrets, by name: env:NAME, file:path, age:path#key, or STORE:reference for a store under secretStores. Secrets are read when they are needed, and redacted everywhere."`
-	SecretStores    map[string]SecretStore `json:"secretStores,omitempty" doc:"Where secrets are kept outside this machine, by name: a-z, 0-9 and -. The name is the scheme of references."`
-	Connections     Connections            `json:"connections" default:"{}" doc:"Connections of people to servers with auth of type person or header."`
+	SecretStores    map[string]SecretStore `json:"secretStores,omitempty" doc:"External secret stores, by name: a-z, 0-9 and -. The name is the scheme of references to the store."`
+	Connections     Connections            `json:"connections" default:"{}" doc:"People's connections to servers with auth of type person or header."`
 	AgeIdentity     string                 `json:"ageIdentity,omitempty" doc:"The file with the age identity that decrypts age: secrets."`
 }
 
@@ -79,11 +79,11 @@ type Connections struct {
 
 // Storage configures what is stored, and where.
 type Storage struct {
-	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If it is not set and a store is needed, a .db file next to this file."`
-	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store does not respond, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
-	Record      Record     `json:"record" default:"{}" doc:"What is recorded of calls."`
-	SealKeys    []string   `json:"sealKeys,omitempty" maxItems:"8" doc:"References to the keys that encrypt sign-ins to the console, states of unfinished calls and stored credentials, at least 32 characters each: the first encrypts, all decrypt. Default: a random key in the store, which those who can read the database have."`
-	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates, prices. Changes are stored with all versions, and replace entries of this file by name."`
+	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If it is not set and a store is needed, a .db file next to this file is used."`
+	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store is not responding, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
+	Record      Record     `json:"record" default:"{}" doc:"What is recorded about calls."`
+	SealKeys    []string   `json:"sealKeys,omitempty" maxItems:"8" doc:"References to the keys that encrypt console sign-ins, the state of unfinished calls, and stored credentials, at least 32 characters each: the first encrypts, all decrypt. Default: a random key in the store, which anyone who can read the database can read too."`
+	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates, prices. All versions of the changes are stored. A changed entry replaces the entry of the same name in this file."`
 }
 
 // Log configures the log.
@@ -113,16 +113,16 @@ type Limits struct {
 // Scripts is a directory of TypeScript tools. Paths are relative to the configuration file.
 type Scripts struct {
 	Dir     string           `json:"dir" default:"tools" minLength:"1" doc:"The directory."`
-	Glob    string           `json:"glob" default:"**/*.ts" minLength:"1" doc:"The files in it that define tools."`
-	Memory  Size             `json:"memory" default:"64MiB" doc:"Maximum memory of a call, 8MiB to 1024MiB."`
-	CPU     Duration         `json:"cpu" default:"5s" doc:"Maximum CPU time of a call."`
+	Glob    string           `json:"glob" default:"**/*.ts" minLength:"1" doc:"Glob pattern for the files in it that define tools."`
+	Memory  Size             `json:"memory" default:"64MiB" doc:"Maximum memory per call, 8MiB to 1024MiB."`
+	CPU     Duration         `json:"cpu" default:"5s" doc:"Maximum CPU time per call."`
 	Workers int              `json:"workers" default:"0" minimum:"0" maximum:"256" doc:"Maximum number of worker processes; 0 for one per processor."`
-	Grants  map[string]Grant `json:"grants,omitempty" doc:"Permissions, by name of the tool; * for all tools. Everything else is denied."`
+	Grants  map[string]Grant `json:"grants,omitempty" doc:"Permissions, by tool name; * for all tools. Everything else is denied."`
 }
 
 // Grant is a set of permissions of a script.
 type Grant struct {
-	Net  []HostPattern `json:"net,omitempty" doc:"Hosts: api.example.com, api.example.com:8443, *.example.com or *. A host with a private address must be named without a wildcard."`
+	Net  []HostPattern `json:"net,omitempty" doc:"Hosts: api.example.com, api.example.com:8443, *.example.com or *. A host with a private address must be listed without a wildcard."`
 	Read []string      `json:"read,omitempty" doc:"Directories and files that may be read."`
 	Env  []EnvName     `json:"env,omitempty" doc:"Environment variables: NAME or PREFIX_*."`
 }
@@ -152,19 +152,19 @@ type Toolset struct {
 
 // Gate is an entry point with its own rules.
 type Gate struct {
-	Mode        toolyard.Mode           `json:"mode" enum:"read,write" doc:"read offers only tools that declare that they only read; write offers all tools."`
-	Surface     toolyard.Surface        `json:"surface" default:"both" enum:"answer,execute,both" doc:"The use of its tools: composing answers, or paid execution."`
+	Mode        toolyard.Mode           `json:"mode" enum:"read,write" doc:"read offers only tools that are declared read-only; write offers all tools."`
+	Surface     toolyard.Surface        `json:"surface" default:"both" enum:"answer,execute,both" doc:"The purpose of its tools: composing answers, or paid execution."`
 	Toolset     string                  `json:"toolset,omitempty" minLength:"1" doc:"The toolset that it offers; all tools if empty."`
-	Naming      gates.Naming            `json:"naming" default:"mcp" enum:"mcp,plain,client" doc:"The form of tool names: mcp is mcp_server__tool, plain is server__tool, client leaves room for the prefix of a client. All forms are accepted in calls."`
-	SourceNotes gates.SourceNotes       `json:"sourceNotes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions name the file of a TypeScript tool. The default is off over HTTP, and relative over standard input and output."`
-	Callers     string                  `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who may call: anyone, the default on loopback; callers with an API key (see toolyard keys); callers with an access token of an issuer; or authenticated callers, with either."`
+	Naming      gates.Naming            `json:"naming" default:"mcp" enum:"mcp,plain,client" doc:"The format of tool names: mcp is mcp_server__tool, plain is server__tool, client leaves room for a prefix that the client adds. All formats are accepted in calls."`
+	SourceNotes gates.SourceNotes       `json:"sourceNotes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions of TypeScript tools include the file path. The default is off over HTTP, and relative over standard input and output."`
+	Callers     string                  `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who may call: anyone, the default on loopback; callers with an API key (see toolyard keys); callers with an access token from an issuer; or authenticated callers, with either."`
 	Issuers     []string                `json:"issuers,omitempty" doc:"The issuers whose access tokens are accepted; all if empty."`
 	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
-	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Settings of packs at this gate, by name."`
-	Rate        Rates                   `json:"rate,omitempty" doc:"Rate limit of all calls at this gate, shared by all replicas, or a list of limits for everyone, each account and each caller."`
+	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Pack settings at this gate, by pack name."`
+	Rate        Rates                   `json:"rate,omitempty" doc:"Rate limit for all calls at this gate, shared by all replicas, or a list of limits for everyone, each account and each caller."`
 	Spend       Spends                  `json:"spend,omitempty" doc:"Maximum price of all calls at this gate in a day or month, or a list of limits for everyone, each account and each caller."`
-	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that it offers, by name. A gate with agents and without a toolset offers nothing else."`
+	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that it offers, by name. A gate with agents but without a toolset offers nothing else."`
 	Presentation
 }
 
@@ -172,7 +172,7 @@ type Gate struct {
 type Presentation struct {
 	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: tools, the default, lists every tool; search lists meta-tools that search, describe and call tools, for gates with many tools; code also lists run_code, which runs TypeScript that calls the tools."`
 	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools that are listed next to the meta-tools, in this order. Requires offer: search or code."`
-	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"trifecta accepts that code or agents at this gate can read private data and untrusted text and send data out, which is reported as a problem otherwise. Calls that send data out after both were read need approval in any case."`
+	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"trifecta accepts that code or agents at this gate can read private data and untrusted text and send data out. Otherwise, this combination is reported as a problem. Calls that send data out after both were read always need approval."`
 	Show   Size        `json:"show,omitempty" doc:"How much of a long result is sent to the client, at least 1KiB. The result is stored for an hour, and the client can read the rest. The default is 40KiB with offer: search or code, and unlimited otherwise."`
 }
 
@@ -228,11 +228,11 @@ func (s *Size) UnmarshalText(text []byte) error {
 	digits := strings.TrimRight(string(text), "BKiM")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
-		return fmt.Errorf("invalid size %q: use a form such as 64KiB or 1MiB", text)
+		return fmt.Errorf("invalid size %q: use a value such as 64KiB or 1MiB", text)
 	}
 	unit, ok := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[string(text)[len(digits):]]
 	if !ok {
-		return fmt.Errorf("invalid size %q: use a form such as 64KiB or 1MiB", text)
+		return fmt.Errorf("invalid size %q: use a value such as 64KiB or 1MiB", text)
 	}
 	*s = Size(n * unit)
 	return nil

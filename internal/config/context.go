@@ -23,11 +23,11 @@ type Context struct {
 
 // HTTPContext configures a GET request that returns a service's data about the caller.
 type HTTPContext struct {
-	URL     string            `json:"url" minLength:"1" maxLength:"4096" doc:"The address to request. The path and the query may contain {caller.id}, {caller.account}, {link}, {link.NAME} and {asOf}; the values are escaped."`
+	URL     string            `json:"url" minLength:"1" maxLength:"4096" doc:"The URL to request. The path and the query may contain {caller.id}, {caller.account}, {link}, {link.NAME} and {asOf}; the values are escaped."`
 	Headers map[string]string `json:"headers,omitempty" doc:"Headers to send, with the same placeholders. Values may contain ${secret:name}."`
-	Pointer string            `json:"pointer,omitempty" maxLength:"1024" doc:"JSON Pointer to the object within the answer, such as /data; the whole answer if omitted."`
-	Timeout Duration          `json:"timeout" default:"2s" doc:"The time limit of the whole request, 8s at most."`
-	Cache   Duration          `json:"cache" default:"0s" doc:"How long an answer is reused for the same caller, 1h at most; 0s for not at all."`
+	Pointer string            `json:"pointer,omitempty" maxLength:"1024" doc:"JSON Pointer to the object within the response, such as /data; the whole response if omitted."`
+	Timeout Duration          `json:"timeout" default:"2s" doc:"The time limit for the whole request, at most 8s."`
+	Cache   Duration          `json:"cache" default:"0s" doc:"How long a response is reused for the same caller, at most 1h; 0s disables reuse."`
 }
 
 // Bounds on HTTPContext. The call path waits 10 s for all context of a call.

@@ -14,15 +14,15 @@ import (
 // Issuer is an authorization server whose access tokens are accepted.
 type Issuer struct {
 	Issuer     string              `json:"issuer" minLength:"1" doc:"The issuer identifier: an https URL, exactly as in the iss claim of tokens."`
-	Audiences  []string            `json:"audiences,omitempty" doc:"Accepted audiences, such as the ID of the API at Entra. The default is the address of the gate."`
-	TokenType  string              `json:"tokenType" default:"at+jwt" enum:"at+jwt,any" doc:"The required type of tokens. Some issuers, such as Entra and Keycloak, do not mark access tokens: any accepts those too, except for tokens of other kinds."`
+	Audiences  []string            `json:"audiences,omitempty" doc:"Accepted audiences, such as the API's application ID in Entra. The default is the gate's URL."`
+	TokenType  string              `json:"tokenType" default:"at+jwt" enum:"at+jwt,any" doc:"The required token type. Some issuers, such as Entra and Keycloak, do not mark access tokens as such: any also accepts unmarked tokens, but no tokens that are marked as another type."`
 	Algorithms []string            `json:"algorithms,omitempty" doc:"Accepted signature algorithms, such as RS256. The default is all of RS, PS, ES and EdDSA."`
-	Subject    string              `json:"subject" default:"sub" minLength:"1" doc:"The claim with the ID of the caller, which the issuer must never reassign: oid at Entra."`
-	Groups     string              `json:"groups" default:"groups" minLength:"1" doc:"The claim with the groups of the caller, such as roles, or a path such as realm_access.roles."`
-	Scopes     map[string][]string `json:"scopes,omitempty" doc:"Rights that require a scope in the token, by scope: write, viewer, operator or gate:NAME. A scope never grants a right."`
-	Access     []AccessRule        `json:"access" minItems:"1" doc:"Rules that grant rights. All rules that match a caller apply; a caller that matches none is refused."`
+	Subject    string              `json:"subject" default:"sub" minLength:"1" doc:"The claim with the caller's ID, which the issuer must never reassign, such as oid in Entra."`
+	Groups     string              `json:"groups" default:"groups" minLength:"1" doc:"The claim with the caller's groups, such as roles, or a path such as realm_access.roles."`
+	Scopes     map[string][]string `json:"scopes,omitempty" doc:"Permissions that require a scope in the token, by scope: write, viewer, operator or gate:NAME. A scope never grants a permission."`
+	Access     []AccessRule        `json:"access" minItems:"1" doc:"Rules that grant permissions. All rules that match a caller apply; a caller that matches none is refused."`
 	Console    *ConsoleClient      `json:"console,omitempty" doc:"Lets people sign in to the console with this issuer."`
-	Introspect *IntrospectClient   `json:"introspect,omitempty" doc:"Asks the issuer about each token (RFC 7662) instead of verifying its signature, at most every 30 seconds. For issuers of opaque tokens, and to notice revoked tokens. One issuer can have it."`
+	Introspect *IntrospectClient   `json:"introspect,omitempty" doc:"Introspects each token at the issuer (RFC 7662) instead of verifying its signature, at most every 30 seconds. For issuers of opaque tokens, and to detect revoked tokens. Only one issuer can have it."`
 }
 
 // IntrospectClient is the registration of this server as a client that may introspect tokens.
@@ -33,7 +33,7 @@ type IntrospectClient struct {
 
 // ConsoleClient is the registration of the console as a client of an issuer.
 type ConsoleClient struct {
-	Client    string   `json:"client" minLength:"1" doc:"The client ID. Register the redirect URI URL/console/signin/NAME with the issuer, where URL is the url of this file and NAME the name of the issuer in it."`
+	Client    string   `json:"client" minLength:"1" doc:"The client ID. Register the redirect URI URL/console/signin/NAME with the issuer, where URL is the configured url and NAME is the issuer's name in this file."`
 	SecretRef string   `json:"secretRef,omitempty" doc:"The client secret: the name of a secret, or a reference: env:NAME, file:path, age:path#key. Public clients have none."`
 	Scopes    []string `json:"scopes,omitempty" doc:"Scopes to request in addition to openid, profile and email, such as groups."`
 }
@@ -45,7 +45,7 @@ type AccessRule struct {
 	Gates   []string `json:"gates,omitempty" doc:"Gates that the caller may use; * for all."`
 	Write   bool     `json:"write,omitempty" doc:"The caller may use gates with mode write."`
 	Role    string   `json:"role,omitempty" enum:"viewer,operator" doc:"The role in the console and the API."`
-	Account string   `json:"account,omitempty" minLength:"1" doc:"The account that pays for calls. The default is an account of the caller."`
+	Account string   `json:"account,omitempty" minLength:"1" doc:"The account that pays for calls. The default is the caller's own account."`
 }
 
 // AccessIssuers returns the issuers for token verification. It resolves their secrets with the
@@ -104,7 +104,7 @@ func (c *Config) checkIssuers(report reportFunc) {
 func (c *Config) checkIssuer(name string, report reportFunc) {
 	i := c.Issuers[name]
 	if !gateName.MatchString(name) {
-		report("invalid name of an issuer: use a-z, 0-9 and -", "issuers", name)
+		report("invalid issuer name: use a-z, 0-9 and -", "issuers", name)
 	}
 	if err := accesstoken.CheckURL(i.Issuer); err != nil {
 		report(err.Error(), "issuers", name, "issuer")
@@ -120,7 +120,7 @@ func (c *Config) checkIssuer(name string, report reportFunc) {
 			if isGate && c.Gates[gate].Mode != "" || slices.Contains([]string{"write", "viewer", "operator"}, right) {
 				continue
 			}
-			report("unknown right; use write, viewer, operator or gate:NAME", "issuers", name, "scopes", scope, strconv.Itoa(n))
+			report("unknown permission; use write, viewer, operator or gate:NAME", "issuers", name, "scopes", scope, strconv.Itoa(n))
 		}
 	}
 	if i.Console != nil {
@@ -152,7 +152,7 @@ func (c *Config) checkIntrospection(report reportFunc) {
 			continue
 		}
 		if first != "" {
-			report("is the second issuer with introspect, after "+first+": a token does not tell which of them to ask", "issuers", name, "introspect")
+			report("is the second issuer with introspect, after "+first+": an opaque token does not identify its issuer", "issuers", name, "introspect")
 		}
 		first = name
 		c.checkSecret(i.SecretRef, func(message string) { report(message, "issuers", name, "introspect", "secretRef") })

@@ -25,7 +25,7 @@ func (Rates) JSONSchema() json.RawMessage {
 		`"perMinute":{"type":"integer","minimum":1,"maximum":100000000,"description":"Maximum number of calls started in any 60 seconds."},` +
 		`"cooldown":{"type":"string","pattern":"^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$","examples":["30s"],"description":"Minimum time between the starts of two calls."},` +
 		`"concurrency":{"type":"integer","minimum":1,"maximum":1000000,"description":"Maximum number of calls that run at the same time."},` +
-		`"per":{"type":"string","enum":["account","caller"],"description":"Who has the limit: each account, or each caller. Default: all callers share it."}}`
+		`"per":{"type":"string","enum":["account","caller"],"description":"Whether each account or each caller has a limit of its own. Default: all callers share it."}}`
 	return json.RawMessage(`{"type":["object","array"],` + properties + `,"maxItems":3,"items":{"type":"object",` + properties + `}}`)
 }
 
@@ -63,7 +63,7 @@ func (r Rates) check(report reportFunc, steps ...string) {
 	seen := make(map[string]bool)
 	for i, rate := range r {
 		if seen[rate.Per] {
-			report("is the second limit of this scope: combine them, or set per to account or caller", append(steps, strconv.Itoa(i))...)
+			report("is a second limit with the same scope: combine them, or set per to account or caller", append(steps, strconv.Itoa(i))...)
 		}
 		seen[rate.Per] = true
 	}

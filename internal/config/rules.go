@@ -14,23 +14,23 @@ import (
 // Governance configures which calls are denied and which ones need approval.
 type Governance struct {
 	Rules     []Rule    `json:"rules,omitempty" maxItems:"1000" doc:"Rules for calls. The strictest action wins, whatever the order: deny, then ask. Calls that match no rule run."`
-	Approvals Approvals `json:"approvals" default:"{}" doc:"How calls wait for the approval of an operator."`
+	Approvals Approvals `json:"approvals" default:"{}" doc:"How calls wait for an operator's approval."`
 }
 
 // Approvals configures how calls wait for an operator.
 type Approvals struct {
-	Hold Duration `json:"hold" default:"45s" doc:"How long a call waits for the decision of an operator before it fails with APPROVAL_REQUIRED, at most 10m. Clients usually wait 60s for a call. The call can be repeated later with the same arguments."`
+	Hold Duration `json:"hold" default:"45s" doc:"How long a call waits for an operator's decision before it fails with APPROVAL_REQUIRED, at most 10m. Clients usually wait 60s for a call. The call can be repeated later with the same arguments."`
 }
 
 // Rule applies an action to the calls that it matches. A call matches if it meets every condition
 // that is set.
 type Rule struct {
-	Name string `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"The name of the rule, unique."`
+	Name string `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"The unique name of the rule."`
 	RuleMatch
 	Then      rules.Action   `json:"then" enum:"deny,ask,allow" doc:"deny refuses the call, ask requires approval, allow exempts it from the ask rules under overrides."`
 	By        rules.Approver `json:"by" default:"caller" enum:"caller,operator" doc:"Who approves: the user of the calling client, or an operator in the console. If a client cannot ask its user, an operator approves, and without a store the call is refused."`
-	Within    Duration       `json:"within" default:"30m" doc:"How long a request for the approval of an operator is valid, including the time to use it; at most 168h."`
-	Message   string         `json:"message,omitempty" maxLength:"500" doc:"A text for callers and approvers, such as the reason."`
+	Within    Duration       `json:"within" default:"30m" doc:"How long a request for an operator's approval is valid, including the time to use the approval; at most 168h."`
+	Message   string         `json:"message,omitempty" maxLength:"500" doc:"Text for callers and approvers, such as the reason."`
 	Overrides []string       `json:"overrides,omitempty" doc:"For allow: names of the ask rules that it exempts calls from. A deny rule cannot be overridden."`
 }
 
@@ -39,14 +39,14 @@ type RuleMatch struct {
 	Tools       []string      `json:"tools,omitempty" doc:"Tools: name for a local tool, server/name for a server's tool; a * at the end matches any suffix."`
 	Servers     []string      `json:"servers,omitempty" doc:"Servers, by id."`
 	Effects     toolyard.Mode `json:"effects,omitempty" enum:"read,write" doc:"Effects of the tool. A tool that does not declare that it only reads counts as write."`
-	Destructive *bool         `json:"destructive,omitempty" doc:"Whether the tool may destroy something. A tool that writes does, unless its annotation destructiveHint is false."`
+	Destructive *bool         `json:"destructive,omitempty" doc:"Whether the tool may be destructive. Write tools are, unless their annotation destructiveHint is false."`
 	Gates       []string      `json:"gates,omitempty" doc:"Gates, by name."`
 	Callers     []string      `json:"callers,omitempty" doc:"Callers, by id; a * at the end matches any suffix."`
 	Roles       []string      `json:"roles,omitempty" doc:"Scopes of the caller's key, such as write."`
 	Labels      []string      `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"Labels of the tool."`
 	PriceOver   *Amount       `json:"priceOver,omitempty" doc:"Calls that cost more than this, in US dollars, as a string."`
 	Depth       int           `json:"depth,omitempty" minimum:"1" maximum:"100" doc:"Calls nested at least this deep: 1 for calls that scripts make."`
-	Args        SchemaText    `json:"args,omitempty" doc:"A JSON Schema of the caller's arguments, with defaults filled in. A condition on an argument is also met if the argument is missing, unless required lists it."`
+	Args        SchemaText    `json:"args,omitempty" doc:"A JSON Schema for the caller's arguments, with defaults filled in. A condition on an argument is also met if the argument is missing, unless required lists it."`
 }
 
 // Amount is an amount of money such as "0.50".

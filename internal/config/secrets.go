@@ -35,7 +35,7 @@ type SecretStore struct {
 
 // VaultServer is a Vault or OpenBao server.
 type VaultServer struct {
-	URL       string     `json:"url,omitempty" maxLength:"2048" doc:"The address of a Vault or OpenBao server, such as https://vault.example.com:8200. References have the form PATH#FIELD."`
+	URL       string     `json:"url,omitempty" maxLength:"2048" doc:"The URL of a Vault or OpenBao server, such as https://vault.example.com:8200. References have the form PATH#FIELD."`
 	Namespace string     `json:"namespace,omitempty" pattern:"^[^\\s]+$" doc:"The namespace of the secrets."`
 	Mount     string     `json:"mount" default:"secret" pattern:"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$" doc:"The mount path of the key/value engine."`
 	KV        int        `json:"kv" default:"2" minimum:"1" maximum:"2" doc:"The version of the key/value engine."`
@@ -46,8 +46,8 @@ type VaultServer struct {
 // StoreAuth is how to authenticate to a Vault or OpenBao server.
 type StoreAuth struct {
 	Type      string `json:"type" default:"token" enum:"token,approle,kubernetes" doc:"A token, or a login with AppRole or Kubernetes."`
-	SecretRef string `json:"secretRef,omitempty" doc:"env:NAME, file:path or age:path#key of the token, of the secret ID of AppRole, or of the token of the Kubernetes service account, which is file:/var/run/secrets/kubernetes.io/serviceaccount/token by default."`
-	Role      string `json:"role,omitempty" doc:"The role ID of AppRole, or the name of the Kubernetes role."`
+	SecretRef string `json:"secretRef,omitempty" doc:"env:NAME, file:path or age:path#key of the token, the AppRole secret ID, or the Kubernetes service account token, which is file:/var/run/secrets/kubernetes.io/serviceaccount/token by default."`
+	Role      string `json:"role,omitempty" doc:"The AppRole role ID, or the Kubernetes role name."`
 	Mount     string `json:"mount,omitempty" pattern:"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$" doc:"The mount path of the login method; its type by default."`
 }
 
@@ -93,7 +93,7 @@ func (c *Config) checkSecretStores(report reportFunc) {
 			report(message, append([]string{"secretStores", name}, steps...)...)
 		}
 		if !storeName.MatchString(name) || slices.Contains(schemes, name) {
-			at("invalid name of a secret store: use a-z, 0-9 and -, and not env, file or age")
+			at("invalid secret store name: use a-z, 0-9 and -, and not env, file or age")
 		}
 		s := c.SecretStores[name]
 		s.check(at)
@@ -122,7 +122,7 @@ func (s *SecretStore) check(at reportFunc) {
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		for _, ref := range secret.References(s.Env[name]) {
 			if !isBootstrap(ref) {
-				at("a secret of a store must be env:NAME, file:path or age:path#key", "env", name)
+				at("a secret used by a secret store must be env:NAME, file:path or age:path#key", "env", name)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func (v *VaultServer) check(at reportFunc) {
 	u, err := url.Parse(v.URL)
 	switch {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		at("must be an address such as https://vault.example.com:8200", "url")
+		at("must be a URL such as https://vault.example.com:8200", "url")
 	case u.Scheme == "http" && !IsLoopback(u.Hostname()) && !v.Insecure:
 		at("must be an https URL; insecure: true allows plain HTTP", "url")
 	}
@@ -157,7 +157,7 @@ func (v *VaultServer) check(at reportFunc) {
 	case a.SecretRef != "" && !isBootstrap(a.SecretRef):
 		at("must be env:NAME, file:path or age:path#key", "auth", "secretRef")
 	case (a.Role == "") != (a.Type == "token"):
-		at("is required for approle and kubernetes, and only there", "auth", "role")
+		at("is required for approle and kubernetes, and not allowed otherwise", "auth", "role")
 	}
 }
 

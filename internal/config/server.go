@@ -20,17 +20,17 @@ type Server struct {
 	Program
 	Remote
 
-	Tools     []string                 `json:"tools,omitempty" doc:"The tools to use, by their names at the server; all if empty."`
+	Tools     []string                 `json:"tools,omitempty" doc:"The tools to use, by their names on the server; all if empty."`
 	Resources []string                 `json:"resources,omitempty" doc:"The resources to offer, by URI; a * at the end matches any suffix; all if empty."`
 	Effects   map[string]toolyard.Mode `json:"effects,omitempty" doc:"The effect of tools: read or write, by name; * for all others. A tool without a known effect counts as write."`
 	Trust     string                   `json:"trust" default:"none" enum:"none,annotations" doc:"annotations trusts the server's read-only annotations of tools."`
 	Pin       string                   `json:"pin" default:"first" enum:"first,approve,off" doc:"When a tool definition is approved: first approves the first definition that the server offers, approve requires toolyard approve, off approves every definition."`
 	Required  bool                     `json:"required" default:"false" doc:"Whether /readyz requires this server to be up."`
-	Limits    ServerLimits             `json:"limits" default:"{}" doc:"Limits of calls to this server."`
-	Timeouts  map[string]Duration      `json:"timeouts,omitempty" doc:"Maximum duration of calls to single tools, by name."`
+	Limits    ServerLimits             `json:"limits" default:"{}" doc:"Limits for calls to this server."`
+	Timeouts  map[string]Duration      `json:"timeouts,omitempty" doc:"Maximum duration of calls to individual tools, by name."`
 
-	Labels     []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data its tools handle: private returns data of the caller, untrusted returns text that strangers can write, egress sends data out. Default: untrusted unless a trusted annotation declares openWorldHint: false, and egress for tools that write."`
-	Rate       Rates            `json:"rate,omitempty" doc:"Rate limit of all its tools together, shared by all replicas, or a list of limits for everyone, each account and each caller."`
+	Labels     []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data its tools handle: private returns the caller's data, untrusted returns text that third parties can write, egress sends data out. Default: untrusted unless a trusted annotation declares openWorldHint: false, and egress for tools that write."`
+	Rate       Rates            `json:"rate,omitempty" doc:"Rate limit for all its tools together, shared by all replicas, or a list of limits for everyone, each account and each caller."`
 	Spend      Spends           `json:"spend,omitempty" doc:"Maximum price of all calls to its tools in a day or month, or a list of limits for everyone, each account and each caller."`
 	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"The default price of a call to its tools at an execute gate."`
 	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices of its tools, by name."`
@@ -47,18 +47,18 @@ type Program struct {
 // Remote is a server that is reached over HTTP.
 type Remote struct {
 	URL       string            `json:"url,omitempty" doc:"The URL of the server, http or https."`
-	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers of every request. Values may contain ${secret:name}."`
+	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers to send with every request. Values may contain ${secret:name}."`
 	Auth      *Auth             `json:"auth,omitempty" doc:"How to authenticate to the server."`
-	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"Usually not needed: it follows from command or url, and servers that support only the old HTTP+SSE transport are detected."`
+	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"Usually not needed: it is derived from command or url, and servers that support only the old HTTP+SSE transport are detected."`
 }
 
 // Auth is how the yard authenticates to a server.
 type Auth struct {
-	Type      string      `json:"type" enum:"bearer,client,person,header,exchange" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the authorization server of the server with the client credentials grant of OAuth; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters; exchange calls the server on behalf of each caller with a token that the issuer of the caller's access token issues in exchange for it."`
+	Type      string      `json:"type" enum:"bearer,client,person,header,exchange" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the server's authorization server with the OAuth client credentials grant; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters; exchange calls the server on behalf of each caller with a token that the issuer of the caller's access token issues in exchange for it."`
 	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
 	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`
-	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server demands."`
+	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server requires."`
 	Header    string      `json:"header,omitempty" pattern:"^[A-Za-z0-9-]{1,64}$" doc:"For header: the name of the HTTP header, such as PRIVATE-TOKEN. The default is Authorization, with the key as a bearer token."`
 	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange: the name of the issuer, under issuers, that exchanges the access tokens of callers."`
 	Audience  string      `json:"audience,omitempty" minLength:"1" doc:"For exchange: the name of the server at the issuer. By default, the address of the server is sent as the resource."`
@@ -115,7 +115,7 @@ func (Pick) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":["string","object"],"minLength":1,"description":"The id of a server, for everything that it offers, or an object.",
 		"required":["id"],"additionalProperties":false,"properties":{
 			"id":{"type":"string","minLength":1,"description":"The id of a server."},
-			"tools":{"type":"array","items":{"type":"string"},"description":"Tools, by their names at the server; all if empty."},
+			"tools":{"type":"array","items":{"type":"string"},"description":"Tools, by their names on the server; all if empty."},
 			"resources":{"type":"array","items":{"type":"string"},"description":"Resources, by URI; a * at the end matches any suffix; all if empty."}}}`)
 }
 
@@ -256,7 +256,7 @@ func (c *Config) checkConnections(report reportFunc) {
 	}
 	for id, s := range c.Servers {
 		if s.Auth.PerPerson() {
-			report("is required with PostgreSQL, because connections of people to the server "+id+" are stored; create a secret with: openssl rand -hex 32", "connections", "keys")
+			report("is required with PostgreSQL, because people's connections to the server "+id+" are stored; create a secret with: openssl rand -hex 32", "connections", "keys")
 			return
 		}
 	}

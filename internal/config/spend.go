@@ -23,7 +23,7 @@ func (Spends) JSONSchema() json.RawMessage {
 	const properties = `"additionalProperties":false,"properties":{` +
 		`"perDayUsd":` + amount + `day (UTC), in US dollars, as a string."},` +
 		`"perMonthUsd":` + amount + `month (UTC), in US dollars, as a string."},` +
-		`"per":{"type":"string","enum":["account","caller"],"description":"Who has the limit: each account, or each caller. Default: all callers share it."}}`
+		`"per":{"type":"string","enum":["account","caller"],"description":"Whether each account or each caller has a limit of its own. Default: all callers share it."}}`
 	return json.RawMessage(`{"type":["object","array"],` + properties + `,"maxItems":3,"items":{"type":"object",` + properties + `}}`)
 }
 
@@ -57,7 +57,7 @@ func (s Spends) check(report reportFunc, steps ...string) {
 			report("needs perDayUsd, perMonthUsd or both", at...)
 		}
 		if seen[spend.Per] {
-			report("is the second limit of this scope: combine them, or set per to account or caller", at...)
+			report("is a second limit with the same scope: combine them, or set per to account or caller", at...)
 		}
 		seen[spend.Per] = true
 	}

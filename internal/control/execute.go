@@ -16,7 +16,7 @@ func (c *Control) Execute(ctx context.Context, r *serve.CallRequest) (outcome se
 	v, ok := c.View(r.Gate)
 	switch {
 	case !ok && r.Gate == "":
-		return outcome, toolyard.Errorf(toolyard.Invalid, "Name a gate: %s.", strings.Join(c.opts.MCP.Gates(), ", "))
+		return outcome, toolyard.Errorf(toolyard.Invalid, "Specify a gate: %s.", strings.Join(c.opts.MCP.Gates(), ", "))
 	case !ok:
 		return outcome, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
 	}

@@ -93,7 +93,7 @@ func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gat
 func explainRules(set *rules.Set, gate string, t *toolyard.Tool) (steps []gates.Step) {
 	for _, r := range set.ForTool(t, gate) {
 		text := map[rules.Action]string{
-			rules.Deny: "its calls are denied", rules.Ask: "its calls need the approval of the " + string(r.By), rules.Allow: "its calls are exempt from other rules",
+			rules.Deny: "its calls are denied", rules.Ask: "its calls need approval by the " + string(r.By), rules.Allow: "its calls are exempt from other rules",
 		}[r.Then]
 		if r.Some {
 			text += ", depending on the arguments, the caller or the price"

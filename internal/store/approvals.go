@@ -144,7 +144,7 @@ func (s *approvalStore) createApproval(ctx context.Context, r *ApprovalRequest, 
 		return nil, false, s.approvalError(err)
 	}
 	if pending >= maxPending {
-		return nil, false, &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: time.Minute, Message: fmt.Sprintf("%d of your calls wait for approval, the maximum. Wait for decisions first.", pending)}
+		return nil, false, &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: time.Minute, Message: fmt.Sprintf("%d of your calls are already waiting for approval, which is the maximum. Wait for decisions first.", pending)}
 	}
 	done, err := s.db.ExecContext(ctx, `INSERT INTO approvals (id, binding, account, caller, gate, server, tool, definition, arguments, preview, hidden, cut,
 		rule, rule_digest, message, price, call, state, created, expires)
@@ -279,7 +279,7 @@ func (s *approvalStore) Decide(ctx context.Context, id string, approve bool, d A
 	}
 	a, err := s.Approval(ctx, id)
 	if err == nil && n == 0 {
-		return nil, toolyard.Errorf(toolyard.VersionConflict, "The approval is %s already.", a.State)
+		return nil, toolyard.Errorf(toolyard.VersionConflict, "The approval is already %s.", a.State)
 	}
 	return a, err
 }

@@ -237,7 +237,7 @@ func (r *backupReader) header() (h BackupHeader, err error) {
 		return h, err
 	}
 	if err := r.decode(line, &h); err != nil || h.Format != backupFormat {
-		return h, fmt.Errorf("the file is not a backup of the format %s", backupFormat)
+		return h, fmt.Errorf("the file is not a backup in the format %s", backupFormat)
 	}
 	r.add(line)
 	return h, nil
@@ -274,7 +274,7 @@ func (r *backupReader) trailer(line []byte) error {
 		return err
 	}
 	if t.Rows != r.rows || t.SHA256 != hex.EncodeToString(r.sum.Sum(nil)) {
-		return r.fault("does not fit the lines before it")
+		return r.fault("does not match the preceding lines")
 	}
 	if _, err := r.lines.ReadByte(); err != io.EOF {
 		return r.fault("is not the last one")
@@ -289,7 +289,7 @@ func (r *backupReader) values(line []byte, kinds []kind) ([]any, error) {
 		return nil, err
 	}
 	if len(raw) != len(kinds) {
-		return nil, r.fault("has %d values, and its table %d columns", len(raw), len(kinds))
+		return nil, r.fault("has %d values, but its table has %d columns", len(raw), len(kinds))
 	}
 	values := make([]any, len(raw))
 	for i, text := range raw {
@@ -327,7 +327,7 @@ func (r *backupReader) value(raw json.RawMessage, k kind) (any, error) {
 		code = e.Text
 	}
 	if code == nil {
-		return nil, r.fault("has a value of another type than its column")
+		return nil, r.fault("has a value whose type differs from its column's")
 	}
 	data, err := base64.StdEncoding.DecodeString(*code)
 	if err != nil {

@@ -111,12 +111,12 @@ func (s *accountStore) checkSessionQuota(ctx context.Context, session ledger.Ses
 	case opened >= maxOpenSessions:
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: time.Minute,
-			Message: fmt.Sprintf("The account %s has %d open sessions, the maximum. Close some first.", session.Account, maxOpenSessions),
+			Message: fmt.Sprintf("The account %s has %d open sessions, which is the maximum. Close some first.", session.Account, maxOpenSessions),
 		}
 	case empty >= maxEmptySessions:
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: time.Hour,
-			Message: fmt.Sprintf("The account %s has opened %d sessions that spent nothing, the maximum for a day. Use a session for more calls.", session.Account, maxEmptySessions),
+			Message: fmt.Sprintf("The account %s has opened %d sessions that spent nothing, which is the maximum per day. Use a session for more calls.", session.Account, maxEmptySessions),
 		}
 	}
 	return nil

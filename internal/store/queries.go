@@ -124,7 +124,7 @@ func scanQuery(s scanner) (*QueryRow, error) {
 func (s *queryStore) Evidence(ctx context.Context, account, query, id string) (body string, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT body FROM evidence WHERE query = $1 AND id = $2 AND account = $3`, clean(query), clean(id), account).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", toolyard.Errorf(toolyard.NotFound, "There is no evidence %.64q of the query %.64q.", id, query)
+		return "", toolyard.Errorf(toolyard.NotFound, "There is no evidence %.64q for the query %.64q.", id, query)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store: evidence: %w", s.engine.explain(err))

@@ -58,7 +58,7 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 		return 0, err
 	}
 	if version != header.Schema {
-		return 0, fmt.Errorf("the backup has version %d of the tables, and this program uses version %d; restore it with Toolyard %s, then upgrade", header.Schema, version, header.Version)
+		return 0, fmt.Errorf("the backup has schema version %d, but this program uses version %d; restore it with Toolyard %s, then upgrade", header.Schema, version, header.Version)
 	}
 	tables, err := s.schema(ctx, conn)
 	if err != nil {
@@ -78,12 +78,12 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 	for next != nil && err == nil {
 		i := slices.IndexFunc(tables, func(t *storedTable) bool { return t.name == next.Table })
 		if i < 0 {
-			return 0, r.fault("names the unknown table %q", next.Table)
+			return 0, r.fault("refers to the unknown table %q", next.Table)
 		}
 		into := tables[i]
 		tables = slices.Delete(tables, i, i+1) // each table once
 		if !slices.Equal(into.names(), next.Columns) {
-			return 0, r.fault("has other columns than the table %s of this program", into.name)
+			return 0, r.fault("has different columns than this program's table %s", into.name)
 		}
 		var n int64
 		if s.kind == "postgres" {

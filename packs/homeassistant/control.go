@@ -214,14 +214,14 @@ func (ctl *controls) afterError(ctx context.Context, before *view, goals map[str
 		waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmWait)
 		defer cancel()
 		if result := ctl.await(waiting, before, goals, time.Now()); len(result.NotConfirmed) == 0 {
-			result.Note = "Home Assistant did not answer, but the states have changed."
+			result.Note = "Home Assistant did not respond, but the states have changed."
 			return result, nil
 		}
 	}
 	failure := writeFailure(err)
 	if partly {
 		e := *toolyard.AsError(failure)
-		e.Message, e.RetryAfter = "A part of the devices was changed, then: "+e.Message, 0
+		e.Message, e.RetryAfter = "Some of the devices were changed, then: "+e.Message, 0
 		return controlResult{}, &e
 	}
 	return controlResult{}, failure

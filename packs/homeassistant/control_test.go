@@ -150,7 +150,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 		p.home.Disconnect()
 	}()
-	if got := p.call("control_device", `{"ids":["switch.coffee"],"action":"turn_on"}`); !strings.Contains(got, "did not answer, but the states have changed") {
+	if got := p.call("control_device", `{"ids":["switch.coffee"],"action":"turn_on"}`); !strings.Contains(got, "did not respond, but the states have changed") {
 		t.Error(got)
 	}
 	go func() {

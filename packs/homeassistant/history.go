@@ -196,7 +196,7 @@ var getStatistics = toolyard.Define(readSpec("get_statistics",
 		length := statisticsPeriods[in.Period]
 		live := v.home.now().Sub(to) < maxPast // an unfinished row has no data after to
 		if rows := float64(len(all)) * float64(to.Sub(from)) / float64(length); rows > maxStatistics {
-			return statisticsResult{}, toolyard.Errorf(toolyard.Invalid, "The answer would have about %.0f rows; the limit is %d. Use longer rows or a shorter period.", rows, maxStatistics)
+			return statisticsResult{}, toolyard.Errorf(toolyard.Invalid, "The result would have about %.0f rows; the limit is %d. Use longer rows or a shorter period.", rows, maxStatistics)
 		}
 		ids := make([]string, 0, len(all))
 		for _, e := range all {
@@ -216,7 +216,7 @@ var getStatistics = toolyard.Define(readSpec("get_statistics",
 				}
 			}
 			if len(s.Rows) == 0 && len(all) == 1 {
-				return out, toolyard.Errorf(toolyard.NoData, "Home Assistant has no statistics of %s in this period. Only sensors with a state class have them.", e.ID)
+				return out, toolyard.Errorf(toolyard.NoData, "Home Assistant has no statistics for %s in this period. Only sensors with a state class have them.", e.ID)
 			}
 			out.Series = append(out.Series, s)
 		}
@@ -322,7 +322,7 @@ type cameraArgs struct {
 
 const maxImage = 700 << 10 // bytes of a picture; base64 adds a third
 
-var getCameraImage = toolyard.Define(readSpec("get_camera_image", "Returns a current picture of a camera."),
+var getCameraImage = toolyard.Define(readSpec("get_camera_image", "Returns a current picture from a camera."),
 	func(ctx context.Context, c *toolyard.Call, in cameraArgs) (toolyard.Image, error) {
 		v, err := viewOf(ctx, c)
 		if err != nil {
@@ -337,7 +337,7 @@ var getCameraImage = toolyard.Define(readSpec("get_camera_image", "Returns a cur
 		}
 		data, mime, err := v.home.client.CameraImage(ctx, e.ID, in.Width, maxImage)
 		if e, ok := errors.AsType[*hass.Error](err); ok && e.Code == hass.CodeTooLarge {
-			return toolyard.Image{}, toolyard.Errorf(toolyard.ResultTooLarge, "The picture has more than %d KiB. Choose a smaller width.", maxImage>>10)
+			return toolyard.Image{}, toolyard.Errorf(toolyard.ResultTooLarge, "The picture is larger than %d KiB. Choose a smaller width.", maxImage>>10)
 		}
 		if err != nil {
 			return toolyard.Image{}, failureOf(err)

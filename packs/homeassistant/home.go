@@ -68,7 +68,7 @@ func (h *home) view(ctx context.Context) (*view, error) {
 // unavailable is the error while there is no connection. Nothing was sent, so a retry is safe.
 func unavailable(err error) error {
 	if errors.Is(err, hass.ErrToken) {
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant refuses the access token. The operator must replace it.", Err: err}
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant rejects the access token. The operator must replace it.", Err: err}
 	}
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant is not connected.", RetryAfter: 10 * time.Second, Err: err}
 }
@@ -82,7 +82,7 @@ func failureOf(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return toolyard.AsError(err)
 	case !errors.As(err, &e):
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant did not answer.", Err: err}
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant did not respond.", Err: err}
 	}
 	message := "Home Assistant: " + printable(e.Message, 300)
 	switch e.Code {
@@ -100,7 +100,7 @@ func failureOf(err error) error {
 // effect.
 func writeFailure(err error) error {
 	if isUncertain(err) {
-		return &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "Home Assistant did not answer. Check the state before you try again.", Err: err}
+		return &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "Home Assistant did not respond. Check the state before you try again.", Err: err}
 	}
 	return failureOf(err)
 }

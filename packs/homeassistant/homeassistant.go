@@ -113,7 +113,7 @@ func (s *source) problems() []toolyard.Problem {
 	case errors.Is(err, hass.ErrNotSent): // not tried yet
 		return nil
 	case errors.Is(err, hass.ErrToken):
-		p.Message = "Home Assistant refuses the access token; it is not tried again"
+		p.Message = "Home Assistant rejects the access token; it is not tried again"
 		p.Fix = "Create a long-lived access token in the profile of a Home Assistant user, store it as the secret, and reload."
 	default:
 		p.Message += ": " + err.Error()

@@ -447,7 +447,7 @@ func TestStatistics(t *testing.T) {
 			t.Errorf("no %s in %.500s", want, got)
 		}
 	}
-	p.fails("get_statistics", `{"ids":["light.hall"]}`, toolyard.NoData, "no statistics of light.hall")
+	p.fails("get_statistics", `{"ids":["light.hall"]}`, toolyard.NoData, "no statistics for light.hall")
 	p.fails("get_statistics", `{"ids":["sensor.energy"],"period":"5minute","from":"2026-01-01T00:00:00Z"}`, toolyard.Invalid, "rows; the limit is 600")
 }
 
@@ -526,7 +526,7 @@ func TestRefusedTokenIsAProblem(t *testing.T) {
 			stop()
 		}
 	})
-	if len(problems) != 1 || !strings.Contains(problems[0].Message, "refuses the access token") || home.Logins() != 1 {
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "rejects the access token") || home.Logins() != 1 {
 		t.Error(problems, home.Logins())
 	}
 }

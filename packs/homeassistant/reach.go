@@ -125,7 +125,7 @@ func (r *reach) steps(ctx context.Context, v any, depth int) error {
 	case nil:
 	case string: // a template that stands for a condition
 	default:
-		r.doubt("a step has an unknown form")
+		r.doubt("a step has an unknown format")
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (r *reach) step(ctx context.Context, step map[string]any, depth int) error 
 		}
 	}
 	if !known && !slices.ContainsFunc(ignoredSteps, func(key string) bool { return step[key] != nil }) && len(step) > 0 {
-		r.doubt("a step has an unknown form")
+		r.doubt("a step has an unknown format")
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (r *reach) ids(v any) []string {
 		}
 		return ids
 	}
-	r.doubt("its target has an unknown form")
+	r.doubt("its target has an unknown format")
 	return nil
 }
 

@@ -28,7 +28,7 @@ var activateScene = toolyard.Define(writeSpec("activate_scene", "Activates a sce
 		return runEntity(ctx, c, in.ID, "scene", "turn_on", nil)
 	})
 
-var runScript = toolyard.Define(writeSpec("run_script", "Starts a script. If it affects locks, alarms and the like, or that is not known, a person is asked first."),
+var runScript = toolyard.Define(writeSpec("run_script", "Starts a script. If it affects locks, alarms and the like, or its effects are unknown, a person is asked first."),
 	func(ctx context.Context, c *toolyard.Call, in scriptArgs) (confirmedResult, error) {
 		var data map[string]any
 		if len(in.Variables) > 0 {
@@ -37,7 +37,7 @@ var runScript = toolyard.Define(writeSpec("run_script", "Starts a script. If it 
 		return runEntity(ctx, c, in.ID, "script", "turn_on", data)
 	})
 
-var triggerAutomation = toolyard.Define(writeSpec("trigger_automation", "Runs the actions of an automation now. If they affect locks, alarms and the like, or that is not known, a person is asked first."),
+var triggerAutomation = toolyard.Define(writeSpec("trigger_automation", "Runs the actions of an automation now. If they affect locks, alarms and the like, or their effects are unknown, a person is asked first."),
 	func(ctx context.Context, c *toolyard.Call, in automationRunArgs) (confirmedResult, error) {
 		return runEntity(ctx, c, in.ID, "automation", "trigger", map[string]any{"skip_condition": in.SkipConditions})
 	})

@@ -41,7 +41,7 @@ func backtestFlags(f *flag.FlagSet) {
 	f.String("from", "", "start, such as 2026-03-01 or 2026-03-01T12:00:00Z")
 	f.String("to", "", "end")
 	f.String("args", "", "arguments of the strategy as JSON; the symbol and the interval by default")
-	f.String("svg", "", "file for a picture of the equity")
+	f.String("svg", "", "file for a chart of the equity")
 	f.String("json", "", "file for the whole report as JSON")
 }
 
@@ -54,7 +54,7 @@ func runBacktest(ctx context.Context, setup yard.PackCommandSetup) error {
 		return errors.New("the configuration does not enable the pack: add packs: {trading: …}")
 	}
 	if len(setup.Args) != 1 {
-		return errors.New("name exactly one tool: the strategy")
+		return errors.New("specify exactly one tool: the strategy")
 	}
 	value := func(name string) string { return setup.Flags.Lookup(name).Value.String() }
 	from, err := parseTime("from", value("from"))
@@ -178,7 +178,7 @@ func (src *Source) checkBars(ctx context.Context, b *Backtest) error {
 		return fmt.Errorf("there are no %s bars of %s from %s to %s; import them, or choose another period", b.Interval, b.Symbol, b.From.Format(time.RFC3339), b.To.Format(time.RFC3339))
 	}
 	if missing := want - len(bars); missing*10 > want {
-		return fmt.Errorf("%d of %d %s bars of %s are missing; the first is of %s", missing, want, b.Interval, b.Symbol, bars[0].Start.Format(time.RFC3339))
+		return fmt.Errorf("%d of %d %s bars of %s are missing; the first is at %s", missing, want, b.Interval, b.Symbol, bars[0].Start.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (src *Source) assumptions(a *tradedAccount) []string {
 		"A limit order fills at its price if a bar trades through it. A stop fills at its trigger, or at the open after a gap. If a bar touches a stop and a target, the stop fills.",
 		fmt.Sprintf("Fees are %s for takers and %s for makers, as a share of the value.", s.Fees.Taker, s.Fees.Maker),
 		"Funding is paid on the close of the last bar; the venue uses its oracle price.",
-		"Lots, ticks and leverage are those of today.",
+		"Lots, ticks and leverage are today's.",
 		"Orders do not move the market.",
 	}
 }

@@ -68,7 +68,7 @@ func fetchBars(ctx context.Context, s yard.PackCommandSetup) error {
 		return err
 	}
 	if len(s.Args) == 0 {
-		return errors.New("name at least one symbol, such as BTC")
+		return errors.New("specify at least one symbol, such as BTC")
 	}
 	to := s.Source.(*Source).setup.Now()
 	from := to.Add(-maxVenueBars * interval.Duration())
@@ -115,7 +115,7 @@ func importBars(_ context.Context, s yard.PackCommandSetup) error {
 	}
 	symbol := s.Flags.Lookup("symbol").Value.String()
 	if symbol == "" || len(s.Args) == 0 {
-		return errors.New("set -symbol, and name at least one file")
+		return errors.New("set -symbol, and specify at least one file")
 	}
 	replace := s.Flags.Lookup("replace").Value.String() == "true"
 	for _, path := range s.Args {

@@ -27,7 +27,7 @@ type settings struct {
 
 type hyperliquidSettings struct {
 	URL         string `json:"url,omitempty" format:"uri" doc:"Address of the API; the public one by default."`
-	Testnet     *bool  `json:"testnet,omitempty" doc:"Use the test network. Default: true if an account has broker: hyperliquid and not live: true, else false."`
+	Testnet     *bool  `json:"testnet,omitempty" doc:"Use the testnet. Default: true if an account has broker: hyperliquid and not live: true, else false."`
 	Leaderboard bool   `json:"leaderboard,omitempty" doc:"Let get_top_traders read the leaderboard, an undocumented file of about 25 MB."`
 
 	LeaderboardURL string `json:"leaderboardUrl,omitempty" format:"uri" doc:"Address of the leaderboard; the public one by default."`
@@ -53,7 +53,7 @@ type accountSettings struct {
 
 	Address  string `json:"address,omitempty" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Hyperliquid: address that holds the money."`
 	AgentKey string `json:"agentKey,omitempty" doc:"Hyperliquid: private key of an agent (API wallet), which can trade but not withdraw. Without it, the account is read-only."`
-	Live     bool   `json:"live,omitempty" doc:"Hyperliquid: trade with real money, on the main network. The default is the test network."`
+	Live     bool   `json:"live,omitempty" doc:"Hyperliquid: trade with real money, on mainnet. The default is the testnet."`
 }
 
 // riskSettings are limits. A limit that is absent is inherited.
@@ -189,9 +189,9 @@ func (s *settings) testnet() (bool, error) {
 	case live != "" && test != "":
 		return false, fmt.Errorf("accounts: %s is live and %s is not, but all accounts use the same network; set live: true for all of them, or use two yards", live, test)
 	case live != "" && chosen != nil && *chosen:
-		return false, fmt.Errorf("accounts.%s: live: true trades on the main network, but hyperliquid.testnet is true; remove one of them", live)
+		return false, fmt.Errorf("accounts.%s: live: true trades on mainnet, but hyperliquid.testnet is true; remove one of them", live)
 	case test != "" && chosen != nil && !*chosen && s.Accounts[test].AgentKey != "":
-		return false, fmt.Errorf("accounts.%s: set live: true to trade with real money on the main network, or remove hyperliquid.testnet: false", test)
+		return false, fmt.Errorf("accounts.%s: set live: true to trade with real money on mainnet, or remove hyperliquid.testnet: false", test)
 	case chosen != nil:
 		return *chosen, nil
 	}

@@ -42,7 +42,7 @@ export default function Approvals() {
 function ApprovalList({ approvals, waiting }: { approvals: Approval[]; waiting: boolean }) {
   if (approvals.length === 0) {
     return (
-      <EmptyState icon={<ShieldCheck />} title={waiting ? "No call waits for approval" : "No approvals yet"}>
+      <EmptyState icon={<ShieldCheck />} title={waiting ? "No calls are waiting for approval" : "No approvals yet"}>
         Calls appear here if a rule with <code>then: ask</code> matches them.
       </EmptyState>
     );

@@ -35,14 +35,14 @@ function Agree({ review, ticket }: { review: ConnectionReview; ticket: string })
   const { server, host, caller, scopes = [] } = review;
   return (
     <div className="stack">
-      <p>Tools of this server are called with your own account there.</p>
+      <p>This server's tools use your own account on the server.</p>
       <dl className="Connect-facts">
         <dt className="soft">Server</dt>
         <dd className="wrap-anywhere">{visible(server)}</dd>
         {host && <><dt className="soft">You sign in at</dt><dd className="wrap-anywhere strong">{visible(host)}</dd></>}
-        <dt className="soft">For calls of</dt>
+        <dt className="soft">For calls by</dt>
         <dd className="wrap-anywhere">{visible(caller)}</dd>
-        {scopes.length > 0 && <><dt className="soft">Requested rights</dt><dd className="wrap-anywhere">{visible(scopes.join(" "))}</dd></>}
+        {scopes.length > 0 && <><dt className="soft">Requested permissions</dt><dd className="wrap-anywhere">{visible(scopes.join(" "))}</dd></>}
       </dl>
       {review.key ? <KeyForm server={server} ticket={ticket} /> : <SignIn server={server} ticket={ticket} />}
     </div>

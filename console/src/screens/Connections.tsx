@@ -28,7 +28,7 @@ export default function Connections() {
   const columns = useMemo(() => columnsOf(setEnding), []);
   if (error instanceof ApiError && error.status === 404) return <Page title="Connections"><Card><NoStore /></Card></Page>;
   return (
-    <Page title="Connections" description={<>Servers that are called with your own account there. Only calls of <strong className="wrap-anywhere">{visible(me?.caller ?? "")}</strong> use these connections.</>}>
+    <Page title="Connections" description={<>Servers that are called with your own account on the server. Only calls by <strong className="wrap-anywhere">{visible(me?.caller ?? "")}</strong> use these connections.</>}>
       {hasAuthorizationResponse() && <Result />}
       <Card flush>
         <Table label="Connections" columns={columns} rows={data?.connections} rowKey={({ server }) => server} error={error} onRetry={() => void refetch()} empty={<NoServers />} />
@@ -96,7 +96,7 @@ function Disconnect({ connection: { server }, onClose }: { connection: Connectio
   };
   return (
     <Confirm open onClose={onClose} title={`Disconnect from ${server}?`} action="Disconnect" danger onConfirm={end}>
-      <p>The stored access is deleted, and revoked at the server if it supports that. The next call of one of its tools asks you to connect again.</p>
+      <p>The stored credentials are deleted, and revoked at the server if it supports revocation. The next call to one of its tools will ask you to connect again.</p>
     </Confirm>
   );
 }

@@ -26,7 +26,7 @@ export default function Links() {
   return (
     <Page
       title="Links"
-      description="Your external accounts, such as a wallet address. Tools that need one receive it only with your own calls."
+      description="Your external accounts, such as a wallet address. Tools that need one receive it only in calls you make."
       actions={<Button variant="primary" icon={<Plus />} onClick={() => setAdding(true)}>Link an account</Button>}
     >
       <Card flush>

@@ -27,7 +27,7 @@ function outages(data: Overview): ReactNode[] {
   const { store, servers } = data;
   const lines: ReactNode[] = [];
   if (storeDown(data)) {
-    lines.push(<Line key="store" icon={<Database className="bad" />} title="Store unreachable" text={`Limits and call records need the ${store.kind} store.`} />);
+    lines.push(<Line key="store" icon={<Database className="bad" />} title="Store unreachable" text={`Limits and call records require the ${store.kind} store.`} />);
   }
   if (servers.down > 0) {
     lines.push(

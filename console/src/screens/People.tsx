@@ -50,7 +50,7 @@ export default function People() {
   const narrow = (more: { q?: string | undefined; state?: string | undefined; issuer?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: "q" in more });
   const choices = [{ value: "", label: "All issuers" }, ...(issuers?.issuers ?? []).map(({ name }) => ({ value: name, label: name }))];
   return (
-    <Page title="People" description="People who called tools with an access token or signed in to the console. Their rights follow from their groups and the access rules of the issuer.">
+    <Page title="People" description="People who called tools with an access token or signed in to the console. Their permissions are determined by their groups and the issuer's access rules.">
       <div className="People-filters">
         <TextField label="Filter by name, e-mail address or ID" labelHidden type="search" placeholder="Filter by name, e-mail address or ID" value={q} onChange={(text) => narrow({ q: text || undefined })} maxLength={200} />
         <Select label="State" labelHidden value={state ?? ""} items={states} onChange={(next) => narrow({ state: next || undefined })} />
@@ -109,7 +109,7 @@ const tones = { operator: "accent", viewer: "info", caller: "neutral", none: "wa
 
 function Role({ role }: { role: Person["role"] }) {
   if (role === "none") return <Badge tone="warn" title="No access rule matches the groups: the person is refused.">no access</Badge>;
-  return <Badge tone={tones[role]} title={role === "caller" ? "Can view only its own calls and spend in the console." : undefined}>{role}</Badge>;
+  return <Badge tone={tones[role]} title={role === "caller" ? "Can view only their own calls and spend in the console." : undefined}>{role}</Badge>;
 }
 
 function Gates({ of: { gates, write } }: { of: Person }) {
@@ -156,7 +156,7 @@ function NoIssuers() {
   return (
     <Card>
       <EmptyState icon={<Users />} title="No issuer configured">
-        With an issuer, people sign in with the account of their company. Add one to <code>toolyard.yaml</code>:
+        With an issuer, people sign in with their company account. Add one to <code>toolyard.yaml</code>:
         <div className="People-how"><Code text={"url: https://tools.example.com\nissuers:\n  corp:\n    issuer: https://login.example.com\n    console: {client: CLIENT_ID}\n    access:\n      - {groups: [staff], gates: [chat]}\n      - {groups: [platform], role: operator}"} label="A configuration with an issuer" /></div>
       </EmptyState>
     </Card>

@@ -39,7 +39,7 @@ export default function Queries() {
   const columns = useMemo(() => columnsOf(own), [own]);
   const rows = useMemo(() => list.data?.pages.flatMap((each) => each.queries), [list.data]);
   return (
-    <Page title="Queries" description={`Questions${own ? " of your account" : ""} to agents, newest first. Open one to see its turns, calls and evidence.`}>
+    <Page title="Queries" description={`Questions${own ? " from your account" : ""} to agents, newest first. Open one to see its turns, calls and evidence.`}>
       <Segments label="Outcome" value={view} items={[...views]} onChange={(next) => void navigate({ search: (old) => ({ ...old, outcome: next === "all" ? undefined : next }) })} />
       <Card flush>
         <Table
@@ -64,7 +64,7 @@ function filterOf(view: View, agent: string | undefined): QueryFilter {
 
 function NoQueries({ filtered }: { filtered: boolean }) {
   return (
-    <EmptyState icon={<MessageCircleQuestionMark />} title={filtered ? "No such queries" : "No queries yet"}>
+    <EmptyState icon={<MessageCircleQuestionMark />} title={filtered ? "No matching queries" : "No queries yet"}>
       Queries appear here when someone asks an agent, for example with <code>toolyard ask</code>. Define agents under <code>agents</code> in <code>toolyard.yaml</code>.
     </EmptyState>
   );

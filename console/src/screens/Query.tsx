@@ -38,7 +38,7 @@ export default function Query() {
       <Card title="Question"><p className="Query-text wrap-anywhere">{visible(query.text)}</p></Card>
       <Answer query={query} />
       <div className="Call-grid">
-        <Card title="Turns and calls" description={`${duration(query.durationMs * 1e6)} in total. Amber: turns of the model. Teal: calls.`}><Waterfall query={query} /></Card>
+        <Card title="Turns and calls" description={`${duration(query.durationMs * 1e6)} in total. Amber: model turns. Teal: calls.`}><Waterfall query={query} /></Card>
         <Card title="Details"><Facts query={query} all={all} /></Card>
       </div>
       <Card title="Evidence" description={`${plural(evidence.length, "call")}, as the yard recorded them.`}><EvidenceList evidence={evidence} /></Card>
@@ -60,8 +60,8 @@ function Answer({ query: { answer, outcome, error } }: { query: QueryDetail }) {
         </p>
       )}
       {answer?.data !== undefined && <JsonView value={answer.data as Json} label="Answer" open={3} />}
-      {!answer?.answer && answer?.data === undefined && <p className="soft">{outcome === "answer" ? "The caller asked for the evidence only." : "The model wrote no answer."}</p>}
-      {(answer?.unsupported.length ?? 0) > 0 && <p className="warn small">The answer names evidence that does not exist: {answer?.unsupported.join(", ")}</p>}
+      {!answer?.answer && answer?.data === undefined && <p className="soft">{outcome === "answer" ? "The caller requested only the evidence." : "The model wrote no answer."}</p>}
+      {(answer?.unsupported.length ?? 0) > 0 && <p className="warn small">The answer cites evidence that does not exist: {answer?.unsupported.join(", ")}</p>}
       {(answer?.missing.length ?? 0) > 0 && <p className="warn small wrap-anywhere">The model requested tools that do not exist: {visible(answer?.missing.join(", ") ?? "")}</p>}
     </Card>
   );
@@ -80,7 +80,7 @@ function Facts({ query, all }: { query: QueryDetail; all: boolean }) {
       {query.modelCostUsd !== undefined && (
         <Fact name="Cost">
           {money(query.modelCostUsd)} for the model
-          <div className="faint small">Its calls have a price of {money(query.toolCostUsd)} at an execute gate.</div>
+          <div className="faint small">Its calls would cost {money(query.toolCostUsd)} at an execute gate.</div>
         </Fact>
       )}
       <Fact name="Tokens">

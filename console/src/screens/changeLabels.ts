@@ -26,7 +26,7 @@ const labels: Record<string, string> = {
   "session.open": "Open a session",
   "session.close": "Close a session",
   "connection.start": "Create a link to connect",
-  "connection.signin": "Begin to connect to a server",
+  "connection.signin": "Start connecting to a server",
   "connection.complete": "Connect to a server",
   "connection.key": "Enter a key for a server",
   "connection.remove": "Disconnect from a server",

@@ -110,7 +110,7 @@ func (b *books) settle(s Settlement) (SettlementResult, error) {
 	}
 	gone := h == nil || h.Change == Deleted || h.Unspent < s.Amount || (s.Amount > 0 && !reserved)
 	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a free run can be settled without its hold
-		refused := &Refusal{Code: toolyard.OutcomeUnknown, Message: "The reservation of the call has expired and its money was returned."}
+		refused := &Refusal{Code: toolyard.OutcomeUnknown, Message: "The call's reservation has expired and its funds were returned."}
 		return SettlementResult{refused}, b.settleSpend(s.Call, s.Spend, 0)
 	}
 	if !gone {

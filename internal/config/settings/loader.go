@@ -118,7 +118,7 @@ func (l *Loader) readStore() (source *config.Source, err error) {
 		return nil, err
 	}
 	if version == 0 {
-		return nil, errors.New("there is no configuration in the store: add one with toolyard apply, or name a file with --config")
+		return nil, errors.New("there is no configuration in the store: add one with toolyard apply, or specify a file with --config")
 	}
 	l.version.Store(version)
 	if source, err = config.Parse(l.ConfigName(), body, l.opts.Getenv); err != nil {

@@ -142,7 +142,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 			case <-poll.C:
 				break waiting
 			case <-progress.C:
-				c.Progress(time.Since(start).Seconds(), hold.Seconds(), "Waiting for the approval of an operator")
+				c.Progress(time.Since(start).Seconds(), hold.Seconds(), "Waiting for an operator's approval")
 			case <-end.C:
 				return "", required(a)
 			case <-ctx.Done():
@@ -153,7 +153,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 }
 
 func declined(a *store.Approval) error {
-	text := fmt.Sprintf("%s declined the call, which the rule %s requires to be approved.", a.Decision.By, a.Rule.Name)
+	text := fmt.Sprintf("%s declined the call, which requires approval by the rule %s.", a.Decision.By, a.Rule.Name)
 	if a.Decision.Reason != "" {
 		text += " Reason: " + a.Decision.Reason
 	}
@@ -161,7 +161,7 @@ func declined(a *store.Approval) error {
 }
 
 func required(a *store.Approval) error {
-	text := fmt.Sprintf("The rule %s requires an operator to approve this call. The request %s waits for a decision until %s. Repeat the call with the same arguments once it is approved.",
+	text := fmt.Sprintf("The rule %s requires an operator to approve this call. The request %s can be decided until %s. Repeat the call with the same arguments once it is approved.",
 		a.Rule.Name, a.ID, a.Expires.Format(time.RFC3339))
 	if a.Rule.Message != "" {
 		text += " " + a.Rule.Message
@@ -202,7 +202,7 @@ func (s *Service) changed(ctx context.Context, a *store.Approval) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer cancel()
 	if err := s.store.Send(ctx, "", []byte(messagePrefix+a.ID+" "+string(a.State)+" "+a.Subject.Account)); err != nil {
-		s.opts.Log.Warn("cannot notify other replicas of an approval; they notice it later", "approval", a.ID, "error", err)
+		s.opts.Log.Warn("cannot notify other replicas of an approval; they will detect it later", "approval", a.ID, "error", err)
 	}
 }
 
@@ -256,7 +256,7 @@ func (s *Service) Decide(ctx context.Context, id string, by toolyard.Caller, d h
 		return nil, err
 	}
 	if a.Subject.Caller == by.ID && a.Subject.Account == cmp.Or(by.Account, by.ID) {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "You cannot decide about your own call. Another operator or approver must decide.")
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "You cannot approve or decline your own call. Another operator or approver must decide.")
 	}
 	var grant *store.Grant
 	if d.Approve && d.Remember > 0 {

@@ -65,11 +65,11 @@ func (g *Gate) explainMode(t *toolyard.Tool) Step {
 	step := Step{Rule: "mode", Stops: !t.AllowedIn(g.Mode)}
 	switch {
 	case !step.Stops && g.Mode == toolyard.Read:
-		step.Text = "the gate is read-only, and the tool only reads"
+		step.Text = "the gate and the tool are read-only"
 	case !step.Stops:
 		step.Text = "the gate allows writes"
 	case t.Effects == "":
-		step.Text = "the gate is read-only, and the tool does not declare that it only reads"
+		step.Text = "the gate is read-only, and the tool is not declared read-only"
 	default:
 		step.Text = "the gate is read-only, and the tool writes"
 	}

@@ -66,7 +66,7 @@ type Toolset struct {
 type ServerPick struct {
 	ID        string   `json:"id" minLength:"1"`
 	Tools     []string `json:"tools,omitempty" maxItems:"20000" doc:"Names of tools; all if empty."`
-	Resources []string `json:"resources,omitempty" maxItems:"1000" doc:"Addresses of resources, where a trailing star matches any suffix; all if empty."`
+	Resources []string `json:"resources,omitempty" maxItems:"1000" doc:"Resource URIs, where a trailing * matches any suffix; all if empty."`
 }
 
 // Matcher returns a function that reports whether the toolset includes a tool. It indexes

@@ -70,18 +70,18 @@ type approvalDecision struct {
 
 type approvalsPage struct {
 	Approvals []approvalItem `json:"approvals" doc:"Newest first."`
-	Next      string         `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+	Next      string         `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
 }
 
 // approveBody is the body of an approval.
 type approveBody struct {
 	Reason   string        `json:"reason,omitempty" maxLength:"500" doc:"Reason, for the caller and the audit log."`
-	Remember *rememberBody `json:"remember,omitempty" doc:"Also exempts further calls of the caller to this tool from the rules that ask. A rule that denies still applies."`
+	Remember *rememberBody `json:"remember,omitempty" doc:"Also exempts the caller's further calls to this tool from ask rules. Deny rules still apply."`
 }
 
 type rememberBody struct {
 	Minutes   int    `json:"minutes" minimum:"1" maximum:"1440" doc:"For how long."`
-	Arguments string `json:"arguments" default:"same" enum:"same,any" doc:"Only calls with the same arguments, or with any."`
+	Arguments string `json:"arguments" default:"same" enum:"same,any" doc:"Exempts only calls with the same arguments, or calls with any arguments."`
 }
 
 // declineBody is the body of a refusal.
@@ -267,7 +267,7 @@ func (h *approvalHandler) routes() []route {
 			access: approver, action: "approval.approve", takes: body[approveBody]("ApproveCall"), gives: answer[approvalItem]("Approval"), refusals: []int{400, 404, 409, 413}, serve: h.approve,
 		},
 		{
-			method: "POST", path: "/approvals/{id}/decline", id: "declineCall", summary: "Decline a call. A caller cannot decide about its own call.",
+			method: "POST", path: "/approvals/{id}/decline", id: "declineCall", summary: "Decline a call. A caller cannot decline its own call.",
 			access: approver, action: "approval.decline", takes: body[declineBody]("DeclineCall"), gives: answer[approvalItem]("Approval"), refusals: []int{400, 404, 409, 413}, serve: h.decline,
 		},
 		{

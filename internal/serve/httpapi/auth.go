@@ -52,7 +52,7 @@ func missingScope(c toolyard.Caller, scope string) error {
 	}
 	message := "This requires an API key with the scope " + scope + "."
 	if issuer := identity.IssuerOf(c); issuer != "" {
-		message = "This requires the right " + scope + ", which no access rule of the issuer " + issuer + " grants you."
+		message = "This requires the permission " + scope + ", which no access rule for the issuer " + issuer + " grants you."
 	}
 	return &toolyard.Error{Code: toolyard.PermissionDenied, Message: message, Missing: []string{scope}}
 }

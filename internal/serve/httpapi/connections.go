@@ -34,7 +34,7 @@ type Connection struct {
 	State  string    `json:"state" enum:"active,stale,none" doc:"stale means that the caller has to sign in again."`
 	Key    bool      `json:"key" doc:"Whether the caller enters a key instead of signing in."`
 	Issuer string    `json:"issuer,omitempty" doc:"The authorization server; absent for a key that the caller has entered."`
-	Scopes []string  `json:"scopes,omitempty" doc:"Granted rights."`
+	Scopes []string  `json:"scopes,omitempty" doc:"Granted permissions."`
 	Since  time.Time `json:"since,omitzero" doc:"When the caller connected."`
 	// Expires is zero for an unknown lifetime.
 	Expires time.Time `json:"expires,omitzero" doc:"When the access token expires."`
@@ -48,10 +48,10 @@ type connectionsPage struct {
 // ServerConnection is the connection of a caller to a server, as operators see it.
 type ServerConnection struct {
 	Caller  string    `json:"caller" doc:"The caller whose calls use the connection."`
-	Account string    `json:"account,omitempty" doc:"Account of the API key; absent for a person of an issuer."`
+	Account string    `json:"account,omitempty" doc:"Account of the API key; absent for a person who signs in with an issuer."`
 	State   string    `json:"state" enum:"active,stale" doc:"stale means that the caller has to sign in again."`
 	Issuer  string    `json:"issuer,omitempty" doc:"The authorization server; absent for a key that the caller has entered."`
-	Scopes  []string  `json:"scopes,omitempty" doc:"Granted rights."`
+	Scopes  []string  `json:"scopes,omitempty" doc:"Granted permissions."`
 	Since   time.Time `json:"since" doc:"When the caller connected."`
 }
 
@@ -61,7 +61,7 @@ type serverConnectionsPage struct {
 }
 
 type connectPage struct {
-	URL string `json:"url" doc:"Address of the page on which the caller connects. It works for this caller only, for ten minutes and one sign-in."`
+	URL string `json:"url" doc:"URL of the page on which the caller connects. It is valid for this caller only, for ten minutes and one sign-in."`
 }
 
 // ConnectionReview is what a caller is asked for before a connection is made.
@@ -70,12 +70,12 @@ type ConnectionReview struct {
 	Caller string   `json:"caller" doc:"The caller whose calls will use the connection."`
 	Key    bool     `json:"key" doc:"Whether the caller enters a key instead of signing in."`
 	Host   string   `json:"host,omitempty" doc:"Host at which the person signs in."`
-	Scopes []string `json:"scopes,omitempty" doc:"Requested rights."`
+	Scopes []string `json:"scopes,omitempty" doc:"Requested permissions."`
 }
 
 // ticketBody contains the ticket of the link with which a caller connects.
 type ticketBody struct {
-	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=. Without it, the caller connects with the rights that the server requires by default."`
+	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=. Without it, the caller connects with the permissions that the server requires by default."`
 }
 
 type connectionKeyBody struct {
@@ -84,12 +84,12 @@ type connectionKeyBody struct {
 }
 
 type begunConnection struct {
-	Address string `json:"address" doc:"Where the person signs in. Open it in the same browser, which also has the cookie of this response."`
+	Address string `json:"address" doc:"URL at which the person signs in. Open it in the same browser, which also has the cookie from this response."`
 }
 
 // authorizationResponse is the response of an authorization server, as the browser received it.
 type authorizationResponse struct {
-	Response string `json:"response" minLength:"1" maxLength:"8192" doc:"The query of the address /oauth/callback to which the authorization server sent the browser."`
+	Response string `json:"response" minLength:"1" maxLength:"8192" doc:"The query string with which the authorization server redirected the browser to /oauth/callback."`
 }
 
 type connectedServer struct {
@@ -212,15 +212,15 @@ func (h *connectionHandler) routes() []route {
 			access: viewer, gives: answer[serverConnectionsPage]("ServerConnections"), refusals: []int{404}, serve: h.listServer,
 		},
 		{
-			method: "POST", path: "/connections/{server}", id: "connect", summary: "Get the address of the page on which the caller connects to a server.",
+			method: "POST", path: "/connections/{server}", id: "connect", summary: "Get the URL of the page on which the caller connects to a server.",
 			access: caller, action: "connection.start", gives: answer[connectPage]("ConnectPage"), refusals: []int{404, 429}, serve: h.link,
 		},
 		{
-			method: "POST", path: "/connections/{server}/review", id: "reviewConnection", summary: "Get what the caller is asked for before a connection to a server is made.",
+			method: "POST", path: "/connections/{server}/review", id: "reviewConnection", summary: "Describe a connection to a server before the caller connects.",
 			access: caller, takes: body[ticketBody]("ConnectionTicket"), gives: answer[ConnectionReview]("ConnectionReview"), refusals: []int{400, 403, 404, 503}, long: true, serve: h.review,
 		},
 		{
-			method: "POST", path: "/connections/{server}/signin", id: "signInToServer", summary: "Begin the caller's sign-in at the authorization server of a server.",
+			method: "POST", path: "/connections/{server}/signin", id: "signInToServer", summary: "Begin the caller's sign-in at a server's authorization server.",
 			access: caller, action: "connection.signin", takes: body[ticketBody]("ConnectionTicket"), gives: answer[begunConnection]("BegunConnection"), refusals: []int{400, 403, 404, 429, 503}, long: true, serve: h.signIn,
 		},
 		{
@@ -228,7 +228,7 @@ func (h *connectionHandler) routes() []route {
 			access: caller, action: "connection.key", takes: body[connectionKeyBody]("ConnectionKey"), status: http.StatusNoContent, refusals: []int{400, 403, 404, 429, 503}, serve: h.enterKey,
 		},
 		{
-			method: "POST", path: "/oauth/response", id: "completeConnection", summary: "Complete the caller's sign-in with the response of the authorization server.",
+			method: "POST", path: "/oauth/response", id: "completeConnection", summary: "Complete the caller's sign-in with the response from the authorization server.",
 			access: caller, action: "connection.complete", takes: body[authorizationResponse]("AuthorizationResponse"), gives: answer[connectedServer]("ConnectedServer"), refusals: []int{400, 403, 404, 429, 503}, long: true, serve: h.complete,
 		},
 		{

@@ -25,7 +25,7 @@ type gateSettings struct {
 	Surface toolyard.Surface  `json:"surface,omitempty" enum:"answer,execute,both"`
 	Toolset string            `json:"toolset,omitempty" doc:"Toolset that the gate offers. Default: all tools."`
 	Naming  gates.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
-	Callers string            `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who can call: anyone, or callers with an API key, with an access token of an issuer, or with either. Required for a new gate; otherwise the default is the current value."`
+	Callers string            `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who can call: anyone, or callers with an API key, with an access token from an issuer, or with either. Required for a new gate; otherwise the default is the current value."`
 	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
 	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions contain the source file of a tool. Default: the current value."`
 	Clock   string            `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls. Default: the current value."`
@@ -71,7 +71,7 @@ type gateItem struct {
 	gateSettings
 	From     string `json:"from" enum:"file,api,program"`
 	Tools    int    `json:"tools"`
-	Tokens   int    `json:"tokens" doc:"Approximate number of tokens that its tool list takes in a prompt."`
+	Tokens   int    `json:"tokens" doc:"Approximate number of tokens that its tool list uses in a prompt."`
 	Problems int    `json:"problems"`
 	Version  int64  `json:"version" doc:"Current version of the edits: send it with a change."`
 }

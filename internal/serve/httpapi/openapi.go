@@ -85,7 +85,7 @@ var queryParams = map[string]object{
 	"top":      {"type": "integer", "minimum": 1, "maximum": store.MaxGroups, "description": "Number of top groups to return. Default: all, at most 10,000."},
 	"rankBy":   {"type": "string", "enum": []store.Most{store.Spent, store.Called}, "default": store.Spent, "description": "How groups are ranked for top."},
 	"minutes":  {"type": "integer", "minimum": 1, "maximum": 1440, "default": 60, "description": "Number of minutes."},
-	"q":        text("Search words or prefixes of words. If no tool has all of them, the tools that fit best are returned."),
+	"q":        text("Search words or prefixes of words. If no tool has all of them, the best matches are returned."),
 	"source":   text("Server; - for local tools."),
 	"category": text("Category."),
 	"mode":     {"type": "string", "enum": []string{"read", "write"}, "description": "Only read-only tools, or only tools that can write."},

@@ -41,7 +41,7 @@ type personItem struct {
 	Email   string    `json:"email,omitempty"`
 	Groups  []string  `json:"groups" doc:"Groups in the last token."`
 	FirstAt time.Time `json:"firstAt,omitzero" doc:"When the person was first seen."`
-	SeenAt  time.Time `json:"seenAt,omitzero" doc:"When the person was last seen, to about 10 minutes."`
+	SeenAt  time.Time `json:"seenAt,omitzero" doc:"When the person was last seen, accurate to about 10 minutes."`
 	personRights
 	Blocked *personBlock `json:"blocked,omitempty"`
 }
@@ -61,8 +61,8 @@ type personBlock struct {
 }
 
 type peoplePage struct {
-	People []personItem `json:"people" doc:"Last seen first."`
-	Next   string       `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+	People []personItem `json:"people" doc:"Most recently seen first."`
+	Next   string       `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
 }
 
 // blockBody is the body of a block.
@@ -193,16 +193,16 @@ func (h *personHandler) deleteCaller(r *request) (*reply, error) {
 }
 
 // deletionParams are the parameters of a deletion.
-var deletionParams = map[string]object{"account": text("Account of the caller, if callers of several accounts have the same ID.")}
+var deletionParams = map[string]object{"account": text("Account of the caller, if several accounts have a caller with this ID.")}
 
 func (h *personHandler) routes() []route {
 	return []route{
 		{
-			method: "DELETE", path: "/callers/{caller}", id: "deleteCaller", summary: "Delete the data of a caller: keys, connections, links, results, queries, approvals, the person, and the arguments of recorded calls. Recorded calls and the ledger are kept under a pseudonym.",
+			method: "DELETE", path: "/callers/{caller}", id: "deleteCaller", summary: "Delete a caller's data: keys, connections, links, results, queries, approvals, the person's record, and the arguments of recorded calls. Recorded calls and the ledger are kept under a pseudonym.",
 			access: operator, action: "caller.delete", query: []string{"account"}, params: deletionParams, gives: answer[deletionItem]("Deletion"), refusals: []int{400, 404}, long: true, serve: h.deleteCaller,
 		},
 		{
-			method: "GET", path: "/people", id: "listPeople", summary: "List the people who called tools with an access token or signed in to the console, last seen first.",
+			method: "GET", path: "/people", id: "listPeople", summary: "List the people who called tools with an access token or signed in to the console, most recently seen first.",
 			access: viewer, query: slices.Concat([]string{"q", "issuer", "state"}, pages), params: personParams, gives: answer[peoplePage]("People"), refusals: []int{400, 404}, serve: h.list,
 		},
 		{

@@ -53,17 +53,17 @@ func newPersonSignIn(h *signInHandler, opts Options) *personSignIn {
 
 // begunSignIn is the response to the begin of a sign-in.
 type begunSignIn struct {
-	Address string `json:"address" doc:"Where the person signs in. Open it in the same browser."`
-	Secret  string `json:"secret" doc:"Keep it in the storage of the page, and send it with the response of the issuer."`
+	Address string `json:"address" doc:"URL at which the person signs in. Open it in the same browser."`
+	Secret  string `json:"secret" doc:"Keep it in the page's storage, and send it with the issuer's response."`
 }
 
 // signInResponse is the response of an issuer, as the browser received it.
 type signInResponse struct {
 	Issuer string `json:"issuer" minLength:"1" maxLength:"64" doc:"Name of the issuer, from the path of the redirect URI."`
-	Secret string `json:"secret" maxLength:"128" doc:"The secret from the begin of the sign-in."`
+	Secret string `json:"secret" maxLength:"128" doc:"The secret that was returned when the sign-in began."`
 	State  string `json:"state" maxLength:"128"`
 	Code   string `json:"code,omitempty" maxLength:"4096"`
-	Iss    string `json:"iss,omitempty" maxLength:"1024" doc:"The parameter iss of RFC 9207."`
+	Iss    string `json:"iss,omitempty" maxLength:"1024" doc:"The iss parameter (RFC 9207)."`
 	Error  string `json:"error,omitempty" maxLength:"128"`
 }
 
@@ -113,7 +113,7 @@ func (h *personSignIn) complete(r *request) (*reply, error) {
 	secret := rand.Text()
 	sealed := h.auth.seal().person.Seal(string(value), []byte(secret), h.now().Add(signInTime))
 	if len(sealed) > maxCookie {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "You are in too many groups that access rules name. Ask an operator to use fewer or shorter group names.")
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Too many of your groups are listed in access rules. Ask an operator to use fewer or shorter group names.")
 	}
 	setCookie(r, cookie, sealed, signInTime)
 	h.log.InfoContext(r.Context(), "a person signed in to the console", "caller", c.ID, "issuer", p.Issuer)
@@ -180,11 +180,11 @@ func (u *usedFlows) add(id seal.Nonce, now time.Time) bool {
 func (h *personSignIn) routes() []route {
 	return []route{
 		{
-			method: "POST", path: "/signin/issuers/{issuer}", id: "beginSignIn", summary: "Begin to sign a person in with an issuer. Open the address of the response in the same browser.",
+			method: "POST", path: "/signin/issuers/{issuer}", id: "beginSignIn", summary: "Begin a person's sign-in with an issuer. Open the returned URL in the same browser.",
 			access: open, gives: answer[begunSignIn]("BegunSignIn"), refusals: []int{401, 404, 503}, serve: h.begin,
 		},
 		{
-			method: "POST", path: "/signin/response", id: "completeSignIn", summary: "Complete a sign-in with the response of the issuer. Subsequent requests send the cookie and the page secret of the response.",
+			method: "POST", path: "/signin/response", id: "completeSignIn", summary: "Complete a sign-in with the issuer's response. Subsequent requests send the cookie and the page secret from the response.",
 			access: open, takes: body[signInResponse]("SignInResponse"), gives: answer[signInResult]("SignedIn"), refusals: []int{400, 401, 403, 404, 413, 503}, serve: h.complete,
 		},
 	}

@@ -30,7 +30,7 @@ type queryItem struct {
 	Agent      string          `json:"agent"`
 	Account    string          `json:"account"`
 	Caller     string          `json:"caller"`
-	Outcome    string          `json:"outcome" enum:"answer,capability_miss,failed,running,lost" doc:"lost: its replica ended before it did."`
+	Outcome    string          `json:"outcome" enum:"answer,capability_miss,failed,running,lost" doc:"lost: its replica stopped before the query ended."`
 	Text       string          `json:"text"`
 	Error      toolyard.Code   `json:"error,omitempty"`
 	DurationMS int64           `json:"durationMs"`
@@ -42,7 +42,7 @@ type queryItem struct {
 
 type queriesPage struct {
 	Queries []queryItem `json:"queries"`
-	Next    string      `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+	Next    string      `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
 }
 
 type queryDetail struct {

@@ -59,10 +59,10 @@ const (
 // queryBody is the body of a query.
 type queryBody struct {
 	Query          string      `json:"query" minLength:"1" maxLength:"32768" doc:"The question."`
-	Agent          string      `json:"agent,omitempty" maxLength:"64" doc:"Agent to ask. Default: the first of the gate."`
+	Agent          string      `json:"agent,omitempty" maxLength:"64" doc:"Agent to ask. Default: the gate's first agent."`
 	Gate           string      `json:"gate,omitempty" maxLength:"64" doc:"Gate that offers the agent. Default: the first one that does."`
 	ResponseShape  agent.Shape `json:"responseShape,omitempty" enum:"answer,answer_with_evidence,evidence_only" doc:"What the response contains. Default: answer_with_evidence."`
-	Tools          []string    `json:"tools,omitempty" maxItems:"100" doc:"Use only these tools of the agent."`
+	Tools          []string    `json:"tools,omitempty" maxItems:"100" doc:"Let the agent use only these tools."`
 	Session        string      `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
 	AsOf           string      `json:"asOf,omitempty" format:"date-time" doc:"Answer as of this time. Only for agents whose gate has clock: caller."`
 	IdempotencyKey string      `json:"idempotencyKey,omitempty" doc:"Queries with the same key run once. Alternatively send the header Idempotency-Key."`
@@ -71,7 +71,7 @@ type queryBody struct {
 
 // queryResult is the response to a query.
 type queryResult struct {
-	Response       string            `json:"response" doc:"The answer. Marks such as [e1] name evidence."`
+	Response       string            `json:"response" doc:"The answer. Marks such as [e1] cite evidence."`
 	OutcomeType    agent.Outcome     `json:"outcomeType" enum:"answer,capability_miss"`
 	CapabilityMiss *capabilityMiss   `json:"capabilityMiss,omitempty" doc:"Why there is no answer. Nothing was charged."`
 	ToolsUsed      []toolUsed        `json:"toolsUsed"`
@@ -83,7 +83,7 @@ type queryResult struct {
 	AsOf           time.Time         `json:"asOf"`
 	Data           json.RawMessage   `json:"data,omitempty" doc:"The answer of a hook."`
 	Evidence       []agent.Evidence  `json:"evidence,omitempty" doc:"The calls that the answer is based on."`
-	Unsupported    []string          `json:"unsupported" doc:"Marks in the answer that name no evidence."`
+	Unsupported    []string          `json:"unsupported" doc:"Marks in the answer that cite evidence that does not exist."`
 	Usage          agent.Usage       `json:"usage"`
 	Receipt        *toolyard.Receipt `json:"receipt,omitempty"`
 }
@@ -220,7 +220,7 @@ func answerOf(res *toolyard.Result) (*agent.Answer, error) {
 		return nil, err
 	}
 	if result.StructuredContent == nil || result.StructuredContent.Query == "" {
-		return nil, toolyard.Errorf(toolyard.Failed, "The result of the agent is not an answer. It may have been truncated: raise limits.result.")
+		return nil, toolyard.Errorf(toolyard.Failed, "The agent's result is not an answer. It may have been truncated: raise limits.result.")
 	}
 	return result.StructuredContent, nil
 }
@@ -242,7 +242,7 @@ func newQueryResult(a *agent.Answer, text string, receipt *toolyard.Receipt) *qu
 	}
 	if a.Outcome != agent.Answered {
 		res.CapabilityMiss = &capabilityMiss{
-			Message:             cmp.Or(a.Answer, "The question cannot be answered with the tools of this agent."),
+			Message:             cmp.Or(a.Answer, "The question cannot be answered with this agent's tools."),
 			MissingCapabilities: orEmpty(a.Missing), SuggestedRewrites: []string{}, OriginalQuery: text,
 		}
 	}
@@ -345,7 +345,7 @@ func (h *queryHandler) routes() []route {
 			access: caller, takes: body[queryBody]("QueryRequest"), gives: answer[jobResult]("QueryJob"), keyed: true, status: http.StatusAccepted, refusals: []int{400, 402, 404, 409, 413, 429}, serve: h.start,
 		},
 		{
-			method: "GET", path: "/query/jobs/{id}", id: "getQueryJob", summary: "Get the state of a query in the background. Only its caller can.",
+			method: "GET", path: "/query/jobs/{id}", id: "getQueryJob", summary: "Get the state of a background query. Only its caller can do this.",
 			access: caller, gives: answer[jobResult]("QueryJob"), refusals: []int{404}, serve: h.job,
 		},
 		{

@@ -39,7 +39,7 @@ type recordHandler struct {
 // callsPage is a page of the call record, newest first.
 type callsPage struct {
 	Calls []*store.CallRow `json:"calls"`
-	Next  string           `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+	Next  string           `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
 }
 
 type costsPage struct {
@@ -169,7 +169,7 @@ func query[T any](r *request, records *recordReader, run func(context.Context) (
 	case r.params.err != nil:
 		return nil, r.params.err
 	case records == nil:
-		return nil, notFound("This yard has no call record.")
+		return nil, notFound("This yard does not record calls.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), queryTime)
 	defer cancel()

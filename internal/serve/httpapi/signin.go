@@ -20,7 +20,7 @@ type signInHandler struct {
 // SignInOptions are the ways to sign in to the console.
 type SignInOptions struct {
 	Issuers []string `json:"issuers" doc:"Names of the issuers that people can sign in with."`
-	URL     string   `json:"url,omitempty" doc:"Address of this server. People sign in with an issuer only there."`
+	URL     string   `json:"url,omitempty" doc:"URL of this server, the only one at which people can sign in with an issuer."`
 }
 
 // signInBody is the body of a sign-in.
@@ -119,7 +119,7 @@ func (h *signInHandler) routes() []route {
 	return []route{
 		{method: "GET", path: "/signin", id: "getSignIn", summary: "Get the ways to sign in to the console.", access: open, gives: answer[SignInOptions]("SignInOptions"), serve: h.options},
 		{
-			method: "POST", path: "/signin", id: "signIn", summary: "Sign a browser in with an API key. Subsequent requests send the cookie and the page secret of the response.",
+			method: "POST", path: "/signin", id: "signIn", summary: "Sign a browser in with an API key. Subsequent requests send the cookie and the page secret from the response.",
 			access: open, takes: body[signInBody]("SignIn"), gives: answer[signInResult]("SignedIn"), refusals: []int{400, 401, 413, 503}, serve: h.signIn,
 		},
 		{

@@ -34,7 +34,7 @@ type ToolItem struct {
 	Latency   string           `json:"latencyClass" enum:"instant,fast,slow,streaming"`
 	Price     *toolyard.Money  `json:"priceUsd,omitempty"`
 	RateLimit map[string]any   `json:"rateLimit,omitempty"`
-	Tokens    int              `json:"tokens" doc:"Approximate number of tokens that its definition takes in a prompt."`
+	Tokens    int              `json:"tokens" doc:"Approximate number of tokens that its definition uses in a prompt."`
 	Gates     int              `json:"gates" doc:"Number of gates that offer it."`
 	Down      bool             `json:"down,omitempty" doc:"Whether its server is unavailable."`
 	Problems  int              `json:"problems,omitempty"`

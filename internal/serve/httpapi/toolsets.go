@@ -114,7 +114,7 @@ func (h *toolsetHandler) remove(r *request) (*reply, error) {
 // previewResult is the effect of a change of a toolset.
 type previewResult struct {
 	Count  int           `json:"count" doc:"Number of tools in the toolset."`
-	Tokens int           `json:"tokens" doc:"Approximate number of tokens that their definitions take in a prompt."`
+	Tokens int           `json:"tokens" doc:"Approximate number of tokens that their definitions use in a prompt."`
 	Gates  []gatePreview `json:"gates" doc:"Gates that use the toolset."`
 	Faults []string      `json:"problems" doc:"Tools and resources that it includes but that are not available."`
 }

@@ -154,7 +154,7 @@ type Limit struct {
 	PerMinute   int       `json:"perMinute,omitempty"`
 	Concurrency int       `json:"concurrency,omitempty"`
 	CooldownMs  int64     `json:"cooldownMs,omitempty"`
-	Per         string    `json:"per,omitempty" enum:"account,caller" doc:"Who has the limit. Absent if all callers share it. Otherwise, running and waiting are those of all of them on this replica, and used is absent."`
+	Per         string    `json:"per,omitempty" enum:"account,caller" doc:"Whether each account or each caller has a limit of its own. Absent if all callers share the limit. Otherwise, running and waiting are totals for this replica, and used is absent."`
 	Used        int       `json:"used,omitempty" doc:"Calls in the last minute, on all replicas."`
 	Running     int       `json:"running,omitempty"`
 	Waiting     int       `json:"waiting" doc:"Calls waiting on this replica."`
@@ -163,7 +163,7 @@ type Limit struct {
 
 	Period   string          `json:"period,omitempty" enum:"day,month" doc:"Calendar period of a spend limit, in UTC. Absent for other limits."`
 	MaxUSD   *toolyard.Money `json:"maxUsd,omitempty" doc:"Maximum price of all calls in the period."`
-	SpentUSD *toolyard.Money `json:"spentUsd,omitempty" doc:"Price of the calls in the current period, including running calls. Absent if each account or caller has the limit."`
+	SpentUSD *toolyard.Money `json:"spentUsd,omitempty" doc:"Price of the calls in the current period, including running calls. Absent if each account or caller has a limit of its own."`
 	RenewsAt time.Time       `json:"renewsAt,omitzero" doc:"End of the current period of a spend limit."`
 }
 

@@ -136,7 +136,7 @@ func checkURL(raw json.RawMessage) error {
 	text, _ := strictjson.String(raw)
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return errors.New("url must be an http or https address")
+		return errors.New("url must be an http or https URL")
 	}
 	return nil
 }

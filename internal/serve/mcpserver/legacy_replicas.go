@@ -94,7 +94,7 @@ func (s *Server) Receive(message []byte) {
 		}
 	case subscribeResource:
 		if err := s.legacy.subscriptions.add(m.Session, m.Subscriber, m.URI, s.opts.Now()); err != nil {
-			s.opts.Log.Warn("cannot accept a resource subscription of another replica", "error", err)
+			s.opts.Log.Warn("cannot accept a resource subscription from another replica", "error", err)
 		}
 	case unsubscribeResource:
 		s.legacy.subscriptions.remove(m.Session, m.URI)

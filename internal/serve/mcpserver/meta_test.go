@@ -223,7 +223,7 @@ func TestMetaToolsRefuse(t *testing.T) {
 		{"no query", "read", "search_tools", `{"query":" "}`, "Invalid arguments for search_tools: query: is required: say in a few words what the tool should do"},
 		{"a query of a mebibyte", "read", "search_tools", `{"query":"` + long + `"}`, "Invalid arguments for search_tools: query: is 1047976 bytes; the limit is 2000"},
 		{"no number", "read", "search_tools", `{"query":"x","limit":0}`, "Invalid arguments for search_tools: limit: must be an integer from 1 to 50"},
-		{"too many names", "read", "describe_tools", `{"names":["1","2","3","4","5","6","7","8","9","10","11"]}`, "Invalid arguments for describe_tools: names: must be a list of 1 to 10 names of tools"},
+		{"too many names", "read", "describe_tools", `{"names":["1","2","3","4","5","6","7","8","9","10","11"]}`, "Invalid arguments for describe_tools: names: must be a list of 1 to 10 tool names"},
 		{"no names", "read", "describe_tools", `{"names":[1]}`, "Invalid arguments for describe_tools: names[0]: must be a string"},
 		{"errors of the protocol", "strict", "call_tool", `{"name":"weather","arguments":{"city":1}}`, "rpc: Invalid arguments for weather: city: must be string, not number\nweather(city: string; days?: number)"},
 		{"an unknown tool as an error of the protocol", "strict", "call_tool", `{"name":"wether"}`, `rpc: Unknown tool "wether" (did you mean "weather"?).`},

@@ -117,7 +117,7 @@ func TestLongResultsAreAbridged(t *testing.T) {
 		head, rest, _ := strings.Cut(text, "\n\n[")
 		_, tail, _ := strings.Cut(rest, "]\n\n")
 		if !strings.HasPrefix(whole, head) || len(head) < 1530 || !strings.HasSuffix(whole, tail) || len(tail) < 500 ||
-			!strings.Contains(text, fmt.Sprintf("of %d bytes are left out", len(whole))) {
+			!strings.Contains(text, fmt.Sprintf("of %d bytes are omitted", len(whole))) {
 			t.Errorf("%s %s: %d bytes before and %d after the mark: %s", c.gate, c.tool, len(head), len(tail), text)
 		}
 		if !strings.Contains(response, `"type":"image"`) || !strings.Contains(response, `"a":1`) {
@@ -185,7 +185,7 @@ func TestReadResultRefuses(t *testing.T) {
 		{"a negative offset", "acme/ann", `{"id":"` + id + `","offset":-1}`, "Invalid arguments for read_result: offset: must be an integer from 0 to the size of the result"},
 		{"a huge offset", "acme/ann", `{"id":"` + id + `","offset":99999999999999999999}`, "Invalid arguments for read_result: offset: must be an integer from 0 to the size of the result"},
 		{"an offset beyond the end", "acme/ann", `{"id":"` + id + `","offset":2000000000}`, fmt.Sprintf("The offset 2000000000 is beyond the end of the result, which has %d bytes.", size)},
-		{"no id", "acme/ann", `{}`, "Invalid arguments for read_result: id: is required: the id that a long result names"},
+		{"no id", "acme/ann", `{}`, "Invalid arguments for read_result: id: is required: the id given in a long result"},
 	} {
 		if text, failed := textOf(t, callAs(s, c.caller, "search", "read_result", c.args)); !failed || text != c.want {
 			t.Errorf("%s: %q, want %q", c.name, text, c.want)

@@ -110,7 +110,7 @@ func ParseDescribe(args json.RawMessage) ([]string, *toolyard.Error) {
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(strictjson.Member(args, "names"), &list) != nil || len(list) == 0 || len(list) > maxDescribed {
-		return nil, invalid(tool, "names", "must be a list of 1 to %d names of tools", maxDescribed)
+		return nil, invalid(tool, "names", "must be a list of 1 to %d tool names", maxDescribed)
 	}
 	names := make([]string, len(list))
 	for i, value := range list {

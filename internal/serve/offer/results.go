@@ -79,7 +79,7 @@ func sameJSON(text string, value json.RawMessage) bool {
 func Abridge(text, id string, show int) string {
 	head := untrusted.Prefix(text, show-show/4)
 	tail := untrusted.Suffix(text, show/4)
-	return fmt.Sprintf("%s\n\n[%d of %d bytes are left out here. Read on: %s {\"id\":%q,\"offset\":%d}]\n\n%s",
+	return fmt.Sprintf("%s\n\n[%d of %d bytes are omitted here. Read on: %s {\"id\":%q,\"offset\":%d}]\n\n%s",
 		head, len(text)-len(head)-len(tail), len(text), gates.ReadResult, id, len(head), tail)
 }
 
@@ -110,7 +110,7 @@ func ParseRead(args json.RawMessage) (r Range, err *toolyard.Error) {
 		r.Offset = int(n)
 	}
 	if r.ID = strings.TrimPrefix(r.ID, resultURI); r.ID == "" {
-		return r, invalid(tool, "id", "is required: the id that a long result names")
+		return r, invalid(tool, "id", "is required: the id given in a long result")
 	}
 	return r, nil
 }
@@ -121,7 +121,7 @@ func ParseResultURI(uri string) (Range, *toolyard.Error) {
 	r := Range{ID: id, Bytes: MaxPiece}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return r, toolyard.Errorf(toolyard.Invalid, "The address of the result is not valid.")
+		return r, toolyard.Errorf(toolyard.Invalid, "The result URI is invalid.")
 	}
 	for key, value := range values {
 		n, err := strconv.ParseInt(value[0], 10, 32)

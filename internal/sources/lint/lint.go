@@ -86,7 +86,7 @@ func (l *linter) description() {
 	const fix = `State what it does and when to use it: "Generates a random UUID v4", not "Random tool".`
 	words := strings.Fields(l.tool.Description)
 	if last := len(words) - 1; len(words) < minWords || len(words) < 5 && strings.EqualFold(strings.Trim(words[last], "."), "tool") {
-		l.add(fix, "the description %q says little", l.tool.Description)
+		l.add(fix, "the description %q is too vague", l.tool.Description)
 	}
 	for _, kind := range l.tool.Contexts {
 		if !strings.Contains(strings.ToLower(l.tool.Description), strings.ToLower(kind)) {
@@ -97,7 +97,7 @@ func (l *linter) description() {
 
 func (l *linter) effects() {
 	if l.tool.Modes() == nil {
-		l.add(`Declare modes: ["read"] if it changes nothing, ["write"] otherwise.`, "it does not declare whether it only reads, so it counts as a write")
+		l.add(`Declare modes: ["read"] if it changes nothing, ["write"] otherwise.`, "it does not declare whether it is read-only, so it counts as a write")
 	}
 }
 

@@ -358,7 +358,7 @@ func TestHTTPProviderLinks(t *testing.T) {
 		code    toolyard.Code
 		message string
 	}{
-		"no store":   {nil, toolyard.Unavailable, "needs a store"},
+		"no store":   {nil, toolyard.Unavailable, "requires a store"},
 		"no link":    {func(context.Context, toolyard.Caller, string) (string, error) { return "", nil }, toolyard.NoData, "toolyard accounts link CALLER crm VALUE"},
 		"store down": {func(context.Context, toolyard.Caller, string) (string, error) { return "", errors.New("down") }, toolyard.Unavailable, "cannot be read"},
 	} {

@@ -217,7 +217,7 @@ func resolve(ctx context.Context, names []string, kind string, caller toolyard.C
 
 func linkedValue(ctx context.Context, kind string, caller toolyard.Caller, name string, links Links) (string, error) {
 	if links == nil {
-		return "", toolyard.Errorf(toolyard.Unavailable, "The context %s needs a store, where links are kept.", kind)
+		return "", toolyard.Errorf(toolyard.Unavailable, "The context %s requires a store, because links are stored.", kind)
 	}
 	value, err := links(ctx, caller, name)
 	switch {

@@ -100,7 +100,7 @@ func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refu
 		return nil
 	}
 	if !i.AnyType {
-		return refuse(tokenType, "the token has the type %q, not at+jwt; some issuers need tokenType: any", typ)
+		return refuse(tokenType, "unsupported token type %q (expected at+jwt); some issuers require tokenType: any", typ)
 	}
 	if typ != "" && typ != "jwt" {
 		return refuse(tokenType, "a token with the type %q is not an access token", typ)
@@ -114,7 +114,7 @@ func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refu
 		return refuse(tokenType, "the token is an ID token")
 	}
 	if !slices.ContainsFunc([]string{"scope", "scp", "roles", "azp", "appid", "client_id"}, func(name string) bool { return members[name] != nil }) {
-		return refuse(tokenType, "the token has no claim of an access token, such as scope or client_id")
+		return refuse(tokenType, "the token has no access token claim such as scope or client_id")
 	}
 	return nil
 }
@@ -220,5 +220,5 @@ func (i *Issuer) checkAudience(c *claims, resources []string) *refusal {
 	if slices.ContainsFunc(c.audiences, func(a string) bool { return slices.Contains(accepted, a) }) {
 		return nil
 	}
-	return refuse(audience, "the token is for %q, and %q is required", c.audiences, accepted)
+	return refuse(audience, "the token's audience is %q, but %q is required", c.audiences, accepted)
 }

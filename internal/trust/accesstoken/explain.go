@@ -48,7 +48,7 @@ func (v *Verifier) ExplainClaims(payload json.RawMessage) (*Explanation, error) 
 	s := v.issuers[name]
 	switch {
 	case !ok:
-		return nil, refuse(wrongIssuer, "the claims name no issuer (iss)")
+		return nil, refuse(wrongIssuer, "the claims contain no issuer (iss)")
 	case s == nil:
 		return nil, refuse(wrongIssuer, "the issuer %.200q is not configured", name)
 	}

@@ -129,7 +129,7 @@ func checkIDType(typ string, members map[string]json.RawMessage) *refusal {
 		return refuse(tokenType, "the token is a logout token")
 	}
 	if use, ok := strictjson.String(members["token_use"]); ok && use != "id" {
-		return refuse(tokenType, "the token is for the use %.40q", use)
+		return refuse(tokenType, "unsupported token use %.40q", use)
 	}
 	if members["iat"] == nil {
 		return refuse(lifetime, "iat is missing")
@@ -149,7 +149,7 @@ func checkRecipient(members map[string]json.RawMessage, client string) *refusal 
 	case present && authorized != client:
 		return refuse(audience, "the authorized party of the ID token is %.200q, not %q", authorized, client)
 	case !present && len(audiences) > 1:
-		return refuse(audience, "the ID token has several audiences and names no authorized party")
+		return refuse(audience, "the ID token has several audiences and no authorized party")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Introspection struct {
 	Secret   func() (string, error)
 }
 
-var errIntrospection = errors.New("the introspection endpoint of the issuer is not available")
+var errIntrospection = errors.New("the issuer's introspection endpoint is not available")
 
 // introspector asks an issuer about tokens. Requests about the same token are sent once.
 type introspector struct {
@@ -96,7 +96,7 @@ func (i *introspector) request(ctx context.Context, token string) (json.RawMessa
 	}
 	secret, err := i.Secret()
 	if err != nil {
-		return nil, fmt.Errorf("%w: the secret of the client: %w", errIntrospection, err)
+		return nil, fmt.Errorf("%w: client secret: %w", errIntrospection, err)
 	}
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}
 	methods := m.IntrospectionAuth
@@ -173,7 +173,7 @@ func (s *source) introspect(ctx context.Context, token string, now time.Time) (v
 func checkIntrospected(members map[string]json.RawMessage) *refusal {
 	if kind := members["token_type"]; kind != nil {
 		if text, _ := strictjson.String(kind); !strings.EqualFold(text, "Bearer") && !strings.EqualFold(text, "access_token") {
-			return refuse(tokenType, "the token has the type %.40q, not Bearer", text)
+			return refuse(tokenType, "unsupported token type %.40q (expected Bearer)", text)
 		}
 	}
 	for name, accepted := range map[string][]string{"typ": {"bearer", "jwt", "at+jwt"}, "token_use": {"access", "access_token"}} {

@@ -107,7 +107,7 @@ func parse(token string) (*unverified, *refusal) {
 	}
 	issuer, ok := strictjson.String(strictjson.Member(payload, "iss"))
 	if !ok {
-		return nil, refuse(wrongIssuer, "the token names no issuer")
+		return nil, refuse(wrongIssuer, "the token has no issuer")
 	}
 	u.issuer = issuer
 	return u, nil

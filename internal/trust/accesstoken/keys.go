@@ -33,7 +33,7 @@ const (
 )
 
 // errNoKeys is returned while the keys of an issuer are not available.
-var errNoKeys = errors.New("the keys of the issuer are not available")
+var errNoKeys = errors.New("the issuer's keys are not available")
 
 // keySet caches the keys of an issuer. Unknown key IDs cause a fetch at most once per fetchPause,
 // so made-up ones cannot make us flood the issuer.
@@ -268,7 +268,7 @@ func discover(ctx context.Context, client *outbound.Client, issuer string) (*Met
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 		if m.Issuer != issuer {
-			return nil, fmt.Errorf("metadata: %s names the issuer %q, not %q; set issuer to exactly that value", address, m.Issuer, issuer)
+			return nil, fmt.Errorf("metadata: %s declares the issuer %q, not %q; set issuer to exactly the declared value", address, m.Issuer, issuer)
 		}
 		return &m, nil
 	}

@@ -143,7 +143,7 @@ func (c *Client) DiscoverServer(ctx context.Context, issuer string) (*Server, er
 	}
 	server, err := c.discoverServer(ctx, issuer)
 	if err == nil && server == nil {
-		err = errors.New("there is none at the well-known addresses")
+		err = errors.New("none was found at the well-known URLs")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("metadata of the authorization server %s: %w", hostOf(issuer), err)

@@ -116,7 +116,7 @@ func readRegistration(body object, redirect, method string) (*Credentials, error
 		return nil, err
 	}
 	if redirects != nil && !slices.Contains(redirects, redirect) {
-		return nil, errors.New("it was made for other redirect_uris")
+		return nil, errors.New("it was made for different redirect_uris")
 	}
 	var lasts struct {
 		Until float64 `json:"client_secret_expires_at"`
@@ -166,7 +166,7 @@ func NewSignIn(s *Server, r *Resource, own *Credentials, redirect string, scopes
 	case !s.S256:
 		return nil, fmt.Errorf("the authorization server %s does not support PKCE with S256", hostOf(s.Issuer))
 	case !outbound.IsSecureURL(redirect):
-		return nil, errors.New("the address to return to must use https; http is accepted on loopback")
+		return nil, errors.New("the redirect URI must use https; http is accepted on loopback")
 	}
 	return &SignIn{Server: s, Resource: r, Own: own, Redirect: redirect, Scopes: scopes, State: rand.Text(), Verifier: rand.Text() + rand.Text()}, nil
 }

@@ -126,7 +126,7 @@ func (c *Client) request(ctx context.Context, s *Server, own *Credentials, form 
 	}
 	token, err := readToken(res.body, c.now())
 	if err != nil {
-		return nil, fmt.Errorf("token response of %s: %w", hostOf(s.TokenURL), err)
+		return nil, fmt.Errorf("token response from %s: %w", hostOf(s.TokenURL), err)
 	}
 	if token.Scopes == nil {
 		token.Scopes = scopes
@@ -163,7 +163,7 @@ func readToken(body object, now time.Time) (*Token, error) {
 	}
 	kind, err := body.text("token_type")
 	if err != nil || !strings.EqualFold(kind, "Bearer") {
-		return nil, fmt.Errorf("token_type is %.40q, not Bearer", kind)
+		return nil, fmt.Errorf("unsupported token_type %.40q (expected Bearer)", kind)
 	}
 	t := &Token{}
 	if t.Access, err = readSecret(body, "access_token"); err != nil || t.Access == "" {
@@ -257,7 +257,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
-		return "", errors.New("the key of the client cannot sign")
+		return "", errors.New("the client's key cannot sign")
 	}
 	claims, err := json.Marshal(map[string]any{
 		"iss": own.ID, "sub": own.ID, "aud": audience, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(assertionTime).Unix(),
@@ -267,7 +267,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 	}
 	signed, err := signer.Sign(claims)
 	if err != nil {
-		return "", errors.New("the key of the client cannot sign")
+		return "", errors.New("the client's key cannot sign")
 	}
 	return signed.CompactSerialize()
 }
@@ -276,7 +276,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 func parseKey(text string) (crypto.Signer, jose.SignatureAlgorithm, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		return nil, "", errors.New("the key of the client is not in PEM format")
+		return nil, "", errors.New("the client's key is not in PEM format")
 	}
 	var key any
 	var err error
@@ -289,7 +289,7 @@ func parseKey(text string) (crypto.Signer, jose.SignatureAlgorithm, error) {
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
 	if err != nil {
-		return nil, "", errors.New("the key of the client is not a private key")
+		return nil, "", errors.New("the client's key is not a private key")
 	}
 	switch key := key.(type) {
 	case *rsa.PrivateKey:
@@ -304,5 +304,5 @@ func parseKey(text string) (crypto.Signer, jose.SignatureAlgorithm, error) {
 	case ed25519.PrivateKey:
 		return key, jose.EdDSA, nil
 	}
-	return nil, "", errors.New("the key of the client must be RSA, P-256, P-384 or Ed25519")
+	return nil, "", errors.New("the client's key must be RSA, P-256, P-384 or Ed25519")
 }

@@ -52,7 +52,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	defer cancel(nil) // does not end an upgraded connection
 	if !requestsWebSocket(req) {
 		_ = res.Body.Close()
-		return nil, errors.New("it requested a protocol other than HTTP")
+		return nil, errors.New("it switched to a protocol other than HTTP")
 	}
 	return res, nil
 }

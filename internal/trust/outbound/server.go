@@ -151,7 +151,7 @@ func (h *ServerClient) follow(req *http.Request) (*http.Response, error) {
 		}
 		if res.StatusCode == http.StatusSwitchingProtocols { // no context ends an upgraded connection
 			_ = res.Body.Close()
-			return nil, errors.New("it requested a protocol other than HTTP")
+			return nil, errors.New("it switched to a protocol other than HTTP")
 		}
 		if !isRedirect(res.StatusCode) {
 			if err := checkEncoding(res); err != nil {

@@ -98,7 +98,7 @@ func TestCommandFails(t *testing.T) {
 		"an empty reference": {script: "echo", ref: "", want: "is empty"},
 		"a missing program":  {script: "", ref: "x", want: "no-such-program is not in PATH", change: func(s *secret.Store) { s.Command = []string{"no-such-program"} }},
 		"a bootstrap secret": {script: "echo x", ref: "x", want: "env A: ${secret:…}: env:NONE: this environment variable is not set", change: func(s *secret.Store) { s.Env = map[string]string{"A": "${secret:env:NONE}"} }},
-		"a store of a store": {script: "echo x", ref: "x", want: "a secret of a store must be env:NAME", change: func(s *secret.Store) { s.Env = map[string]string{"A": "${secret:op:y}"} }},
+		"a store of a store": {script: "echo x", ref: "x", want: "a secret used by a secret store must be env:NAME", change: func(s *secret.Store) { s.Env = map[string]string{"A": "${secret:op:y}"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := programs(t, test.script, test.change)

@@ -52,7 +52,7 @@ func checkKVReference(ref string) error {
 	case field == "":
 		return errors.New("expected PATH#FIELD")
 	case strings.ContainsFunc(target, unicode.IsControl) || strings.Trim(target, "/") != target || path.Clean("/"+target) != "/"+target:
-		return errors.New("the path must not begin or end with a slash, or contain an empty part or a part of dots")
+		return errors.New("the path must not begin or end with a slash, or contain an empty segment or a segment of dots")
 	}
 	return nil
 }
@@ -166,9 +166,9 @@ func (e *statusError) Error() string {
 	case http.StatusForbidden:
 		text += "; check that the token is valid and that its policy allows this path in this namespace"
 	case http.StatusTooManyRequests:
-		text += "; the server limits requests"
+		text += "; the server is limiting requests"
 	case http.StatusServiceUnavailable:
-		text += "; the server is sealed or in maintenance"
+		text += "; the server is sealed or under maintenance"
 	}
 	return text
 }

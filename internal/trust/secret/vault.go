@@ -79,7 +79,7 @@ func (v *Vault) newDriver(c Store) driver {
 // that a store depends only on its own configuration.
 func (v *Vault) bootstrap(ref string) (string, error) {
 	if r, err := v.parse(ref); err == nil && (r.kind == unknown || r.kind == inStore) {
-		return "", errors.New("a secret of a store must be env:NAME, file:path or age:path#key")
+		return "", errors.New("a secret used by a secret store must be env:NAME, file:path or age:path#key")
 	}
 	text, err := v.Resolve(ref)
 	return text.Reveal(), err

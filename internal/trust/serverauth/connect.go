@@ -100,7 +100,7 @@ func (p *Person) failed(err error) error {
 	if _, ok := errors.AsType[*toolyard.Error](err); ok {
 		return err
 	}
-	p.Log.Warn("a person cannot connect to a server", "server", p.server.ID, "error", err)
+	p.Log.Warn("a person could not connect to a server", "server", p.server.ID, "error", err)
 	if refused, ok := errors.AsType[*oauthclient.RefusedError](err); ok && refused.Code == "access_denied" {
 		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "You canceled the sign-in, or it was denied. You are not connected to " + p.server.ID + ".", Err: err}
 	}
@@ -158,7 +158,7 @@ func (p *Person) authorizeLink(caller toolyard.Caller, ticket string) (l link, i
 	case !ok:
 		return l, "", ErrStartAgain
 	case l.Owner != owner:
-		p.Log.Warn("a link was opened by another person than the one it was made for", "server", p.server.ID, "caller", owner.Caller, "for", l.Owner.Caller)
+		p.Log.Warn("a link was opened by a person other than the one it was made for", "server", p.server.ID, "caller", owner.Caller, "for", l.Owner.Caller)
 		return link{}, "", errOtherPerson
 	}
 	return l, id, nil
@@ -337,7 +337,7 @@ func (h *Connector) Complete(ctx context.Context, caller toolyard.Caller, cookie
 	}
 	p := h.Person(f.Server)
 	if p == nil {
-		return f.Server, toolyard.Errorf(toolyard.NotFound, "The server %s is not configured any more, so you were not connected.", f.Server)
+		return f.Server, toolyard.Errorf(toolyard.NotFound, "The server %s is no longer configured, so you were not connected.", f.Server)
 	}
 	switch err := p.finish(ctx, f, response); {
 	case errors.Is(err, oauthclient.ErrForged):
@@ -373,7 +373,7 @@ func (h *Connector) takeFlow(ctx context.Context, caller toolyard.Caller, cookie
 	case !ok || json.Unmarshal([]byte(text), f) != nil:
 		return nil, ErrStartAgain
 	case f.Owner != owner:
-		h.Log.Warn("a sign-in was completed by another person than the one who began it", "server", f.Server, "caller", owner.Caller, "for", f.Owner.Caller)
+		h.Log.Warn("a sign-in was completed by a person other than the one who began it", "server", f.Server, "caller", owner.Caller, "for", f.Owner.Caller)
 		return nil, errOtherPerson
 	}
 	for _, cookie := range cookies {

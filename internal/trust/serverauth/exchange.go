@@ -247,6 +247,6 @@ func (e *Exchange) failure(err error, person bool) error {
 	}
 	return &toolyard.Error{
 		Code: toolyard.Unavailable, Err: err, RetryAfter: fetchPause,
-		Message: fmt.Sprintf("The server %s requires a token, which could not be obtained. An operator finds the reason in the log.", e.server.ID),
+		Message: fmt.Sprintf("The server %s requires a token, which could not be obtained. An operator can find the reason in the log.", e.server.ID),
 	}
 }

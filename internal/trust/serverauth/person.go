@@ -23,7 +23,7 @@ const (
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000 // grants
-	listingHint = "; a person who connects to it once makes its tools available, under Connections in the console or with: toolyard connect "
+	listingHint = "; its tools become available once a person connects to it, under Connections in the console or with: toolyard connect "
 )
 
 // SignInRequired is the code of the error for a caller who has to sign in at a server.
@@ -162,7 +162,7 @@ func (p *Person) Refused(ctx context.Context, c *toolyard.Call, sent http.Header
 		return false, err
 	}
 	if owner == (Owner{}) {
-		return false, errors.New("it waits for a sign-in" + listingHint + p.server.ID)
+		return false, errors.New("it is waiting for a sign-in" + listingHint + p.server.ID)
 	}
 	g, err := p.usable(ctx, owner)
 	switch {
@@ -259,7 +259,7 @@ func (p *Person) read(ctx context.Context, owner Owner) (*grant, error) {
 	if err != nil {
 		p.forget(owner)
 		if errors.Is(err, errSealed) {
-			p.Log.Warn("the connection of a person cannot be opened; the person has to sign in again", "server", p.server.ID, "caller", owner.Caller)
+			p.Log.Warn("a person's stored connection cannot be decrypted; the person has to sign in again", "server", p.server.ID, "caller", owner.Caller)
 		}
 		return nil, errNotConnected
 	}
@@ -441,7 +441,7 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 			return nil
 		}
 	}
-	return errors.New("the connection changes all the time")
+	return errors.New("the connection keeps changing")
 }
 
 // TakesKey reports whether people enter a key for the server instead of signing in.

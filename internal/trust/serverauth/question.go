@@ -74,7 +74,7 @@ func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, 
 	case p.header != "":
 		what = "enter a key for"
 	case scopes != nil:
-		what = "grant more rights at"
+		what = "grant more permissions at"
 	}
 	if p.URL == "" {
 		return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first, with this command on the computer that runs %s: toolyard connect %s", what, p.server.ID, p.Name, p.server.ID)

@@ -194,7 +194,7 @@ func (c *Client) checkResponse(f *Flow, m *accesstoken.Metadata, response Respon
 }
 
 // ErrStartAgain is the error for responses that do not belong to a sign-in of this browser.
-var ErrStartAgain = toolyard.Errorf(toolyard.Unauthenticated, "This sign-in is not valid any more, or was not started in this browser. Start again.")
+var ErrStartAgain = toolyard.Errorf(toolyard.Unauthenticated, "This sign-in is no longer valid, or was not started in this browser. Start again.")
 
 // acquire waits for the turn of a sign-in.
 func (c *Client) acquire(ctx context.Context) (release func(), err error) {
@@ -214,9 +214,9 @@ func (c *Client) failed(issuer string, err error) error {
 	c.log.Warn("sign-in failed", "issuer", issuer, "error", err)
 	switch {
 	case accesstoken.ReasonOf(err) == accesstoken.NoRule:
-		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "The groups of your account cannot be read. An operator finds the reason in the log.", Err: err}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Your account's groups cannot be read. An operator can find the reason in the log.", Err: err}
 	case accesstoken.ReasonOf(err) != "", errors.Is(err, errRefused):
-		return &toolyard.Error{Code: toolyard.Unauthenticated, Message: issuer + " could not sign you in. Start again. An operator finds the reason in the log.", Err: err}
+		return &toolyard.Error{Code: toolyard.Unauthenticated, Message: issuer + " could not sign you in. Start again. An operator can find the reason in the log.", Err: err}
 	}
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: issuer + " is not available. Try again later.", RetryAfter: requestTimeout, Err: err}
 }

@@ -60,7 +60,7 @@ func (c *Client) requestTokens(ctx context.Context, f *Flow, r *Registration, m 
 	if r.Secret != nil {
 		var err error
 		if secret, err = r.Secret(); err != nil {
-			return nil, fmt.Errorf("the secret of the client: %w", err)
+			return nil, fmt.Errorf("client secret: %w", err)
 		}
 	}
 	basic := secret != "" && (len(m.ClientAuth) == 0 || slices.Contains(m.ClientAuth, "client_secret_basic"))
@@ -92,7 +92,7 @@ func (c *Client) requestTokens(ctx context.Context, f *Flow, r *Registration, m 
 	case t.ID == "":
 		return nil, fmt.Errorf("%w: the response contains no ID token", errRefused)
 	case t.Access != "" && !strings.EqualFold(t.Type, "Bearer"):
-		return nil, fmt.Errorf("%w: the access token has the type %.40q", errRefused, t.Type)
+		return nil, fmt.Errorf("%w: unsupported access token type %.40q (expected Bearer)", errRefused, t.Type)
 	}
 	return &t, nil
 }
@@ -128,7 +128,7 @@ func (c *Client) send(issuer string, req *http.Request) (status int, body json.R
 		return 0, nil, err
 	}
 	if err := strictjson.Check(raw); err != nil {
-		return 0, nil, fmt.Errorf("status %d, and no JSON: %w", res.StatusCode, err)
+		return 0, nil, fmt.Errorf("status %d, and the body is not JSON: %w", res.StatusCode, err)
 	}
 	return res.StatusCode, raw, nil
 }

@@ -94,7 +94,7 @@ func (t *Tracker) Reason(tool *toolyard.Tool) string {
 	if private == "" || untrusted == "" {
 		return ""
 	}
-	return shownName(tool) + " sends data out, after private data of " + private + " and untrusted text of " + untrusted + " were read"
+	return shownName(tool) + " sends data out, after private data from " + private + " and untrusted text from " + untrusted + " were read"
 }
 
 func shownName(t *toolyard.Tool) string {

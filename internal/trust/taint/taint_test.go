@@ -54,7 +54,7 @@ func TestEgressNeedsApprovalAfterPrivateAndUntrustedResults(t *testing.T) {
 			}
 			tracker.Received(one)
 		}
-		if got, want := tracker.Reason(mail), "send sends data out, after private data of inbox and untrusted text of web were read"; got != want {
+		if got, want := tracker.Reason(mail), "send sends data out, after private data from inbox and untrusted text from web were read"; got != want {
 			t.Errorf("reason %q, want %q", got, want)
 		}
 		if reason := tracker.Reason(plain); reason != "" {

@@ -74,7 +74,7 @@ var (
 	ErrNotSent = errors.New("not connected to Home Assistant")
 	// ErrNoAnswer means that a command was sent, but the connection was lost before the response. The
 	// command may have had an effect.
-	ErrNoAnswer = errors.New("the connection to Home Assistant broke before it answered")
+	ErrNoAnswer = errors.New("the connection to Home Assistant was lost before it responded")
 )
 
 // New returns a client. It does not connect: see [Client.Run].

@@ -80,7 +80,7 @@ func New(o Options) (*Client, error) {
 	base, err := url.Parse(cmp.Or(o.URL, publicURL))
 	switch {
 	case err != nil || base.Host == "":
-		return nil, errors.New("cryptopanic: url must be an http or https address")
+		return nil, errors.New("cryptopanic: url must be an http or https URL")
 	case o.HTTP == nil:
 		return nil, errors.New("cryptopanic: an HTTP client is required")
 	case o.Token == "":
@@ -275,9 +275,9 @@ func (c *Client) request(ctx context.Context, symbols string, page int) (*pageWi
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, unavailable("its answer was cut off", withoutURL(err))
+		return nil, unavailable("its response was cut off", withoutURL(err))
 	case len(data) > maxAnswer:
-		return nil, unavailable("its answer is too large", nil)
+		return nil, unavailable("its response is too large", nil)
 	}
 	return parsePage(data)
 }
@@ -305,10 +305,10 @@ func (c *Client) refused(status int) error {
 func parsePage(data []byte) (*pageWire, error) {
 	var page pageWire
 	if err := json.Unmarshal(data, &page); err != nil {
-		return nil, unavailable("its answer has an unexpected form", errors.New("invalid JSON of posts")) // the error could quote a link with the token
+		return nil, unavailable("its response has an unexpected format", errors.New("invalid JSON of posts")) // the error could quote a link with the token
 	}
 	if len(page.Results) > maxPosts {
-		return nil, unavailable("its answer has an unexpected form", fmt.Errorf("%d posts", len(page.Results)))
+		return nil, unavailable("its response has an unexpected format", fmt.Errorf("%d posts", len(page.Results)))
 	}
 	return &page, nil
 }

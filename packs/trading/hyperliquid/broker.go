@@ -46,7 +46,7 @@ var (
 // unless live is set.
 func NewBroker(a *Account, agentKey string, live bool) (*Broker, error) {
 	if !a.client.testnet && !live {
-		return nil, errors.New("set live: true to trade with real money on the main network")
+		return nil, errors.New("set live: true to trade with real money on mainnet")
 	}
 	s, err := newSigner(agentKey, a.client.testnet)
 	if err != nil {

@@ -75,7 +75,7 @@ func New(o Options) (*Client, error) {
 	}
 	base, err := url.Parse(cmp.Or(o.URL, public))
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
-		return nil, errors.New("hyperliquid: url must be an http or https address")
+		return nil, errors.New("hyperliquid: url must be an http or https URL")
 	}
 	return &Client{
 		base: base, leaderboard: cmp.Or(o.Leaderboard, leaderboardURL), testnet: o.Testnet, http: o.HTTP,
@@ -92,7 +92,7 @@ func unavailable(why string, cause error) *toolyard.Error {
 
 // unexpected returns the error for a response in an unexpected format.
 func unexpected(kind string, cause error) error {
-	return unavailable("its answer to "+kind+" has an unexpected form", cause)
+	return unavailable("its response to "+kind+" has an unexpected format", cause)
 }
 
 // take waits for the rate limit.
@@ -101,7 +101,7 @@ func (c *Client) take(ctx context.Context, weight int) error {
 	if busy, ok := errors.AsType[*ratelimit.BusyError](err); ok {
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: busy.Wait, Err: err,
-			Message: "The request budget for Hyperliquid is spent. Try again in " + strconv.Itoa(int(busy.Wait/time.Second)+1) + " seconds.",
+			Message: "The request budget for Hyperliquid is used up. Try again in " + strconv.Itoa(int(busy.Wait/time.Second)+1) + " seconds.",
 		}
 	}
 	return err
@@ -126,7 +126,7 @@ func (c *Client) info(ctx context.Context, kind string, weight int, request, out
 }
 
 // errNull means that the response was null, with which the venue reports that something does not exist.
-var errNull = errors.New("the answer is null")
+var errNull = errors.New("the response is null")
 
 // decode decodes one JSON value and nothing after it.
 func decode(answer []byte, out any) error {
@@ -170,9 +170,9 @@ func (c *Client) post(ctx context.Context, path string, request any) ([]byte, er
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, unavailable("its answer was cut off", err)
+		return nil, unavailable("its response was cut off", err)
 	case len(answer) > maxAnswer:
-		return nil, unavailable("its answer is too large", nil)
+		return nil, unavailable("its response is too large", nil)
 	}
 	return answer, nil
 }

@@ -23,7 +23,7 @@ func getCurrentPosition() *toolyard.Tool {
 		Decision string             `json:"decision,omitempty" doc:"ID of the decision that last opened or added to the position."`
 		AsOf     time.Time          `json:"asOf"`
 	}
-	return define("get_current_position", "Show the account's position in a symbol with its open orders, since when it is held and by which decision.",
+	return define("get_current_position", "Show the account's position in a symbol with its open orders, how long it has been held, and which decision opened it.",
 		"Use before explaining or changing a position.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in symbolArgs) (*result, error) {
 			asOf, err := a.Time(ctx, c)

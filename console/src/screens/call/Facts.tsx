@@ -11,7 +11,7 @@ export function Facts({ call, all }: { call: CallDetail; all: boolean }) {
   return (
     <dl className="Call-facts">
       <Fact name="When"><Time at={call.at} /><div className="faint small">{absolute(call.at)}</div></Fact>
-      {call.asOf && <Fact name="As of"><span title="The caller asked about this time.">{absolute(call.asOf)}</span></Fact>}
+      {call.asOf && <Fact name="As of"><span title="The caller requested data as of this time.">{absolute(call.asOf)}</span></Fact>}
       <Fact name="Duration">{duration(call.elapsedNs)}</Fact>
       <Fact name="Price">{price(call.priceUsd)}</Fact>
       <Fact name="Paid by"><Payer call={call} /></Fact>

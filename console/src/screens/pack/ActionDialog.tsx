@@ -66,7 +66,7 @@ export function ActionDialog({ pack, action, onClose }: ActionDialogProps) {
         </div>
       ) : confirming ? (
         <>
-          <p>This action changes something. It runs with these arguments, and is recorded in the audit log:</p>
+          <p>This action makes changes. It will run with these arguments and be recorded in the audit log:</p>
           <Code text={JSON.stringify(args, null, 2)} />
         </>
       ) : (

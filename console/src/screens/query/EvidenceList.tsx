@@ -23,7 +23,7 @@ function OneEvidence({ evidence }: { evidence: Evidence }) {
       <h3 className="row-wrap">
         <span className="Query-mark">{evidence.id}</span>
         <span className="wrap-anywhere">{name}</span>
-        {evidence.ok ? evidence.cited && <Badge tone="good" title="The answer names this evidence.">cited</Badge> : <CodeStatus code={evidence.error ?? "FAILED"} />}
+        {evidence.ok ? evidence.cited && <Badge tone="good" title="The answer cites this evidence.">cited</Badge> : <CodeStatus code={evidence.error ?? "FAILED"} />}
       </h3>
       <JsonView value={evidence.arguments as Json} label={`Arguments of ${evidence.id}`} open={2} />
       {evidence.excerpt !== "" && <Code text={evidence.excerpt} label={`Result of ${evidence.id}`} wrap maxHeight={240} />}

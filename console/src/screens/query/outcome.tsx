@@ -3,10 +3,10 @@ import { Status, type Tone } from "../../components/Badge";
 
 const outcomes: Record<QueryOutcome, [Tone, string, string]> = {
   answer: ["good", "Answered", "The agent answered the question."],
-  capability_miss: ["warn", "No answer", "The tools of the agent do not answer the question. Nothing was charged."],
+  capability_miss: ["warn", "No answer", "The agent's tools cannot answer the question. Nothing was charged."],
   failed: ["bad", "Failed", "The query failed. Nothing was charged."],
   running: ["info", "Running", "The agent is working on the question."],
-  lost: ["bad", "Lost", "The replica that ran the query ended before the query did. Nothing was charged."],
+  lost: ["bad", "Lost", "The replica that ran the query stopped before the query ended. Nothing was charged."],
 };
 
 /** The outcome of a query. */
@@ -18,14 +18,14 @@ export function OutcomeStatus({ outcome, error }: { outcome: QueryOutcome; error
 const stops: Record<string, string> = {
   end: "The model answered.",
   hook: "A hook returned the answer.",
-  calls: "The limit of calls was reached.",
-  turns: "The limit of turns was reached.",
+  calls: "The call limit was reached.",
+  turns: "The turn limit was reached.",
   time: "The time limit was almost reached.",
-  tokens: "The limit of tokens was reached.",
-  money: "The limit of the model's cost was reached.",
+  tokens: "The token limit was reached.",
+  money: "The model's cost limit was reached.",
   repeated: "The model repeated a call.",
   failing: "The calls kept failing.",
-  malformed: "The model sent calls that cannot be read.",
+  malformed: "The model sent calls that could not be parsed.",
   refused: "The model declined to answer.",
 };
 

@@ -14,7 +14,7 @@ export function Connected({ server }: { server: string }) {
   const { data, error, refetch } = useQuery(queries.serverConnections(server));
   return (
     <Card title="Connected callers" description={data?.more ? "The newest connections. Keys and tokens are never shown." : "Each caller uses their own account at this server. Keys and tokens are never shown."} flush>
-      <Table label={`Callers connected to ${server}`} columns={columns} rows={data?.connections} rowKey={({ account = "", caller }) => `${account} ${caller}`} error={error} onRetry={() => void refetch()} empty={<EmptyState icon={<Plug />} title="Nobody is connected">Callers connect under Connections, or when they call a tool of this server.</EmptyState>} />
+      <Table label={`Callers connected to ${server}`} columns={columns} rows={data?.connections} rowKey={({ account = "", caller }) => `${account} ${caller}`} error={error} onRetry={() => void refetch()} empty={<EmptyState icon={<Plug />} title="No callers are connected">Callers connect under Connections, or when they call one of this server's tools.</EmptyState>} />
     </Card>
   );
 }

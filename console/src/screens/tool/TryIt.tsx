@@ -127,7 +127,7 @@ function TryForm({ tool, open, startGate }: { tool: ToolDetail; open: GateDecisi
         onRun={run}
       >
         {through?.clock === "caller" && (
-          <TextField label="As of" mono maxLength={64} placeholder="2026-01-31T09:30:00Z" hint="The time that the call is about, in RFC 3339. Defaults to now." value={more.asOf} onChange={(asOf) => setMore({ ...more, asOf })} />
+          <TextField label="As of" mono maxLength={64} placeholder="2026-01-31T09:30:00Z" hint="The point in time the call refers to, in RFC 3339. Defaults to now." value={more.asOf} onChange={(asOf) => setMore({ ...more, asOf })} />
         )}
         <OptionFields value={more} onChange={setMore} />
       </ArgumentPanel>
