@@ -19,7 +19,7 @@ const (
 	keepApprovals = 30 * 24 * time.Hour
 )
 
-// Approval is a call that an operator is asked to approve, and the decision.
+// Approval is a call that an operator is asked to approve, with the decision.
 type Approval struct {
 	ID      string
 	Subject ApprovalSubject
@@ -57,14 +57,14 @@ type ApprovalRule struct {
 	Message string
 }
 
-// ApprovalDecision is the decision of an operator. The zero value is no decision.
+// ApprovalDecision is an operator's decision. The zero value is no decision.
 type ApprovalDecision struct {
 	By     string
 	At     time.Time
 	Reason string
 }
 
-// Grant exempts calls from the rules that ask, for some time.
+// Grant exempts calls from ask rules for some time.
 type Grant struct {
 	ID           string
 	Subject      ApprovalSubject // without Binding; Arguments is empty for any arguments
@@ -183,7 +183,7 @@ func (s *approvalStore) approvalError(err error) error {
 	return fmt.Errorf("store: approval: %w", s.engine.explain(err))
 }
 
-// Approval returns an approval. One that has expired is in the state expired.
+// Approval returns an approval. An expired approval has the state expired.
 func (s *approvalStore) Approval(ctx context.Context, id string) (*Approval, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {

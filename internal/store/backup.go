@@ -24,7 +24,7 @@ import (
 // backupFormat identifies backups and the version of their format.
 const backupFormat = "toolyard-backup/1"
 
-// maxBackupLine bounds a line of a backup, in bytes. Rows are far smaller.
+// maxBackupLine limits the length of a line in a backup, in bytes. Rows are far smaller.
 const maxBackupLine = 64 << 20
 
 // BackupHeader is the first line of a backup.
@@ -48,8 +48,8 @@ type backupTrailer struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Backup writes all data at one point in time, while the store is in use. It returns the number of
-// rows. version is that of the program, for people.
+// Backup writes all data as of one point in time, while the store is in use. It returns the number
+// of rows. version is the program's version, for information only.
 func (s *Store) Backup(ctx context.Context, to io.Writer, version string) (rows int64, err error) {
 	tx, err := s.reports.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -339,7 +339,7 @@ func (r *backupReader) value(raw json.RawMessage, k kind) (any, error) {
 	return data, nil
 }
 
-// CheckBackup reads a whole backup and verifies its form and its checksum.
+// CheckBackup reads a whole backup and verifies its format and its checksum.
 func CheckBackup(from io.Reader) (BackupHeader, error) {
 	r, err := newBackupReader(from)
 	if err != nil {

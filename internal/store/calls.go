@@ -218,8 +218,8 @@ func (s *callStore) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow
 	}, text, f.args)
 }
 
-// collect reads the rows of a query. More than most are an error: a truncated result could be
-// mistaken for a complete one.
+// collect reads the rows of a query. More than most rows are an error, because a truncated result
+// could be mistaken for a complete one.
 func collect[T any](ctx context.Context, d *database, most int, scan func(scanner) (T, error), text string, args []any) (list []T, err error) {
 	if !d.isLite() {
 		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // plan each query for its arguments

@@ -16,7 +16,7 @@ const keepChanges = 400 * day
 // maxDetail is the maximum size of the detail of a change, in bytes.
 const maxDetail = 64 << 10
 
-// Change is an entry of the audit log: a change, or an attempt.
+// Change is an entry in the audit log: a change, or an attempted one.
 type Change struct {
 	ID      string          `json:"id"`
 	At      time.Time       `json:"at"`
@@ -54,8 +54,8 @@ func (s *changeStore) BeginChange(ctx context.Context, c *Change) error {
 	return nil
 }
 
-// EndChange stores the outcome and the subject of a change. The error is NotFound if the change was
-// not begun.
+// EndChange stores the outcome and the subject of a change. The error is NotFound if BeginChange
+// was not called for it.
 func (s *changeStore) EndChange(ctx context.Context, id string, status int, subject string) error {
 	done, err := affected(s.db.ExecContext(ctx, `UPDATE changes SET status = $1, subject = $2 WHERE id = $3`, status, clean(subject), clean(id)))
 	switch {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// keepConsumed is the retention of expired tokens, which allows for different clocks of replicas.
+// keepConsumed is how long expired tokens are kept, which allows for differences between the
+// replicas' clocks.
 const keepConsumed = time.Hour
 
 // Consume marks a token as used by owner until it expires. It returns the user of the token: the

@@ -161,7 +161,7 @@ func (g *Gate) matcher() func(*toolyard.Tool) bool {
 // agentOrigin is the prefix of the origin of an agent's tool.
 const agentOrigin = "agent "
 
-// AgentOf returns the name of the agent that a tool asks, or "".
+// AgentOf returns the name of the agent behind a tool, or "".
 func AgentOf(t *toolyard.Tool) string {
 	name, ok := strings.CutPrefix(t.Origin, agentOrigin)
 	if !ok || t.Server != "" || t.File != "" {
@@ -188,7 +188,7 @@ func (g *Gate) hiddenBy(t *toolyard.Tool, inToolset func(*toolyard.Tool) bool) s
 	return ""
 }
 
-// ShowsServer reports whether the gate can offer anything of a server.
+// ShowsServer reports whether the gate can offer anything from a server.
 func (g *Gate) ShowsServer(id string) bool {
 	return g.Toolset == nil && len(g.Agents) == 0 || g.Toolset != nil && slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool { return p.ID == id })
 }

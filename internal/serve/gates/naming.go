@@ -31,10 +31,10 @@ func (n *Naming) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Render returns the name of a tool in this scheme. The tool is identified by its server ID
-// (empty for a local tool) and its own name. The result has at most 64 characters of
-// A-Z a-z 0-9 _ -; where that requires a change, a hash of the identity keeps the name
-// unique. Names are looked up, never parsed.
+// Render returns the name of a tool in this scheme. The tool is identified by its server ID (empty
+// for a local tool) and its own name. The result has at most 64 characters of A-Z a-z 0-9 _ -;
+// where that requires changing the name, a hash of the identity keeps it unique. Names are looked
+// up, never parsed.
 func (n Naming) Render(yard, server, tool string) string {
 	prefix, owner, separator := "mcp_", strings.ReplaceAll(server, ".", "_"), "__"
 	switch {
@@ -58,7 +58,7 @@ func (n Naming) Render(yard, server, tool string) string {
 	return prefix + owner + separator + tool + hash
 }
 
-// minOwner is how many characters of a server ID always remain in a name.
+// minOwner is the minimum number of characters of a server ID that remain in a name.
 const minOwner = 12
 
 // shorten shortens the two parts of a name to a total length: first the owner, because the tool
@@ -68,7 +68,7 @@ func shorten(owner, tool string, length int) (string, string) {
 	return owner, tool[:min(len(tool), length-len(owner))]
 }
 
-// sanitize replaces characters that are not allowed in a name by underscores.
+// sanitize replaces characters that are not allowed in a name with underscores.
 func sanitize(s string) string {
 	return strings.Map(func(r rune) rune {
 		if isForbidden(r) {

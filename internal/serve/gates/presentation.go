@@ -27,7 +27,7 @@ type Offer string
 const (
 	OfferTools  Offer = "tools"  // every tool
 	OfferSearch Offer = "search" // meta-tools that search, describe and call tools
-	OfferCode   Offer = "code"   // the same, and one that runs code
+	OfferCode   Offer = "code"   // the same, plus one that runs code
 )
 
 // The names of the meta-tools: tools of the gate itself, which search, describe and call the
@@ -80,7 +80,7 @@ func (g *Gate) IsMetaTool(name string) bool {
 	return false
 }
 
-// reserved returns the problem of tools with the name of a meta-tool.
+// reserved returns the problem for tools that have the name of a meta-tool.
 func (g *Gate) reserved(name string, same []*toolyard.Tool) toolyard.Problem {
 	origins := make([]string, len(same))
 	for i, t := range same {
@@ -115,7 +115,7 @@ func (v *View) bindPinned() {
 	}
 }
 
-// Listed returns the tools that the gate lists besides its meta-tools.
+// Listed returns the tools that the gate lists in addition to its meta-tools.
 func (v *View) Listed() []NamedTool {
 	if v.Gate.ListsAll() {
 		return v.Tools
@@ -143,8 +143,8 @@ func (v *View) explainOffer(t *toolyard.Tool) []Step {
 	return []Step{{Rule: "offer", Text: fmt.Sprintf("the gate offers %s: it is found by %s, not listed", v.Gate.Offer, SearchTools)}}
 }
 
-// trifecta returns the problem of a gate for code or agents whose tools together can send private
-// data to strangers, unless the operator accepts it.
+// trifecta returns the problem for a gate used by code or agents whose tools together could send
+// private data to strangers, unless the operator accepts it.
 func (v *View) trifecta() []toolyard.Problem {
 	if v.Gate.Offer != OfferCode && len(v.Gate.Taint.Agents) == 0 || v.Gate.Taint.AcceptTrifecta {
 		return nil

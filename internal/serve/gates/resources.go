@@ -14,9 +14,8 @@ type NamedPrompt struct {
 	*toolyard.Prompt
 }
 
-// ReadResource finds the resource for a URI: the resource itself, or the template with the
-// longest prefix. It refuses a URI that two servers claim, because neither may answer for
-// the other.
+// ReadResource finds the resource for a URI: the resource itself, or the template with the longest
+// prefix. It refuses a URI that two servers claim, because neither may speak for the other.
 func (v *View) ReadResource(uri string) (*toolyard.Resource, bool) {
 	var best *toolyard.Resource
 	for _, r := range v.Resources {
@@ -43,7 +42,7 @@ func (v *View) GetPrompt(name string) (*toolyard.Prompt, bool) {
 	return nil, false
 }
 
-// evidenceURI is the beginning of the addresses of evidence, which gates with agents offer.
+// evidenceURI is the prefix of evidence URIs, which gates with agents offer.
 const evidenceURI = "toolyard://evidence/"
 
 // offers reports whether the gate's toolset includes a resource.
@@ -85,8 +84,8 @@ func (v *View) bindResources(all []*toolyard.Resource, previous *View) {
 	slices.SortFunc(v.Resources, func(a, b *toolyard.Resource) int { return strings.Compare(a.URI, b.URI) })
 }
 
-// uriConflict groups URIs that the same servers offer. It is reported as one problem: most
-// likely they are one server with several IDs.
+// uriConflict groups URIs that the same servers offer. It is reported as one problem, because it is
+// most likely one server under several IDs.
 type uriConflict struct {
 	servers string // their IDs
 	holder  string // the one whose resources are served, or empty
@@ -105,7 +104,7 @@ func newURIConflict(same []*toolyard.Resource, holder *toolyard.Resource) uriCon
 	return c
 }
 
-// maxURIs is how many URIs a problem lists.
+// maxURIs is the maximum number of URIs that a problem lists.
 const maxURIs = 3
 
 func (c uriConflict) problem(g *Gate, uris []string) toolyard.Problem {

@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// View is what a gate offers of one catalog generation. It is immutable.
+// View is what a gate offers from one catalog generation. It is immutable.
 type View struct {
 	Gate      *Gate
 	Tools     []NamedTool          // sorted by name
@@ -101,7 +101,7 @@ func (v *View) holder(name string, same []*toolyard.Tool) *toolyard.Tool {
 	return same[i]
 }
 
-// collision returns the problem of several tools with one name.
+// collision returns the problem for several tools with the same name.
 func collision(g *Gate, name string, same []*toolyard.Tool, holder *toolyard.Tool) toolyard.Problem {
 	served := "none"
 	if holder != nil {
@@ -114,7 +114,7 @@ func collision(g *Gate, name string, same []*toolyard.Tool, holder *toolyard.Too
 
 func originOf(t *toolyard.Tool) string { return t.Name + " of " + cmp.Or(t.Origin, t.Server, "Go") }
 
-// clash returns the problem of items that a gate cannot distinguish.
+// clash returns the problem for items that a gate cannot distinguish.
 func clash[T any](g *Gate, what, served string, same []T, origin func(T) string) toolyard.Problem {
 	var origins []string
 	for _, t := range same {
@@ -175,7 +175,7 @@ func (g *Gate) unavailable(tools []*toolyard.Tool) (problems []toolyard.Problem)
 	return problems
 }
 
-// unavailableTool returns the problem of a tool that the gate cannot show, or true if it can.
+// unavailableTool returns the problem for a tool that the gate cannot show, or true if it can.
 // A server that offers no tools at all is down or still starting, which is reported elsewhere.
 func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard.Tool, inToolset func(*toolyard.Tool) bool) (p toolyard.Problem, ok bool) {
 	p = toolyard.Problem{Source: server, Subject: fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name), Tool: name}
@@ -214,7 +214,7 @@ func (v *View) note(t *toolyard.Tool) string {
 	return words + v.Gate.sourceNote(t)
 }
 
-// Bounds on the text about limits that a third party adds to a description.
+// Size limits on the text that a third party adds to a description.
 const (
 	maxBatchTools = 20
 	maxNotes      = 500 // characters
@@ -258,7 +258,7 @@ func Guidance(l toolyard.Limit, rename func(string) string) string {
 	return strings.Join(parts, " ")
 }
 
-// Describe returns the numbers of a limit and who has it, or "" if it limits nothing.
+// Describe returns a limit's numbers and to whom it applies, or "" if it limits nothing.
 func Describe(l toolyard.Limit) string {
 	var parts []string
 	if l.PerMinute > 0 {

@@ -12,17 +12,17 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Approvals decides about calls that need the approval of an operator.
+// Approvals decides on calls that need an operator's approval.
 type Approvals interface {
 	Approval(ctx context.Context, id string) (*store.Approval, error)
 	Approvals(context.Context, store.ApprovalQuery) ([]*store.Approval, error)
-	// Decide refuses a caller that decides about its own call.
+	// Decide refuses a caller that decides on its own call.
 	Decide(ctx context.Context, id string, by toolyard.Caller, d Decision) (*store.Approval, error)
 	Grants(context.Context) ([]*store.Grant, error)
 	DeleteGrant(ctx context.Context, id string) error
 }
 
-// Decision is the decision of an operator about a call.
+// Decision is an operator's decision on a call.
 type Decision struct {
 	Approve      bool
 	Reason       string
@@ -47,7 +47,7 @@ type approvalItem struct {
 	UsedAt   time.Time         `json:"usedAt,omitzero"`
 }
 
-// approvalCall is what will run.
+// approvalCall is the call that will run.
 type approvalCall struct {
 	Call      string          `json:"call" doc:"The call that requested it."`
 	Account   string          `json:"account"`

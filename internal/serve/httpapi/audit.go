@@ -22,10 +22,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Changes stores the audit log of changes through the API.
+// Changes stores the audit log of changes made through the API.
 type Changes interface {
 	BeginChange(context.Context, *store.Change) error
-	// EndChange records the status of a change, and its subject if that was not known before.
+	// EndChange records the status of a change, and its subject if it was not known before.
 	EndChange(ctx context.Context, id string, status int, subject string) error
 	Changes(context.Context, store.ChangeQuery) ([]*store.Change, error)
 }
@@ -33,11 +33,11 @@ type Changes interface {
 // maxDetail limits the part of a request body that is stored with a change, in bytes.
 const maxDetail = 8 << 10
 
-// auditor records changes through the API.
+// auditor records changes made through the API.
 type auditor struct {
 	changes    Changes
 	refusals   quota // recorded refusals, by caller
-	ownChanges quota // changes of callers to their own data
+	ownChanges quota // callers' changes to their own data
 	now        func() time.Time
 	log        *slog.Logger
 }

@@ -62,11 +62,12 @@ var (
 	errNoStore         = toolyard.Errorf(toolyard.Unauthenticated, "This yard has no API keys because no store is configured. Add store: sqlite:toolyard.db to the configuration, restart the yard and create a key, or open the console with the link printed at startup.")
 )
 
-// A signed-in browser sends two credentials: a cookie with the sealed API key or person, and the page
-// secret, which the seal is bound to. Browsers send a cookie to every port of its host, so another program
-// there can read and replay it. The page secret is kept in the storage of the console's origin, which
-// includes the port, and is sent in a header. Neither suffices alone. The key is verified with every
-// request, so revoking it ends its sign-ins; so does blocking a person.
+// A signed-in browser sends two credentials: a cookie with the sealed API key or person, and the
+// page secret, to which the seal is bound. Browsers send a cookie to every port on its host, so
+// another program there can read and replay it. The page secret is kept in the storage of the
+// console's origin, which includes the port, and is sent in a header. Neither is sufficient on its
+// own. The key is verified with every request, so revoking it ends its sign-ins; blocking a person
+// does too.
 const (
 	cookie     = "toolyard"
 	pageHeader = "Toolyard-Page-Secret"
@@ -142,7 +143,7 @@ func (a *authenticator) identifyPage(r *http.Request, secret string) (toolyard.C
 	return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "Your sign-in has expired. Sign in again.")
 }
 
-// openCookie opens the value of a cookie that was sealed with a secret of the page.
+// openCookie decrypts the value of a cookie that was sealed with the page secret.
 func (a *authenticator) openCookie(r *http.Request, sealer seal.Sealer, name, secret string) (value string, id seal.Nonce, ok bool) {
 	if secret == "" || !sameOrigin(r) {
 		return "", id, false
@@ -169,8 +170,8 @@ func (a *authenticator) person(r *http.Request) *accesstoken.Person {
 	return p
 }
 
-// callerOf returns the caller that a signed-in person is now. A person who has lost access is signed
-// out.
+// callerOf returns the current caller for a signed-in person. A person who has lost access is
+// signed out.
 func (a *authenticator) callerOf(ctx context.Context, p *accesstoken.Person) (toolyard.Caller, error) {
 	c, err := a.issuers.CallerOf(ctx, p)
 	if e, ok := errors.AsType[*toolyard.Error](err); ok && e.Code == toolyard.PermissionDenied {
@@ -187,7 +188,7 @@ func (a *authenticator) owner(r *http.Request, key string) (toolyard.Caller, err
 	return c, authError(err)
 }
 
-// authError converts an error of Options.Identify. An error without a code of its own means that
+// authError converts an error from Options.Identify. An error without a code means that
 // authentication failed.
 func authError(err error) error {
 	if err == nil {
@@ -200,9 +201,10 @@ func authError(err error) error {
 	return &toolyard.Error{Code: toolyard.Unauthenticated, Message: e.Message, Err: err}
 }
 
-// sameOrigin reports whether a request comes from a page of this server. All ports of a host are the
-// same site for SameSite cookies, so that attribute alone would admit pages of other programs on the
-// host. Browsers without Sec-Fetch-Site send Origin with every request that changes something.
+// sameOrigin reports whether a request comes from a page of this server. All ports of a host are
+// the same site for SameSite cookies, so that attribute alone would admit pages from other programs
+// on the host. Browsers without Sec-Fetch-Site send Origin with every request that changes
+// something.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin"

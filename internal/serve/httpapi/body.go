@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of bodies without arguments, in bytes.
+// Size limits on bodies without arguments, in bytes.
 const (
 	smallBody = 64 << 10
 	largeBody = 1 << 20 // with lists of tools

@@ -99,7 +99,7 @@ type batchResult struct {
 	Results []batchItem `json:"results"`
 }
 
-// batchItem is the result of one call of a batch: the response to a single call, or the problem.
+// batchItem is the result of one call in a batch: the response to a single call, or the problem.
 type batchItem struct {
 	*callResult
 	Problem json.RawMessage `json:"problem,omitempty"`
@@ -152,7 +152,7 @@ func (h *callHandler) run(r *request, body callBody) (answer *callResult, err er
 	if err != nil {
 		return nil, err
 	}
-	// A call has a deadline of its own, which may be later than that of the response.
+	// A call has its own deadline, which may be later than the response's.
 	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{})
 	made, err := h.makeCall(r.Context(), request)
 	trace := traceOf(r.caller, err)
@@ -251,7 +251,7 @@ func (b *callBody) answers() (json.RawMessage, error) {
 	return bytes.TrimSpace(object.Bytes()), err
 }
 
-// idempotencyKey returns the key of the header or the body. If both have one, they must agree.
+// idempotencyKey returns the key from the header or the body. If both have one, they must agree.
 func idempotencyKey(headers []string, inBody string) (string, error) {
 	key := inBody
 	if len(headers) > 0 {
@@ -278,8 +278,8 @@ func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
 	return e.Result(), nil
 }
 
-// sessionAfter returns the session after a call, and closes it on request. The call has run, so a
-// failure of the ledger must not withhold the result.
+// sessionAfter returns the session after a call, and closes it on request. The call has already
+// run, so a ledger failure must not withhold the result.
 func (h *callHandler) sessionAfter(ctx context.Context, session string, closes bool) *ledger.Balance {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -295,7 +295,7 @@ func (h *callHandler) sessionAfter(ctx context.Context, session string, closes b
 	return balance
 }
 
-// executeGate returns the execute gate with the name, or the first one for an empty name.
+// executeGate returns the execute gate with the given name, or the first one if the name is empty.
 func (h *callHandler) executeGate(name string) (*gates.Gate, error) {
 	var all []*gates.Gate
 	if h.gates != nil {

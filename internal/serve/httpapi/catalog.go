@@ -31,8 +31,8 @@ type Entry struct {
 	toolterms.Effective // after the operator's terms
 }
 
-// Catalog serves the tools of a gate as a JSON array: of the default gate, or of the one that ?gate=
-// names. Down returns the unavailable servers.
+// Catalog serves a gate's tools as a JSON array, for the default gate or the one that ?gate=
+// selects. down returns the unavailable servers.
 func Catalog(view func(gate string) (*gates.View, bool), down func() []string) http.Handler {
 	var encoded sync.Map // *page by gate
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

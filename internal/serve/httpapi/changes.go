@@ -73,7 +73,7 @@ func (h *changeHandler) export(r *request) (*reply, error) {
 	return nil, nil
 }
 
-// patientWriter gives a client some time for each write, instead of one time for the whole response.
+// patientWriter gives a client a deadline for each write, instead of one for the whole response.
 type patientWriter struct {
 	w       io.Writer
 	control *http.ResponseController

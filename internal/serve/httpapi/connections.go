@@ -8,17 +8,17 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Connections are the connections of callers to servers that are called as a person.
+// Connections manages callers' connections to servers that are called on behalf of a person.
 type Connections interface {
-	// Connections returns the servers that a caller can connect to, by ID.
+	// Connections returns the servers to which a caller can connect, by ID.
 	Connections(ctx context.Context, caller toolyard.Caller) ([]Connection, error)
 	// ServerConnections returns who is connected to a server, newest first, and whether there are more.
 	ServerConnections(ctx context.Context, server string) (list []ServerConnection, more bool, err error)
 	// Link returns the URL of the page on which the caller connects to a server.
 	Link(caller toolyard.Caller, server string) (address string, err error)
-	// Review returns what the caller is asked for. The ticket is that of a link, or empty.
+	// Review returns what the caller is asked to agree to. The ticket is a link's ticket, or empty.
 	Review(ctx context.Context, caller toolyard.Caller, server, ticket string) (*ConnectionReview, error)
-	// BeginSignIn returns the address at which the caller signs in, and a cookie for [Connections.Complete].
+	// BeginSignIn returns the URL at which the caller signs in, and a cookie for [Connections.Complete].
 	BeginSignIn(ctx context.Context, caller toolyard.Caller, server, ticket string) (address, cookie string, err error)
 	// EnterKey stores the caller's key for a server.
 	EnterKey(ctx context.Context, caller toolyard.Caller, server, ticket, key string) error
@@ -64,7 +64,7 @@ type connectPage struct {
 	URL string `json:"url" doc:"URL of the page on which the caller connects. It is valid for this caller only, for ten minutes and one sign-in."`
 }
 
-// ConnectionReview is what a caller is asked for before a connection is made.
+// ConnectionReview is what a caller is asked to agree to before a connection is made.
 type ConnectionReview struct {
 	Server string   `json:"server" doc:"ID of the server."`
 	Caller string   `json:"caller" doc:"The caller whose calls will use the connection."`
@@ -96,7 +96,7 @@ type connectedServer struct {
 	Server string `json:"server" doc:"ID of the server."`
 }
 
-// connectCookie binds a sign-in at an authorization server to the browser in which it began.
+// connectCookie binds a sign-in at an authorization server to the browser in which it was started.
 const connectCookie = "toolyard-connect"
 
 // connectionHandler serves the connections of the caller.
@@ -176,8 +176,8 @@ func (h *connectionHandler) enterKey(r *request) (*reply, error) {
 	return &reply{}, h.connections.EnterKey(r.Context(), r.caller, r.PathValue("server"), body.Ticket, body.Key)
 }
 
-// complete completes a sign-in, which must have begun in this browser. Only a page of this server can
-// send the cookie.
+// complete completes a sign-in, which must have been started in this browser. Only a page from this
+// server can send the cookie.
 func (h *connectionHandler) complete(r *request) (*reply, error) {
 	if err := h.check(r.caller); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// editor reads and changes the edits of the configuration.
+// editor reads and changes the configuration's edits.
 type editor struct{ yard Yard }
 
 // editHandler serves the history of edits.
@@ -24,7 +24,7 @@ type versionBody struct {
 }
 
 // state returns the configuration and the current edits. Its error is PermissionDenied if the
-// configuration does not allow to edit the part.
+// configuration does not allow editing that part.
 func (e *editor) state(part config.Editable) (c *config.Config, edits *config.Edits, version int64, err error) {
 	c = e.yard.Config()
 	edits, version = e.yard.Edits()
@@ -116,7 +116,7 @@ func (h *editHandler) get(r *request) (*reply, error) {
 	return &reply{body: d}, nil
 }
 
-// version returns the edits of the version that the path names.
+// version returns the edits of the version in the path.
 func (e *editor) version(r *request) (row store.VersionRow, edits *config.Edits, err error) {
 	text := r.PathValue("version")
 	version, err := strconv.ParseInt(text, 10, 64)

@@ -34,7 +34,7 @@ type gateSettings struct {
 	Show    config.Size       `json:"show,omitempty" doc:"How much of a long result is sent to the client. Default: the current value."`
 }
 
-// apply returns a gate with these settings. What they do not contain stays as it is.
+// apply returns a gate with these settings. Everything that they do not contain stays unchanged.
 func (t gateSettings) apply(g config.Gate) config.Gate {
 	g.Mode, g.Surface, g.Toolset, g.Naming = t.Mode, cmp.Or(t.Surface, ident.SurfaceBoth), t.Toolset, cmp.Or(t.Naming, gates.NamingMCP)
 	g.Callers, g.Errors, g.SourceNotes, g.Clock = t.Callers, cmp.Or(t.Errors, gates.ErrorsAsResults), t.Notes, t.Clock

@@ -101,8 +101,8 @@ func sizeOf(v *gates.View) viewSize {
 	return viewSize{Tools: len(v.Tools), Tokens: export.ListTokens(v)}
 }
 
-// find searches the tools that keep accepts. If no text matches, it looks for the name of a tool at
-// any gate, and then for the tools that fit the query best.
+// find searches the tools that keep accepts. If no text matches, it looks for a tool's name at any
+// gate, and then for the tools that match the query best.
 func (x *index) find(query string, keep func(i int) bool) (hits []search.Hit) {
 	if hits = x.search.Find(query, keep); len(hits) > 0 {
 		return hits

@@ -40,7 +40,7 @@ type claimsBody struct {
 	Claims json.RawMessage `json:"claims" doc:"The claims of an access token, an object: the decoded payload, never the token."`
 }
 
-// ClaimsCheck is what a token with some claims would be allowed.
+// ClaimsCheck is what a token with the given claims would be allowed to do.
 type ClaimsCheck struct {
 	Refused string           `json:"refused,omitempty" doc:"The check that fails and why, such as RULE: no access rule matches. Absent if the claims identify a caller."`
 	Issuer  string           `json:"issuer,omitempty"`

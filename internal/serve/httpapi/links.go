@@ -10,7 +10,7 @@ import (
 
 // Links stores the external accounts that callers have linked.
 type Links interface {
-	// SetLink links an address as a kind. An empty address removes the link.
+	// SetLink links an address under a kind. An empty address removes the link.
 	SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error
 	// Links returns the addresses that a caller has linked, by kind.
 	Links(ctx context.Context, caller toolyard.Caller) (map[string]string, error)

@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Live streams calls as they begin and end.
+// Live streams calls as they start and end.
 type Live interface {
 	// Watch returns a stream of the calls that match, and the last of them.
 	Observe(matches func(account, caller, server, tool, gate string) bool) (*live.Observer, []*live.Call)
@@ -76,7 +76,7 @@ func (h *liveHandler) watch(r *request) (*reply, error) {
 			s.write(e, failed)
 		case <-beat.C:
 			if c, err := h.auth.authorize(r.Request, caller); err != nil || c.ID != r.caller.ID || p.account(c) != account || p.err != nil {
-				return nil, nil // the caller has lost its access
+				return nil, nil // the caller has lost access
 			}
 			s.comment()
 		case <-watch.Done():
@@ -88,8 +88,8 @@ func (h *liveHandler) watch(r *request) (*reply, error) {
 	return nil, nil
 }
 
-// streams counts open streams. Callers without the scope viewer have a limit of their own, so that
-// they cannot lock out operators.
+// streams counts open streams. Callers without the scope viewer have a separate limit, so that they
+// cannot lock out operators.
 type streams struct {
 	mu             sync.Mutex
 	all, ofCallers int

@@ -20,10 +20,10 @@ type PeopleOptions struct {
 // People stores the people who have called tools or signed in.
 type People interface {
 	People(context.Context, store.PersonQuery) ([]*store.Person, error)
-	// BlockPerson blocks a person, who need not be known.
+	// BlockPerson blocks a person, who need not have been seen before.
 	BlockPerson(ctx context.Context, caller string, b store.Block) (*store.Person, error)
 	UnblockPerson(ctx context.Context, caller string) (*store.Person, error)
-	// DeleteCaller deletes the data of a caller, of one account or of all.
+	// DeleteCaller deletes a caller's data, in one account or in all accounts.
 	DeleteCaller(ctx context.Context, account, caller string) (*store.Deletion, error)
 }
 
@@ -46,7 +46,7 @@ type personItem struct {
 	Blocked *personBlock `json:"blocked,omitempty"`
 }
 
-// personRights is what the rules grant now.
+// personRights is what the rules currently grant.
 type personRights struct {
 	Role    string   `json:"role" enum:"operator,viewer,caller,none" doc:"none: no access rule matches the groups."`
 	Gates   []string `json:"gates" doc:"Gates that access rules grant; * for all. A token with fewer scopes grants less."`

@@ -16,17 +16,17 @@ import (
 
 // Issuers identifies people at the configured issuers.
 type Issuers interface {
-	SignInNames() []string // issuers that people can sign in with
+	SignInNames() []string // issuers with which people can sign in
 	URL() string           // of this server, as people open it
 	BeginSignIn(ctx context.Context, issuer string) (*signin.Flow, error)
 	CompleteSignIn(context.Context, *signin.Flow, signin.Response) (*accesstoken.Person, error)
-	// CallerOf returns the caller that a person is, by the current rules. The error is
+	// CallerOf returns the caller for a person, according to the current rules. The error is
 	// PermissionDenied if no rule matches, or the person is blocked.
 	CallerOf(context.Context, *accesstoken.Person) (toolyard.Caller, error)
 	States() []IssuerItem
 	// RightsOf returns what the rules of an issuer grant to members of groups.
 	RightsOf(issuer string, groups []string) accesstoken.Rights
-	// CheckClaims returns what a token with these claims would be allowed.
+	// CheckClaims returns what a token with these claims would be allowed to do.
 	CheckClaims(ctx context.Context, claims json.RawMessage) ClaimsCheck
 }
 
@@ -51,7 +51,7 @@ func newPersonSignIn(h *signInHandler, opts Options) *personSignIn {
 	return &personSignIn{signInHandler: h, log: opts.Log}
 }
 
-// begunSignIn is the response to the begin of a sign-in.
+// begunSignIn is the response to the start of a sign-in.
 type begunSignIn struct {
 	Address string `json:"address" doc:"URL at which the person signs in. Open it in the same browser."`
 	Secret  string `json:"secret" doc:"Keep it in the page's storage, and send it with the issuer's response."`
@@ -140,7 +140,7 @@ func (h *personSignIn) takeFlow(r *request, response *signInResponse) (*signin.F
 	return flow, nil
 }
 
-// maxUsedFlows bounds the sign-ins that are remembered.
+// maxUsedFlows limits how many sign-ins are remembered.
 const maxUsedFlows = 10_000
 
 // usedFlows remembers the sign-ins that were completed on this replica, so that none is completed

@@ -34,7 +34,7 @@ var statuses = map[toolyard.Code]int{
 	toolyard.Timeout:             http.StatusGatewayTimeout,
 }
 
-// toolFailures are the codes of calls that ran and failed: the failure is the result of the tool.
+// toolFailures are the codes of calls that ran and failed: the failure is the tool's result.
 var toolFailures = []toolyard.Code{toolyard.Failed, toolyard.InvalidOutput, toolyard.NoData, toolyard.ResultTooLarge}
 
 // problemOf converts an error to one that callers may see. Internal details are dropped.

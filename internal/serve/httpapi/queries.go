@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// QueryRecord is what is stored of a query, besides the columns of its row.
+// QueryRecord is what is stored for a query, in addition to the columns of its row.
 type QueryRecord struct {
 	Answer     *agent.Answer `json:"answer"`
 	Gate       string        `json:"gate"`

@@ -52,8 +52,8 @@ func newQueryHandler(calls *callHandler, opts Options) *queryHandler {
 const (
 	maxJobs       = 200         // running jobs of a replica
 	maxCallerJobs = 20          // running jobs of a caller
-	jobGrace      = time.Minute // after the time limit of a query, until its job counts as lost
-	maxEvents     = 256         // events that wait for a slow client
+	jobGrace      = time.Minute // after a query's time limit, before its job counts as lost
+	maxEvents     = 256         // events buffered for a slow client
 )
 
 // queryBody is the body of a query.
@@ -101,7 +101,7 @@ type toolUsed struct {
 	SkillCalls int    `json:"skillCalls"`
 }
 
-// queryCost is the price for the caller; the costs of the model are the operator's.
+// queryCost is the price for the caller; the operator pays for the model.
 type queryCost struct {
 	Model toolyard.Money `json:"modelCostUsd"`
 	Tools toolyard.Money `json:"toolCostUsd"`
@@ -282,7 +282,7 @@ func streamEvent(e agent.Event) any {
 	return toolStatusEvent{"tool-status", eventRef{e.Tool, e.Tool}, map[string]string{"calling": "tool-start", "done": "tool-complete", "failed": "tool-failed"}[e.Status]}
 }
 
-// stream answers a query with server-sent events. If the client leaves, a query without an
+// stream answers a query with server-sent events. If the client disconnects, a query without an
 // idempotency key ends.
 func (h *queryHandler) stream(r *request, body *queryBody, call *serve.CallRequest) {
 	ctx, cancel := context.WithCancel(r.Context())

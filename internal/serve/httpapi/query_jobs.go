@@ -37,7 +37,7 @@ type jobOutcome struct {
 
 var errNoJobs = notFound("This yard has no store for queries.")
 
-// start begins a query in the background. The same idempotency key returns the same job.
+// start starts a query in the background. The same idempotency key returns the same job.
 func (h *queryHandler) start(r *request) (*reply, error) {
 	if h.opts.Store == nil {
 		return nil, errNoJobs

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Limits of audit records that callers without the scope operator can cause.
+// Limits on audit records that callers without the scope operator can cause.
 const (
 	maxRefusals     = 30 // per caller and refusalTime
 	refusalTime     = time.Hour
@@ -31,8 +31,8 @@ type counter struct {
 	over  int // events over the limit since the last allowed one
 }
 
-// acquire counts an event of a caller and reports whether it is within the limit. Over is the number
-// of events over the limit since the last allowed one.
+// acquire counts a caller's event and reports whether it is within the limit. over is the number of
+// events over the limit since the last allowed one.
 func (q *quota) acquire(caller string, now time.Time) (over int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,11 +8,11 @@ type SealKey = *seal.Keyring
 // NewSealKey creates a random key.
 func NewSealKey() SealKey { return seal.Random() }
 
-// sealers seal the values of cookies. None opens what another has sealed.
+// sealers seal cookie values. None can decrypt what another has sealed.
 type sealers struct {
 	key    seal.Sealer // API keys
 	person seal.Sealer // people who are signed in
-	flow   seal.Sealer // sign-ins that have begun
+	flow   seal.Sealer // sign-ins in progress
 }
 
 func newSealers(key SealKey) sealers {

@@ -43,7 +43,7 @@ func (h *serverHandler) list(*request) (*reply, error) {
 	return &reply{body: serversPage{orEmpty(h.yard.Servers())}}, nil
 }
 
-// server returns the server that the path names.
+// server returns the server in the path.
 func (h *serverHandler) server(r *request) (ServerItem, error) {
 	list, id := h.yard.Servers(), r.PathValue("id")
 	if i := slices.IndexFunc(list, func(s ServerItem) bool { return s.ID == id }); i >= 0 {
@@ -115,7 +115,7 @@ func (h *serverHandler) retry(r *request) (*reply, error) {
 	return respond(h.server(r))
 }
 
-// SelectPending returns the pending definitions that refs names. Its error is VersionConflict if one
+// SelectPending returns the pending definitions that refs refers to. Its error is VersionConflict if one
 // has changed since it was reviewed.
 func SelectPending[T any](pending []T, ref func(T) DefinitionRef, refs []DefinitionRef) (list []T, err error) {
 	byTool := make(map[string]int, len(pending))

@@ -59,7 +59,7 @@ func (b sessionBody) session() (s ledger.Session, err error) {
 }
 
 // sessionID derives the ID of a session from the idempotency key, so that a retry after a lost
-// response opens no second session.
+// response does not open a second session.
 func sessionID(c toolyard.Caller, key string) string {
 	sum := sha256.Sum256([]byte(c.Account + "\n" + c.ID + "\n" + key))
 	return "ses_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
@@ -162,7 +162,7 @@ func (o *sessionOwners) add(p *ledger.Balance) {
 	o.accounts[p.ID] = p.Account
 }
 
-// owns reports whether the cache has the session, and it belongs to the account.
+// owns reports whether the session is cached and belongs to the account.
 func (o *sessionOwners) owns(session, account string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -23,7 +23,7 @@ type Yard interface {
 	// Explain returns the decisions about a tool of a server before any gate filters it.
 	Explain(server, tool string) []gates.Step
 	Pending(server string) ([]Pending, error)
-	// Waiting returns the definitions that wait for a decision, by name; none if the server is down.
+	// Waiting returns the definitions that are waiting for a decision, by name; none if the server is down.
 	Waiting(server string) []Waiting
 	Approve(server string, tools []DefinitionRef) error
 	Reject(server string, tools []DefinitionRef) error
@@ -56,7 +56,7 @@ type About struct {
 	Since         time.Time
 }
 
-// Snapshot is the immutable state of the catalog at one moment.
+// Snapshot is an immutable snapshot of the catalog.
 type Snapshot struct {
 	Generation uint64
 	Tools      []*toolyard.Tool // all, with the operator's terms applied
@@ -102,7 +102,7 @@ type ServerDetail struct {
 	Latency     []store.LatencyRow `json:"latency,omitempty"`
 }
 
-// ServerEvent is an event in the life of a server.
+// ServerEvent is an event in a server's history.
 type ServerEvent struct {
 	At   time.Time `json:"at"`
 	Kind string    `json:"kind" enum:"start,up,down,changed,approved,rejected"`
@@ -130,7 +130,7 @@ type Pending struct {
 	Rejected bool   `json:"rejected,omitempty"`
 }
 
-// Waiting is a definition that waits for approval.
+// Waiting is a definition that is waiting for approval.
 type Waiting struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"`

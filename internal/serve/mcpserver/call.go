@@ -28,9 +28,9 @@ func (s *Server) call(ctx context.Context, method, name string, r *serve.CallReq
 	return res, err
 }
 
-// CallFromCode calls a tool for code that runs at the gate, and returns the call too. A call of a tool
-// that is not read-only gets the idempotency key of the request, if any. The call is nil if there was
-// none.
+// CallFromCode calls a tool for code that runs at the gate, and also returns the call. A call to a
+// tool that is not read-only gets the request's idempotency key, if any. The call is nil if there
+// was none.
 func (s *Server) CallFromCode(ctx context.Context, r *serve.CallRequest) (*toolyard.Call, *toolyard.Result, error) {
 	req, err := s.request("tools/call", r.Tool, r)
 	if err != nil {

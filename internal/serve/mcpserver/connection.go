@@ -31,7 +31,7 @@ type connection struct {
 	setSilent   context.CancelFunc
 
 	slots      chan struct{}  // holds a token for each running request
-	responding sync.WaitGroup // running requests except subscriptions, which do not end by themselves
+	responding sync.WaitGroup // running requests except subscriptions, which do not end on their own
 	background sync.WaitGroup // all goroutines of the connection
 }
 
@@ -58,7 +58,7 @@ func (c *connection) respond(id json.RawMessage, result []byte, rpcErr *jsonrpc.
 	c.send(appendResponse(make([]byte, 0, len(result)+256), id, result, rpcErr))
 }
 
-// receive handles a message of the client. Requests run in the background.
+// receive handles a message from the client. Requests run in the background.
 func (c *connection) receive(m *message) {
 	x := &requestContext{
 		access:  access{gate: c.gate, view: c.gate.view.Load(), caller: c.caller, origin: c.origin},
@@ -158,8 +158,8 @@ func (c *connection) subscribe(x *requestContext) {
 	subscribed.run(ctx, watchAll(c.gate, x.view), x.send, func(result []byte) { c.respond(x.message.id, result, nil) })
 }
 
-// drain waits for the running requests after the client has stopped sending: its pending questions
-// fail, and it gets no more notifications of changes.
+// drain waits for the running requests after the client has stopped sending: pending questions
+// fail, and no more change notifications are sent.
 func (c *connection) drain() {
 	c.setSilent()
 	c.gate.server.legacy.questions.fail(c.session.id, json.RawMessage(`{"message":"`+errSilent.Error()+`"}`))

@@ -20,7 +20,7 @@ func apply(message []byte, edits []edit) []byte {
 	return message
 }
 
-// replacement returns the edit that replaces value, a subslice of message, by text.
+// replacement returns the edit that replaces value, a subslice of message, with text.
 func replacement(message []byte, value json.RawMessage, text string) edit {
 	return edit{cap(message) - cap(value), len(value), text}
 }

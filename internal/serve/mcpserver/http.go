@@ -80,8 +80,8 @@ func (g *gate) authorize(r *http.Request) (*access, error) {
 	return &access{g, v, caller, originOf(caller, r)}, nil
 }
 
-// renew authorizes the request again if the gate has changed since, so that a body that is sent
-// slowly is not served with outdated rules. It returns nil if it has written a response.
+// renew authorizes the request again if the gate has changed in the meantime, so that a slowly sent
+// body is not served under outdated rules. It returns nil if it has written a response.
 func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
 	v := a.gate.view.Load()
 	switch {
@@ -145,7 +145,7 @@ func scopeParam(scopes []string) string {
 	return `, scope="` + strings.Join(scopes, " ") + `"`
 }
 
-// recover turns a panic into one failed request.
+// recover turns a panic into a single failed request.
 func (s *Server) recover(w http.ResponseWriter) {
 	switch p := recover(); p {
 	case nil:
@@ -197,8 +197,8 @@ const (
 	smallBody = 16 << 10 // read before the quota for large bodies is charged
 )
 
-// readMessage reads and parses the body. Release returns the quota for its memory. It reports false
-// if it has written a response.
+// readMessage reads and parses the body. release returns the quota for its memory. readMessage
+// returns false if it has written a response.
 func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message, release func(), ok bool) {
 	limit, release := a.gate.server.opts.MaxBody, func() {}
 	if r.ContentLength > limit {
@@ -296,7 +296,7 @@ func invalid(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
-// looksLike reports whether a case-insensitive parser would take key for one of the names.
+// looksLike reports whether a case-insensitive parser would treat key as one of the names.
 func looksLike(key string, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(key, name) })
 }

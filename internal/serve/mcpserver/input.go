@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of unfinished results and answers.
+// Limits on unfinished results and answers.
 const (
 	maxQuestions = 16       // requests
 	maxRequests  = 64 << 10 // bytes of all requests
@@ -33,7 +33,7 @@ type inputRequest struct {
 	params      json.RawMessage // an object
 }
 
-// readInputRequired parses an unfinished result and checks that the client of the call can answer it.
+// readInputRequired parses an unfinished result and checks that the call's client can answer it.
 func readInputRequired(c *toolyard.Call, raw json.RawMessage) (*inputRequired, error) {
 	in, err := parseInputRequired(raw)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *inputRequest) checkElicitation(c *toolyard.Call) (need string, err erro
 	return need, checkForm(strictjson.Member(r.params, "requestedSchema"))
 }
 
-// checkURL accepts only web addresses, because the user is asked to open them.
+// checkURL accepts only web URLs, because the user is asked to open them.
 func checkURL(raw json.RawMessage) error {
 	text, _ := strictjson.String(raw)
 	u, err := url.Parse(text)

@@ -45,7 +45,8 @@ func (a *access) postLegacy(w http.ResponseWriter, r *http.Request, m *message, 
 }
 
 // callContext returns the context of a request. In the legacy era, disconnecting does not cancel a
-// request: calls of write tools continue. Calls of read-only tools end, as their results would be lost.
+// request: calls to write tools continue. Calls to read-only tools end, because their results would
+// be lost.
 func (x *requestContext) callContext(ctx context.Context) context.Context {
 	if x.message.method != "tools/call" {
 		return ctx
@@ -102,7 +103,7 @@ func noSession(w http.ResponseWriter) {
 	http.Error(w, "session not found: it has ended, has expired or belongs to another caller; initialize again", http.StatusNotFound)
 }
 
-// getLegacy serves a stream of change notifications. A session may have several streams, at any
+// getLegacy serves a stream of change notifications. A session may have several streams, on any
 // replica.
 func (a *access) getLegacy(w http.ResponseWriter, r *http.Request) {
 	if !acceptsStream(r) {
@@ -138,7 +139,7 @@ func (a *access) getLegacy(w http.ResponseWriter, r *http.Request) {
 	watch.run(r.Context())
 }
 
-// deleteLegacy ends an MCP session at all replicas.
+// deleteLegacy ends an MCP session on all replicas.
 func (a *access) deleteLegacy(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(sessionHeader) == "" {
 		http.Error(w, "DELETE requires the header "+sessionHeader, http.StatusBadRequest)
@@ -155,8 +156,8 @@ func (a *access) deleteLegacy(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// endSession ends an MCP session at all replicas. The end is stored only for authenticated callers, so
-// that others cannot fill the store; an anonymous session that outlives a restart does no harm.
+// endSession ends an MCP session on all replicas. The end is stored only for authenticated callers,
+// so that others cannot fill the store; an anonymous session that outlives a restart is harmless.
 func (a *access) endSession(ctx context.Context, agreed *session) error {
 	s := a.gate.server
 	if err := a.notifyReplicas(ctx, agreed, &replicaMessage{Kind: endSession}); err != nil {

@@ -131,7 +131,7 @@ type pendingQuestion struct {
 	reply chan clientReply
 }
 
-// open registers a question to a peer. MakeID derives its ID from a serial number.
+// open registers a question to a peer. makeID derives its ID from a serial number.
 func (q *questions) open(peer string, makeID func(number uint64) string) (id string, reply <-chan clientReply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Server) questionID(peer string) func(uint64) string {
 	}
 }
 
-// receiveAnswer delivers an answer to a question, possibly of another replica.
+// receiveAnswer delivers an answer to a question, possibly one asked by another replica.
 func (x *requestContext) receiveAnswer(ctx context.Context) error {
 	s := x.gate.server
 	if len(x.message.result)+len(x.message.fault) > maxAnswers {

@@ -11,11 +11,12 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// ReplicaBus connects the replicas of a yard, so that a legacy client can send each message to another
-// replica.
+// ReplicaBus connects a yard's replicas, so that a legacy client can send each message to a
+// different replica.
 type ReplicaBus interface {
-	// Send sends a message to a replica, or to all if to is empty. They pass it to Server.Receive.
-	// Delivery is not guaranteed. Messages to all are smaller than 1 KiB, others smaller than 70 KiB.
+	// Send sends a message to a replica, or to all replicas if to is empty. The receivers pass it
+	// to Server.Receive. Delivery is not guaranteed. Messages to all are smaller than 1 KiB, others
+	// smaller than 70 KiB.
 	Send(ctx context.Context, to string, message []byte) error
 	// EndSession records the end of an MCP session for replicas that start later.
 	EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error
@@ -75,7 +76,7 @@ func (a *access) notifyReplicas(ctx context.Context, about *session, m *replicaM
 	return s.opts.Replicas.Bus.Send(ctx, m.To, message.Bytes())
 }
 
-// Receive handles a message of another replica.
+// Receive handles a message from another replica.
 func (s *Server) Receive(message []byte) {
 	var m replicaMessage
 	if json.Unmarshal(message, &m) != nil || m.From == s.opts.Replicas.ID || m.To != "" && m.To != s.opts.Replicas.ID {
@@ -115,8 +116,8 @@ func replicaOf(opened string) string {
 	return replica
 }
 
-// Messages per second to other replicas. Unauthenticated callers have a separate limit, so that they
-// cannot exhaust that of the others.
+// Messages per second to other replicas. Unauthenticated callers have a separate limit, so that
+// they cannot exhaust everyone else's.
 const (
 	maxRatePerCaller     = 50
 	maxRateAuthenticated = 1000

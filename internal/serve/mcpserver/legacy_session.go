@@ -15,7 +15,7 @@ import (
 )
 
 // sessionLifetime is the validity of an Mcp-Session-Id. It can be long because the server stores
-// nothing; afterwards the client gets 404 and initializes again.
+// nothing; after that, the client gets 404 and initializes again.
 const sessionLifetime = 7 * 24 * time.Hour
 
 // session is an MCP session of the legacy era. Over HTTP, the client stores it, sealed, as its
@@ -76,8 +76,8 @@ func (s *Server) sealSession(a *access, agreed *session) string {
 	return s.legacy.sessionSealer.Seal(agreed.version+" "+string(agreed.features), sessionBinding(a), s.opts.Now().Add(sessionLifetime))
 }
 
-// openSession opens an Mcp-Session-Id. It is valid for the same gate and the same caller with the same
-// scopes, until it expires or ends.
+// openSession decrypts an Mcp-Session-Id. It is valid for the same gate and the same caller with
+// the same scopes, until it expires or ends.
 func (s *Server) openSession(a *access, sealed string) (*session, bool) {
 	text, nonce, ok := s.legacy.sessionSealer.Open(sealed, sessionBinding(a), s.opts.Now())
 	if !ok {

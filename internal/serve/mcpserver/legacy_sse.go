@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05: a GET opens a connection, and the
-// client POSTs its messages to the address in the first event. The connection belongs to this replica.
+// SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05: a GET opens a connection,
+// and the client POSTs its messages to the URL in the first event. The connection belongs to this
+// replica.
 func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w)
@@ -91,8 +92,8 @@ func (c *sseConnection) serve(keepalive func() bool) {
 	}
 }
 
-// finishPause separates the last response from the end of the stream: official clients may lose a
-// message otherwise.
+// finishPause separates the last response from the end of the stream; otherwise, official clients
+// may lose a message.
 const finishPause = 100 * time.Millisecond
 
 // finish waits for the running requests before the stream ends.

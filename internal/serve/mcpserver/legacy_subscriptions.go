@@ -12,9 +12,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// subscriptions are the resource subscriptions of MCP sessions. A session has none of the server's
-// streams for itself: it may open and close several, at any replica. So its subscriptions are stored at
-// all replicas, and resources are watched where a stream is open.
+// subscriptions are the resource subscriptions of MCP sessions. A session is not tied to one
+// stream: it may open and close several, on any replica. Its subscriptions are therefore stored on
+// all replicas, and resources are watched wherever a stream is open.
 type subscriptions struct {
 	quota *quota
 

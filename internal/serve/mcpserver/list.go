@@ -97,7 +97,7 @@ func encodeResources(v *gates.View, templates bool) *list {
 	return l.end()
 }
 
-// privateList begins a list of the modern era. Lists depend on the gate and thus on the caller, so
+// privateList starts a list in the modern era. Lists depend on the gate and thus on the caller, so
 // shared caches must not store them.
 const privateList = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{`
 
@@ -140,7 +140,7 @@ func (g *gate) down(v *view) string {
 	return `,"` + metaDown + `":` + string(names)
 }
 
-// page returns the items after a cursor and the next cursor, nil at the end. A cursor contains the
+// page returns the items after a cursor and the next cursor, which is nil at the end. A cursor contains the
 // name of the last item, so it stays valid when the list changes.
 func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
 	last, err := base64.RawURLEncoding.DecodeString(cursor)

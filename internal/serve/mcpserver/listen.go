@@ -23,8 +23,8 @@ var changes = [kinds]struct{ filter, method string }{
 	resourceKind: {"resourcesListChanged", "notifications/resources/list_changed"},
 }
 
-// watch notifies a client of changed lists. It only holds the shared channels of the view, so a
-// process can have very many.
+// watch notifies a client of changed lists. It holds only the view's shared channels, so a process
+// can have a great many watches.
 type watch struct {
 	gate      *gate
 	changed   [kinds]chan struct{} // nil for kinds that the client does not watch
@@ -116,8 +116,8 @@ func (l *watch) sendUpdates(later *time.Timer) bool {
 
 func (l *watch) expired() bool { return l.valid != nil && !l.valid() }
 
-// watch creates a watch that writes to an HTTP stream. The stream ends at the next keepalive after the
-// caller has lost its access to the gate.
+// watch creates a watch that writes to an HTTP stream. The stream ends at the next keepalive after
+// the caller has lost access to the gate.
 func (a *access) watch(w http.ResponseWriter, r *http.Request) *watch {
 	l := watchAll(a.gate, a.view)
 	l.notify = func(k kind) bool { return writeEvent(w, changeMessage(k, "")) == nil }

@@ -12,8 +12,8 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/offer"
 )
 
-// resolveTool looks up the tool of a call. Meta-tools are replaced by the tool that they call, or
-// answered without the call path; only run_code is called like a tool.
+// resolveTool looks up the tool of a call. Meta-tools are replaced with the tool that they call, or
+// answered without using the call path; only run_code is called like a tool.
 func (r *request) resolveTool() *toolyard.Error {
 	if !r.view.Gate.IsMetaTool(r.name) {
 		tool, ok := r.view.Lookup(r.name)
@@ -55,8 +55,8 @@ func (s *Server) Menu(gate string) (*offer.Menu, error) {
 // Hint returns the signature of a tool, for a model that called it without having its schema.
 func (s *Server) Hint(name string, t *toolyard.Tool) string { return s.signatures.Hint(name, t) }
 
-// encodeMeta encodes the result of a meta-tool, or its refusal. A model can correct the name of a
-// tool that it passes to a meta-tool, so an unknown one is a result too.
+// encodeMeta encodes the result of a meta-tool, or its refusal. A model can correct a tool name
+// that it passes to a meta-tool, so an unknown name is reported as a result too.
 func (r *request) encodeMeta(res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
 	if err != nil {
 		te := toolyard.AsError(err)
@@ -90,7 +90,7 @@ func (g *gate) isDown() func(server string) bool {
 type lazyIndex struct {
 	mu       sync.Mutex
 	built    atomic.Pointer[offer.Index]
-	previous *offer.Index // of the view before; nil for none
+	previous *offer.Index // of the previous view; nil for none
 }
 
 // last returns the newest index that was built.

@@ -139,7 +139,7 @@ func readMeta(raw json.RawMessage) (m requestMeta) {
 	return m
 }
 
-// Limits of the client's own metadata that is passed on.
+// Limits on the client's own metadata that is passed on.
 const (
 	maxMeta        = 16 << 10 // bytes of a member
 	maxMetaMembers = 32
@@ -200,8 +200,8 @@ func checkHeaders(h http.Header, method string, p *params) *jsonrpc.Error {
 	return nil
 }
 
-// decodeHeader decodes a value that may be base64-encoded because it has characters that a header
-// cannot carry.
+// decodeHeader decodes a value that may be base64-encoded because it contains characters that are
+// not allowed in a header.
 func decodeHeader(value string) (string, bool) {
 	inner, marked := strings.CutPrefix(value, "=?base64?")
 	inner, closed := strings.CutSuffix(inner, "?=")

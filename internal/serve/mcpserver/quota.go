@@ -33,7 +33,7 @@ func (q *quota) acquire(origin string, n int) (release func(), err error) {
 // anonymousOrigin is the prefix of the origins of unauthenticated callers.
 const anonymousOrigin = "address "
 
-// originOf returns the key of per-caller quotas: the caller, or the network address of an
+// originOf returns the key for per-caller quotas: the caller, or the network address of an
 // unauthenticated one.
 func originOf(caller toolyard.Caller, r *http.Request) string {
 	if caller.Authenticated() {

@@ -15,8 +15,8 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// reply is the response to a POST. It is plain JSON unless a message precedes the result; then it
-// becomes an event stream.
+// reply is the response to a POST. It is plain JSON, unless a message precedes the result; in that
+// case, it becomes an event stream.
 type reply struct {
 	w         http.ResponseWriter
 	canStream bool // the client accepts an event stream

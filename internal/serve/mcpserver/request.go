@@ -34,7 +34,7 @@ const errResourceNotFound = -32002
 // callMethods are the methods that run the call path.
 var callMethods = []string{"tools/call", "resources/read", "prompts/get", "completion/complete"}
 
-// request is a request that runs the call path: a call of a tool, a resource to read, a prompt or a
+// request is a request that runs the call path: a tool call, a resource read, a prompt or a
 // completion.
 type request struct {
 	serve.CallRequest
@@ -46,7 +46,7 @@ type request struct {
 	params json.RawMessage // for completions
 	nonce  seal.Nonce      // of the state in use; zero for none
 
-	meta   string                                          // meta-tool that the request came through; empty for none
+	meta   string                                          // meta-tool through which the request was made; empty for none
 	answer func(context.Context) (*toolyard.Result, error) // set by resolve for requests that call no tool
 
 	tool *toolyard.Tool                                                             // set by resolve; nil for a completion without a provider
@@ -130,8 +130,8 @@ const (
 	metaAsOf    = "dev.toolyard/asOf"
 )
 
-// takeString removes a string from the metadata of a request. It must equal the current value, if
-// there is one.
+// takeString removes a string from the metadata of a request. If there is already a value, the
+// string must equal it.
 func takeString(key, current string, meta map[string]json.RawMessage) (string, map[string]json.RawMessage, error) {
 	raw, ok := meta[key]
 	if !ok {
@@ -313,7 +313,7 @@ func withoutMeta(params json.RawMessage) json.RawMessage {
 // wireNames are the MCP names of the members that continue a call.
 var wireNames = map[string]string{"answers": "inputResponses", "state": "requestState"}
 
-// resume checks the answers and opens the state of a continued call. It returns an issue if they are
+// resume checks the answers and decrypts the state of a continued call. It returns an issue if they are
 // invalid. Answers without a state are passed on like arguments.
 func (r *request) resume(ctx context.Context) (*toolyard.Issue, error) {
 	if r.era == legacyEra {
@@ -398,8 +398,8 @@ func textOf(content []toolyard.Content) string {
 	return strings.Join(texts, "\n")
 }
 
-// refusal converts an error to a JSON-RPC error. MCP fixes the codes for unknown resources and
-// prompts and for invalid arguments, regardless of the error style of the gate.
+// refusal converts an error to a JSON-RPC error. MCP specifies the codes for unknown resources and
+// prompts and for invalid arguments, regardless of the gate's error style.
 func (r *request) refusal(e *toolyard.Error) *jsonrpc.Error {
 	if r.method == "tools/call" || e.Code != toolyard.NotFound && e.Code != toolyard.Invalid {
 		return protocolError(r.view.Gate.Errors, e)

@@ -16,8 +16,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// requestContext is one message of a client, of either era and over any transport, and the way back to
-// the client.
+// requestContext is one message from a client, of either era and over any transport, together with
+// the way back to the client.
 type requestContext struct {
 	access
 	message *message

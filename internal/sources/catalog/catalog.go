@@ -21,8 +21,8 @@ import (
 	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
-// Generation is everything that the sources offered at one moment. It is immutable: a call
-// finishes on the generation it started with.
+// Generation is a snapshot of everything that the sources offer. It is immutable: a call finishes
+// on the generation on which it started.
 type Generation struct {
 	Number   uint64
 	Offered  uint64 // number of the generation in which the offer last changed
@@ -56,7 +56,7 @@ type Event struct {
 type Options struct {
 	Log      *slog.Logger  // nil to discard
 	OnEvent  func(Event)   // called with the lock held: it must not call the catalog
-	Debounce time.Duration // changes within this time form one generation; zero for 10 ms
+	Debounce time.Duration // changes that arrive within this time are batched into one generation; zero for 10 ms
 }
 
 // Catalog runs sources and merges their offers.
@@ -101,8 +101,8 @@ func New(sources map[string]toolyard.Source, opts Options) *Catalog {
 	return c
 }
 
-// Set replaces the sources. A source that is unchanged keeps running, one that is missing is
-// stopped and its tools are removed, a new one is started.
+// Set replaces the sources. Unchanged sources keep running; missing ones are stopped and their
+// tools removed; new ones are started.
 func (c *Catalog) Set(sources map[string]toolyard.Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Catalog) Set(sources map[string]toolyard.Source) {
 	c.schedule()
 }
 
-// same reports whether two sources are equal. Sources that cannot be compared are not.
+// same reports whether two sources are equal. Sources that cannot be compared never are.
 func same(a, b toolyard.Source) bool {
 	static, ok := a.(Static)
 	other, ok2 := b.(Static)
@@ -233,9 +233,8 @@ func (c *Catalog) update(o *offer, change func()) {
 	c.schedule()
 }
 
-// schedule schedules a generation if the catalog is running. One that is scheduled is not
-// postponed: a source that publishes continuously must not delay the others. The caller holds
-// c.mu.
+// schedule schedules a generation if the catalog is running. A scheduled generation is not
+// postponed: a source that publishes continuously must not delay the others. The caller holds c.mu.
 func (c *Catalog) schedule() {
 	if c.pending == nil && c.running != nil && c.running.Err() == nil {
 		c.pending = time.AfterFunc(c.opts.Debounce, c.publish)

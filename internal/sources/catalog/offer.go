@@ -6,7 +6,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Offer is everything that the sources offer at one moment.
+// Offer is everything that the sources currently offer.
 type Offer struct {
 	Tools     []*toolyard.Tool
 	Resources []*toolyard.Resource

@@ -1,5 +1,5 @@
-// Package lint finds definitions of tools that work, but that models and people will have difficulties
-// with. It judges only tools of this yard; those of MCP servers belong to others.
+// Package lint finds tool definitions that work but that models and people will have trouble with.
+// It checks only the yard's own tools, not those of MCP servers.
 package lint
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
-// categories are the words that clients and catalogs of trading tools know.
+// categories are the words that clients and catalogs of trading tools use.
 var categories = []string{"market_data", "news", "portfolio", "execution", "introspection"}
 
 // Category returns the category that a word is probably a misspelling of, or "".
@@ -29,7 +29,7 @@ func Category(word string) string {
 	return spelling.Nearest(word, categories)
 }
 
-// maxProperties bounds the parameters of a tool that are examined.
+// maxProperties limits how many of a tool's parameters are examined.
 const maxProperties = 200
 
 // Tools returns advice about local tools, in their order.

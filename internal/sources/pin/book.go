@@ -312,7 +312,7 @@ const (
 	maxPause = 50 * time.Millisecond
 )
 
-// set replaces an entry by the result of next. If next returns an error, nothing changes.
+// set replaces an entry with the result of next. If next returns an error, nothing changes.
 func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -359,7 +359,7 @@ func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last
 	return nil
 }
 
-// keep adds an unsaved entry and returns the unsaved entries before.
+// keep adds an unsaved entry and returns the previous unsaved entries.
 func (b *Book) keep(server string, e *Entry) (before map[string]*Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

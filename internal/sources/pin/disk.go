@@ -42,7 +42,7 @@ func (f *file) read(last revision) (data []byte, now revision, same bool, err er
 	return data, now, false, nil
 }
 
-// write needs no revision: the caller holds the lock.
+// write needs no revision, because the caller holds the lock.
 func (f *file) write(data []byte, _ revision) (now revision, err error) {
 	now.info, err = replace(f.path, data)
 	now.at = time.Now()

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Bounds on a Cache.
+// Limits on a Cache.
 const (
 	maxEntries = 10_000
 	maxBytes   = 64 << 20
 )
 
-// Cache shares one answer between concurrent requests for the same key, and keeps it for a while
-// afterwards. Failures are shared only by the requests that wait for them together.
+// Cache shares one response between concurrent requests for the same key, and keeps it for a while
+// afterwards. A failure is shared only by the requests that were waiting for it.
 type Cache struct {
 	ttl time.Duration
 	now func() time.Time
@@ -29,7 +29,7 @@ type Cache struct {
 	bytes   int
 }
 
-// entry is an answer that is kept.
+// entry is a cached response.
 type entry struct {
 	key  string
 	data json.RawMessage
@@ -45,15 +45,15 @@ type flight struct {
 	err     error
 }
 
-// NewCache returns a cache whose entries expire after ttl. With zero, only concurrent requests
-// share an answer.
+// NewCache returns a cache whose entries expire after ttl. If ttl is zero, only concurrent requests
+// share a response.
 func NewCache(ttl time.Duration, now func() time.Time) *Cache {
 	return &Cache{ttl: ttl, now: now, flights: map[string]*flight{}, entries: map[string]*list.Element{}, order: list.New()}
 }
 
-// Get returns the answer for a key: from the cache, from a request in progress, or from fetch.
-// The fetch continues when one of several waiting requests is canceled, and is canceled with the
-// last. The answer is shared and must not be changed.
+// Get returns the response for a key: from the cache, from a request in progress, or from fetch.
+// The fetch continues if one of several waiting requests is canceled, and is canceled with the last
+// one. The response is shared and must not be changed.
 func (c *Cache) Get(ctx context.Context, key string, fetch func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	f := c.join(ctx, key, fetch)
 	select {
@@ -100,7 +100,7 @@ func CatchPanic[T any](do func() (T, error)) (out T, err error) {
 	return do()
 }
 
-// leave stops waiting for a flight, and cancels it if no other request waits for it.
+// leave stops waiting for a flight, and cancels it if no other request is waiting for it.
 func (c *Cache) leave(key string, f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *Cache) leave(key string, f *flight) {
 	}
 }
 
-// land ends a flight, and keeps its answer if it succeeded.
+// land ends a flight, and caches its response if it succeeded.
 func (c *Cache) land(key string, f *flight, data json.RawMessage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

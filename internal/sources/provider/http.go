@@ -27,7 +27,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Bounds on requests and answers.
+// Limits on requests and responses.
 const (
 	maxBody       = 1 << 20
 	connections   = 8
@@ -41,13 +41,13 @@ type HTTPOptions struct {
 	Kind    string
 	URL     string            // with placeholders in the path and the query
 	Headers map[string]string // with placeholders
-	Pointer string            // JSON Pointer to the object within the answer; the whole answer if empty
+	Pointer string            // JSON Pointer to the object within the response; the whole response if empty
 	Timeout time.Duration     // for the whole request
-	Cache   time.Duration     // how long an answer is kept for a caller; zero to keep none
+	Cache   time.Duration     // how long a response is cached for a caller; zero for no caching
 
 	Links   Links                                     // nil if links are not stored
 	Expand  func(header, text string) (string, error) // replaces references to secrets in the text of a header; nil for none
-	Private []netip.Prefix                            // private networks that may be reached
+	Private []netip.Prefix                            // private networks that the provider may reach
 	Now     func() time.Time
 	Log     *slog.Logger
 }
@@ -64,7 +64,7 @@ type HTTP struct {
 	failing atomic.Bool
 }
 
-// Fault is a fault of the options, and the option that has it.
+// Fault is a problem with the options, and the option that causes it.
 type Fault struct {
 	Option  []string
 	Message string
@@ -256,13 +256,13 @@ func (p *HTTP) expand(header, text string) (string, error) {
 	return p.opts.Expand(header, text)
 }
 
-// unusable is the error for a caller whose id, account or link cannot be part of the request.
+// unusable is the error for a caller whose ID, account or link cannot be part of the request.
 func (p *HTTP) unusable(cause error) error {
 	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("The context %s cannot be requested for you: your ID, account or link contains characters that cannot be sent.", p.opts.Kind), Err: cause}
 }
 
-// unavailable is the error for a service that does not answer as expected. The cause is only
-// logged: it may quote the service.
+// unavailable is the error for a service that does not respond as expected. The cause is only
+// logged, because it may contain text from the service.
 func (p *HTTP) unavailable(why string, cause error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The context %s is unavailable: %s.", p.opts.Kind, why), Err: cause}
 }
@@ -277,8 +277,8 @@ func (p *HTTP) explain(ctx context.Context, err error) error {
 	return p.unavailable("its service cannot be reached", err)
 }
 
-// refused is the error for an answer with a status other than 200. 404 means that the service
-// has nothing about the caller.
+// refused is the error for a response with a status other than 200. 404 means that the service has
+// no data about the caller.
 func (p *HTTP) refused(res *http.Response) error {
 	if res.StatusCode == http.StatusNotFound {
 		return p.nothing()

@@ -14,11 +14,11 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
-// Links returns what a caller has linked as a kind, and "" if there is no link.
+// Links returns the value that a caller has linked for a kind, or "" if there is none.
 type Links func(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
 
-// The placeholders of a template. {link.NAME} is what the caller has linked as NAME, and {link}
-// what the caller has linked as the kind itself.
+// The placeholders of a template. {link.NAME} is the value that the caller has linked for NAME, and
+// {link} is the value for the kind itself.
 const (
 	callerID      = "caller.id"
 	callerAccount = "caller.account"
@@ -75,7 +75,7 @@ func parseTemplate(text, kind string) (t template, err error) {
 	return t, nil
 }
 
-// placeholder checks the name of a placeholder, and writes out {link}.
+// placeholder checks the name of a placeholder, and expands {link}.
 func placeholder(name, kind string) (string, error) {
 	if name == link {
 		name += "." + kind
@@ -162,8 +162,8 @@ func (t urlTemplate) render(v values) (*url.URL, error) {
 
 var errHeaderValue = errors.New("a value contains characters that are not allowed in a header")
 
-// renderHeader fills in the placeholders of a header. Expand replaces references to secrets, in
-// the operator's text only.
+// renderHeader fills in a header's placeholders. expand replaces references to secrets, only in the
+// operator's text.
 func (t template) renderHeader(v values, expand func(string) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, p := range t {
@@ -188,7 +188,7 @@ func isHeaderValue(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// resolve returns the values of placeholders for a caller. A caller without an id has none.
+// resolve returns the values of placeholders for a caller. A caller without an ID has none.
 func resolve(ctx context.Context, names []string, kind string, caller toolyard.Caller, asOf time.Time, links Links) (values, error) {
 	v := make(values, len(names))
 	for _, name := range names {

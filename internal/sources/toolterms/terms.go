@@ -53,8 +53,8 @@ func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
 	})
 }
 
-// combine adds the limits of the operator to those of a tool. Limits that are counted for different
-// callers stay separate, and all of them apply.
+// combine adds the operator's limits to a tool's. Limits with different scopes stay separate, and
+// all of them apply.
 func combine(own toolyard.Limit, quotas, limits []toolyard.Limit) (toolyard.Limit, []toolyard.Limit) {
 	quotas = slices.Clone(quotas)
 	for _, l := range limits {

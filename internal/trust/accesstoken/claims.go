@@ -20,7 +20,7 @@ const (
 	maxSubject  = 1 << 10        // bytes
 )
 
-// claims are the claims of a token that decide about access.
+// claims are the token's claims that determine access.
 type claims struct {
 	subject   string
 	audiences []string
@@ -30,7 +30,7 @@ type claims struct {
 	profile
 }
 
-// profile describes a person for other people. It decides about nothing.
+// profile describes a person for display. It does not affect access.
 type profile struct{ name, email string }
 
 // maxProfile bounds a name or an e-mail address, in bytes.
@@ -50,7 +50,7 @@ func profileText(value json.RawMessage) string {
 }
 
 // readClaims reads the claims of a verified token and checks those that do not depend on the
-// request. Each claim is read once, into one form.
+// request. Each claim is read only once.
 func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
 	members := maps.Collect(strictjson.Members(u.payload))
 	if r := i.checkType(u.typ, members); r != nil {
@@ -93,7 +93,7 @@ func (i *Issuer) readGroups(payload json.RawMessage) ([]string, *refusal) {
 }
 
 // checkType refuses tokens that are not access tokens. Issuers that do not mark access tokens are
-// accepted only if they are configured so, and then other marks must be absent.
+// accepted only if configured, and then other marks must be absent.
 func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refusal {
 	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
 	if typ == "at+jwt" {
@@ -174,7 +174,7 @@ func scopesOf(members map[string]json.RawMessage) ([]string, bool) {
 	return nil, true
 }
 
-// stringList returns a claim that is a string or a list of strings; a missing one is empty.
+// stringList returns a claim that is a string or a list of strings; a missing claim is an empty list.
 func stringList(value json.RawMessage) ([]string, bool) {
 	if value == nil {
 		return nil, true

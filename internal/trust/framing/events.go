@@ -20,12 +20,12 @@ var (
 )
 
 const (
-	firstBuffer = 4 << 10   // bytes of a buffer to begin with
+	firstBuffer = 4 << 10   // initial size of a buffer, in bytes
 	keptBuffer  = MaxReused // a buffer that grew beyond this is not kept
 	maxField    = 4 << 10   // bytes of an event's name, id or retry
-	maxNothing  = 100       // reads in a row that bring nothing
-	maxHead     = 4 << 10   // bytes of a line that is too long, of its begin
-	maxTail     = 256       // and of its end
+	maxNothing  = 100       // consecutive reads without data
+	maxHead     = 4 << 10   // bytes kept from the beginning of a line that is too long
+	maxTail     = 256       // and from its end
 	endless     = 1 << 30   // bytes of a line that is skipped
 )
 
@@ -71,10 +71,10 @@ type partialEvent struct {
 
 // line is the state of a partially read line.
 type line struct {
-	field [len("event") + 1]byte // as much of the field's name as tells it from others
+	field [len("event") + 1]byte // enough of the field's name to distinguish it from others
 	named int                    // bytes of that name
 	colon bool                   // the name has ended
-	value bool                   // the value has begun
+	value bool                   // the value has started
 	size  int                    // bytes of the line
 }
 

@@ -1,4 +1,4 @@
-// Package identity authenticates callers by API keys: it creates, parses and verifies keys, and
+// Package identity authenticates callers with API keys: it creates, parses and verifies keys, and
 // checks their scopes.
 package identity
 
@@ -177,8 +177,8 @@ func check(name, caller, account string, scopes []string, ttl time.Duration) err
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checksum distinguishes mistyped and truncated tokens from unknown ones. It is no protection:
-// anyone can compute it.
+// checksum distinguishes mistyped and truncated tokens from unknown ones. It offers no protection,
+// because anyone can compute it.
 func checksum(token string) string {
 	var sum [4]byte
 	binary.BigEndian.PutUint32(sum[:], crc32.Checksum([]byte(token), castagnoli))

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// maxToken bounds the value of the Authorization header. Access tokens are longer than API keys.
+// maxToken limits the length of the Authorization header's value. Access tokens are longer than API keys.
 const maxToken = 8<<10 + len("Bearer ")
 
 const tokenFormat = `The Authorization header must be "Bearer", one space and an API key or access token.`
@@ -43,7 +43,7 @@ func Token(r *http.Request) (token string, present bool, err error) {
 // tokenRune reports whether RFC 6750 allows a character in a token.
 func tokenRune(r rune) bool { return urlSafe(r) || strings.ContainsRune(".~+/=", r) }
 
-// IsKey reports whether a token is an API key or an operator token, and no access token.
+// IsKey reports whether a token is an API key or an operator token, and not an access token.
 func IsKey(token string) bool {
 	return strings.HasPrefix(token, mark) || strings.HasPrefix(token, "tyl_")
 }

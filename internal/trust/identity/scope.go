@@ -17,13 +17,13 @@ const (
 	Write    = "write"    // use gates with mode write
 	Viewer   = "viewer"   // read everything that operators can read
 	Operator = "operator" // read and change everything
-	Approver = "approver" // decide about calls of the account that need approval
+	Approver = "approver" // decide on the account's calls that need approval
 
 	gateScope = "gate:" // followed by the name of a gate, or * for all gates
 	anyGate   = gateScope + "*"
 
-	// NamedGatesOnly restricts a caller to the gates that its other scopes name. Without any, it may
-	// use none.
+	// NamedGatesOnly restricts a caller to the gates in its other scopes. If there are none, it may
+	// use no gate.
 	NamedGatesOnly = gateScope
 
 	issuerRole = "issuer:" // followed by the name of the issuer whose access token identified the caller
@@ -32,7 +32,7 @@ const (
 // GateScope returns the scope for a gate, or for all gates if the name is *.
 func GateScope(name string) string { return gateScope + name }
 
-// IssuerRole returns the role of callers with an access token of an issuer. API keys cannot have it.
+// IssuerRole returns the role of callers with an access token from an issuer. API keys cannot have it.
 func IssuerRole(name string) string { return issuerRole + name }
 
 // IssuerOf returns the name of the issuer whose access token identified a caller. It is empty for
@@ -91,19 +91,19 @@ func Describe(scopes []string) string {
 	return text
 }
 
-// Approves reports whether a caller may decide about calls that need approval: operators about all,
-// approvers about those of their account.
+// Approves reports whether a caller may decide on calls that need approval: operators on all calls,
+// approvers on those of their own account.
 func Approves(c toolyard.Caller) bool {
 	return Operates(c) || c.Authenticated() && slices.Contains(c.Roles, Approver)
 }
 
-// Views reports whether a caller may read data of others: the whole catalog, all calls and all
+// Views reports whether a caller may read others' data: the whole catalog, all calls and all
 // accounts.
 func Views(c toolyard.Caller) bool {
 	return Operates(c) || c.Authenticated() && slices.Contains(c.Roles, Viewer)
 }
 
-// Operates reports whether a caller may change the configuration and the data of others.
+// Operates reports whether a caller may change the configuration and others' data.
 func Operates(c toolyard.Caller) bool { return c.Authenticated() && slices.Contains(c.Roles, Operator) }
 
 // Allows returns an error if a caller, whose roles are the scopes of its key, may not use a gate.

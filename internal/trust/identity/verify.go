@@ -46,7 +46,7 @@ type Verifier struct {
 	refreshedAt     time.Time            // last call of Refresh
 }
 
-// cachedKey is a key as it was at a time.
+// cachedKey is a key as of a time.
 type cachedKey struct {
 	key Key
 	at  time.Time
@@ -103,7 +103,7 @@ func (v *Verifier) Refresh() {
 	}
 }
 
-// cachedAt returns the time from which the age of a cached key counts. A key that was read before the
+// cachedAt returns the time from which a cached key's age is measured. A key that was read before the
 // last refresh is used only while the store is unavailable.
 func (v *Verifier) cachedAt(read time.Time) time.Time {
 	if oldest := v.refreshedAt.Add(-knownTTL); !read.After(v.refreshedAt) && read.After(oldest) {

@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// maxCertificate bounds a certificate file with its chain, and a key file, in bytes.
+// maxCertificate limits the size of a certificate file with its chain, and of a key file, in bytes.
 const maxCertificate = 1 << 20
 
 // Certificate is a TLS certificate whose files may be replaced while it is in use. Its methods may
@@ -104,7 +104,7 @@ func (c *Certificate) Err() error {
 	return c.err
 }
 
-// Validity returns from when until when the certificate in use is valid.
+// Validity returns the validity period of the certificate in use.
 func (c *Certificate) Validity() (notBefore, notAfter time.Time) {
 	leaf := c.leaf()
 	return leaf.NotBefore, leaf.NotAfter
@@ -116,8 +116,8 @@ func (c *Certificate) leaf() *x509.Certificate {
 	return c.current.Leaf
 }
 
-// Expiring reports whether the certificate should have been renewed: a sixth of its lifetime
-// remains, or 14 days.
+// Expiring reports whether the certificate should already have been renewed: less than a sixth of
+// its lifetime, or 14 days, remain.
 func (c *Certificate) Expiring(now time.Time) bool {
 	notBefore, notAfter := c.Validity()
 	return notAfter.Sub(now) < min(notAfter.Sub(notBefore)/6, 14*24*time.Hour)

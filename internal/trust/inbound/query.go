@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxQuery bounds a query string, in bytes.
+// maxQuery limits the length of a query string, in bytes.
 const maxQuery = 8 << 10
 
 // QueryError is returned for an invalid query string.

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Shares limits how much of a resource is held at once, in total and by each caller, so that no
-// caller can take all of it.
+// Shares limits how much of a resource can be held at the same time, in total and by each caller,
+// so that no caller can take all of it.
 type Shares struct {
 	max, each int
 

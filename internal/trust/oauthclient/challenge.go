@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Bounds on challenges.
+// Limits on challenges.
 const (
 	maxChallenge  = 8 << 10 // bytes of one header
 	maxChallenges = 8       // headers

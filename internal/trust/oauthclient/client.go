@@ -1,6 +1,6 @@
-// Package oauthclient obtains access tokens for protected HTTP services as an OAuth client. It finds
-// the authorization server of a service, identifies itself there, and requests, refreshes and revokes
-// tokens. It stores nothing.
+// Package oauthclient obtains access tokens for protected HTTP services as an OAuth client. It
+// finds a service's authorization server, identifies itself there, and requests, refreshes and
+// revokes tokens. It stores nothing.
 package oauthclient
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Bounds on the responses of strangers.
+// Limits on responses from untrusted servers.
 const (
 	requestTimeout = 10 * time.Second
 	maxDocument    = 256 << 10 // bytes of a response
@@ -27,14 +27,14 @@ const (
 	maxList        = 500       // strings in a list
 )
 
-// Client sends requests to authorization servers. Every address that it learns from a response is
+// Client sends requests to authorization servers. Every URL that it receives in a response is
 // checked: only https, or http on loopback, and only public addresses.
 type Client struct {
 	http *outbound.Client
 	now  func() time.Time
 }
 
-// New creates a client. The named hosts, which an operator has configured, may have addresses in
+// New creates a client. The given hosts, which an operator has configured, may have addresses in
 // private networks; all others must be public.
 func New(named []string, private []netip.Prefix, now func() time.Time) *Client {
 	reach := append(outbound.Allowlist{"*"}, named...)
@@ -76,7 +76,7 @@ func (c *Client) do(ctx context.Context, method, address string, header http.Hea
 	return out, nil
 }
 
-// get reads a JSON object. It returns nil if there is none at the address.
+// get reads a JSON object. It returns nil if there is none at the URL.
 func (c *Client) get(ctx context.Context, address string) (object, error) {
 	res, err := c.do(ctx, http.MethodGet, address, http.Header{}, nil)
 	switch {
@@ -101,7 +101,7 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// object is a JSON object of a stranger. Names are compared exactly.
+// object is an untrusted JSON object. Names are compared exactly.
 type object json.RawMessage
 
 // text returns a string, or "" if there is none.

@@ -16,9 +16,9 @@ const (
 	typeJWT         = "urn:ietf:params:oauth:token-type:jwt"          //nolint:gosec // no credential
 )
 
-// Target is the service that a token is requested for.
+// Target is the service for which a token is requested.
 type Target struct {
-	Audience string   // a name that the authorization server has for the service; empty for none
+	Audience string   // the authorization server's name for the service; empty for none
 	Resource string   // the service's URL; empty for none
 	Scopes   []string // to request; empty for the default ones
 }
@@ -34,7 +34,7 @@ func (t *Target) form(grant string) url.Values {
 }
 
 // Exchange exchanges the access token of a person for a token with which this client calls another
-// service on behalf of the person (RFC 8693). The token of the person is sent to its issuer only.
+// service on behalf of the person (RFC 8693). The person's token is sent only to its issuer.
 func (c *Client) Exchange(ctx context.Context, s *Server, own *Credentials, subject string, to Target) (*Token, error) {
 	form := to.form(grantExchange)
 	form.Set("subject_token", subject)
@@ -61,7 +61,7 @@ func (c *Client) Exchange(ctx context.Context, s *Server, own *Credentials, subj
 	return token, nil
 }
 
-// TargetToken requests a token for this client itself at a service.
+// TargetToken requests a token with which this client itself can call a service.
 func (c *Client) TargetToken(ctx context.Context, s *Server, own *Credentials, to Target) (*Token, error) {
 	return c.request(ctx, s, own, to.form("client_credentials"), to.Scopes)
 }

@@ -37,7 +37,7 @@ const resourcePath = "/.well-known/oauth-protected-resource"
 // ErrNoMetadata is returned for a service that does not declare its authorization server.
 var ErrNoMetadata = errors.New("the server does not declare an authorization server; set auth.issuer")
 
-// Discover finds the authorization server of a service, which has sent a challenge. If an operator
+// Discover finds the authorization server of a service that has sent a challenge. If an operator
 // has configured the issuer, the service must accept it.
 func (c *Client) Discover(ctx context.Context, service, issuer string, challenge Challenge) (*Resource, *Server, error) {
 	resource, issuers, err := c.discoverResource(ctx, service, challenge)
@@ -97,8 +97,8 @@ func pathOf(address string) string {
 	return u.EscapedPath()
 }
 
-// readResource parses the metadata of a service. Its identifier must be an expected one, or tokens
-// for another service could be sent to this one.
+// readResource parses the metadata of a service. Its identifier must be an expected one; otherwise,
+// tokens for another service could be sent to this one.
 func readResource(document object, expected []string) (*Resource, []string, error) {
 	id, err := document.text("resource")
 	if err != nil {

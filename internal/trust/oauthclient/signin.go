@@ -21,16 +21,16 @@ import (
 // Registration describes this client to authorization servers.
 type Registration struct {
 	Name     string // shown to people
-	Redirect string // where people return to after they have signed in
+	Redirect string // where people are redirected after signing in
 	Document string // HTTPS URL of the client's metadata document; empty if there is none
-	Native   bool   // runs on the computer of the person
+	Native   bool   // runs on the person's computer
 }
 
 // ClientDocument returns the client metadata document that the client publishes at its address.
 func (r *Registration) ClientDocument() []byte {
 	m := r.metadata(methodNone)
 	m["client_id"] = r.Document
-	raw, _ := json.Marshal(m) // strings always encode
+	raw, _ := json.Marshal(m) // strings can always be encoded
 	return raw
 }
 
@@ -127,9 +127,9 @@ func readRegistration(body object, redirect, method string) (*Credentials, error
 	return own, nil
 }
 
-// SelectScopes returns the scopes to request: those that the service demands, or else those that it
-// declares, together with those that were granted before. A refresh token is requested from servers
-// that have a scope for it.
+// SelectScopes returns the scopes to request: those that the service requires or, failing that,
+// those that it declares, together with those that were granted before. A refresh token is
+// requested from servers that have a scope for it.
 func SelectScopes(challenge Challenge, r *Resource, s *Server, granted []string) []string {
 	scopes := slices.Clone(challenge.Scopes)
 	if len(scopes) == 0 {
@@ -158,7 +158,7 @@ type SignIn struct {
 	Verifier string       `json:"verifier"`
 }
 
-// NewSignIn begins a sign-in.
+// NewSignIn starts a sign-in.
 func NewSignIn(s *Server, r *Resource, own *Credentials, redirect string, scopes []string) (*SignIn, error) {
 	switch {
 	case s.AuthorizationURL == "":
@@ -171,7 +171,7 @@ func NewSignIn(s *Server, r *Resource, own *Credentials, redirect string, scopes
 	return &SignIn{Server: s, Resource: r, Own: own, Redirect: redirect, Scopes: scopes, State: rand.Text(), Verifier: rand.Text() + rand.Text()}, nil
 }
 
-// URL returns the address at which the person signs in.
+// URL returns the URL at which the person signs in.
 func (f *SignIn) URL() (string, error) {
 	u, err := url.Parse(f.Server.AuthorizationURL)
 	if err != nil || !outbound.IsSecureURL(f.Server.AuthorizationURL) {
@@ -194,8 +194,8 @@ func (f *SignIn) URL() (string, error) {
 	return u.String(), nil
 }
 
-// ErrForged is returned for an authorization response that does not belong to the sign-in. Nothing of
-// it may be used or shown.
+// ErrForged is returned for an authorization response that does not belong to the sign-in. No part
+// of it may be used or shown.
 var ErrForged = errors.New("the response does not belong to this sign-in")
 
 // Code returns the code of an authorization response, which the person's browser delivers. It

@@ -42,7 +42,7 @@ type Credentials struct {
 	Expires time.Time `json:"expires,omitzero"` // zero for never
 }
 
-// Token is a token of an authorization server.
+// Token is a token from an authorization server.
 type Token struct {
 	Access  string    `json:"access"`
 	Refresh string    `json:"refresh,omitempty"`
@@ -144,7 +144,7 @@ func (c *Client) post(ctx context.Context, s *Server, own *Credentials, address 
 
 var errorCode = regexp.MustCompile(`^[a-z_]{1,64}$`)
 
-// refusal returns the error for a response. Descriptions are not used: they are text of a stranger.
+// refusal returns the error for a response. Descriptions are not used, because they are untrusted text.
 func refusal(res *response) error {
 	e := &RefusedError{Status: res.status}
 	if code, err := res.body.text("error"); err == nil && errorCode.MatchString(code) {
@@ -153,7 +153,7 @@ func refusal(res *response) error {
 	return e
 }
 
-// maxLifetime bounds the lifetime that a token response may declare.
+// maxLifetime is the longest lifetime that a token response may declare.
 const maxLifetime = 30 * 24 * time.Hour
 
 // readToken parses a token response.
@@ -227,7 +227,7 @@ func (c *Client) authenticate(s *Server, own *Credentials, header http.Header, f
 	return nil
 }
 
-// methodAt returns how the client authenticates at a server.
+// methodAt returns how the client authenticates to a server.
 func (own *Credentials) methodAt(s *Server) (string, error) {
 	switch supported := s.AuthMethods; {
 	case own.Method != "":

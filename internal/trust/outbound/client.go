@@ -19,7 +19,7 @@ import (
 )
 
 // Allowlist lists the hosts that code may reach over HTTP: api.example.com, api.example.com:8443,
-// *.example.com for all subdomains, or *. Names may resolve to public addresses only. Other
+// *.example.com for all subdomains, or *. Names may resolve only to public addresses. Other
 // addresses need an entry that is the address or localhost, or an entry without a star that
 // resolves to a network which the client may reach.
 type Allowlist []string
@@ -119,7 +119,7 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return dialer.DialContext(ctx, network, address)
 }
 
-// admit refuses addresses that a host must not have. Non-public addresses need an exact entry.
+// admit refuses addresses that a host must not have. Non-public addresses require an exact entry.
 func (c *Client) admit(host string, exactly bool, ip netip.Addr) error {
 	literal, _ := netip.ParseAddr(host) // none if it is a name
 	explicit := literal.IsValid() || host == localhost
@@ -178,7 +178,7 @@ func isPublic(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inAny(shared, ip) && !requiresPrivateNetwork(ip)
 }
 
-// maxRedirects bounds the redirects of a request.
+// maxRedirects limits the redirects of a request.
 const maxRedirects = 5
 
 // redirectKey is the context key of a request's redirect mode.
@@ -224,7 +224,7 @@ func (c *Client) check(u *url.URL) error {
 	return nil
 }
 
-// Do sends a request and reads the whole response. Redirect is follow, manual or error. A response
+// Do sends a request and reads the whole response. redirect is follow, manual or error. A response
 // over the limit is an error.
 func (c *Client) Do(req *http.Request, redirect string) (*http.Response, []byte, error) {
 	if err := c.check(req.URL); err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 // NewHTTPClient creates a client of the standard type for Go code that an operator configured, such
-// as a pack. It reaches any public host. It reaches a private host only if the operator named it: as
-// an address, localhost, or a name within a network that n allows. Responses are bounded by l, and
-// redirects are refused.
+// as a pack. It reaches any public host. It reaches a private host only if the operator listed it:
+// as an address, as localhost, or as a name within a network that n allows. Responses are bounded
+// by l, and redirects are refused.
 //
 // A WebSocket upgrade passes through: the body of its response is an [io.ReadWriteCloser] without
 // limits, which the code that requested it must bound and close.
