@@ -35,14 +35,14 @@ type ModelAuth struct {
 	SecretRef string `json:"secretRef" minLength:"1" doc:"The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 }
 
-// TokenPrices are prices of a million tokens.
+// TokenPrices are prices per million tokens.
 type TokenPrices struct {
 	Input  *Price `json:"input,omitempty" doc:"Input tokens, in US dollars, as a string."`
 	Cached *Price `json:"cached,omitempty" doc:"Cached input tokens. Default: the price of input tokens."`
 	Output *Price `json:"output,omitempty" doc:"Output tokens."`
 }
 
-// Agent answers questions with a model and the tools of a gate.
+// Agent answers questions with a model and a gate's tools.
 type Agent struct {
 	Model        string      `json:"model" minLength:"1" doc:"The name of a model."`
 	Gate         string      `json:"gate" minLength:"1" doc:"The gate whose tools the agent uses. The gate's mode is also the agent's mode. Its surface must not be execute."`
@@ -55,7 +55,7 @@ type Agent struct {
 	QueryUSD     *Price      `json:"queryUsd,omitempty" doc:"Price of a response at an execute gate, in US dollars, as a string. Questions that cannot be answered cost nothing."`
 }
 
-// AgentLimits bound a query.
+// AgentLimits are the limits of a query.
 type AgentLimits struct {
 	Calls        int      `json:"calls" default:"100" minimum:"1" maximum:"100" doc:"Maximum number of calls."`
 	Turns        int      `json:"turns" default:"30" minimum:"2" maximum:"200" doc:"Maximum number of model turns."`

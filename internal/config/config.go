@@ -24,7 +24,7 @@ import (
 // File is the default name of the configuration file.
 const File = "toolyard.yaml"
 
-// Config is the configuration file; see Default for its absence.
+// Config is the configuration file. Default returns the configuration without a file.
 type Config struct {
 	Name string `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"The name of this yard."`
 	HTTP
@@ -72,7 +72,7 @@ type Sources struct {
 	AgeIdentity     string                 `json:"ageIdentity,omitempty" doc:"The file with the age identity that decrypts age: secrets."`
 }
 
-// Connections configures how connections of people to servers are stored.
+// Connections configures how people's connections to servers are stored.
 type Connections struct {
 	Keys []string `json:"keys,omitempty" doc:"Secrets that encrypt connections in the store, with at least 32 characters: names of secrets, or references such as file:/run/secrets/connections. The first encrypts, all decrypt. Required with PostgreSQL; otherwise a .key file next to this file is used."`
 }
@@ -98,7 +98,7 @@ type Metrics struct {
 	Listen string `json:"listen,omitempty" doc:"A separate address for /metrics, host:port, without authentication. If empty, /metrics is served at the main address, and requires an API key with the scope viewer once a gate requires keys."`
 }
 
-// Limits bound every call and the HTTP server.
+// Limits apply to every call and to the HTTP server.
 type Limits struct {
 	Wait    Duration `json:"wait" default:"10s" doc:"How long a call may wait for a limit before it is refused, at most 1h. With 0s, calls do not wait."`
 	Timeout Duration `json:"timeout" default:"30s" doc:"Maximum duration of a call. Tools may set a shorter one."`
@@ -120,7 +120,7 @@ type Scripts struct {
 	Grants  map[string]Grant `json:"grants,omitempty" doc:"Permissions, by tool name; * for all tools. Everything else is denied."`
 }
 
-// Grant is a set of permissions of a script.
+// Grant is a set of permissions for a script.
 type Grant struct {
 	Net  []HostPattern `json:"net,omitempty" doc:"Hosts: api.example.com, api.example.com:8443, *.example.com or *. A host with a private address must be listed without a wildcard."`
 	Read []string      `json:"read,omitempty" doc:"Directories and files that may be read."`
@@ -176,7 +176,7 @@ type Presentation struct {
 	Show   Size        `json:"show,omitempty" doc:"How much of a long result is sent to the client, at least 1KiB. The result is stored for an hour, and the client can read the rest. The default is 40KiB with offer: search or code, and unlimited otherwise."`
 }
 
-// minShow is the lowest limit of the part of a result that is sent to the client.
+// minShow is the minimum value of show.
 const minShow = 1 << 10
 
 // check validates the presentation of a gate.

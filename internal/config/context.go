@@ -30,7 +30,7 @@ type HTTPContext struct {
 	Cache   Duration          `json:"cache" default:"0s" doc:"How long a response is reused for the same caller, at most 1h; 0s disables reuse."`
 }
 
-// Bounds on HTTPContext. The call path waits 10 s for all context of a call.
+// Limits on HTTPContext. The call path waits up to 10 s for all of a call's context.
 const (
 	maxContextTimeout = 8 * time.Second
 	maxContextCache   = time.Hour

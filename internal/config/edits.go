@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// Editable is a part of the configuration that operators can change at run time.
+// Editable is a part of the configuration that operators can change at runtime.
 type Editable string
 
 // The editable parts.
@@ -29,8 +29,8 @@ func (Editable) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","enum":["toolsets","gates","prices"]}`)
 }
 
-// Edits are entries that operators changed at run time. They replace entries of the file by
-// name.
+// Edits are entries that operators changed at runtime. They replace entries with the same name in
+// the file.
 type Edits struct {
 	Toolsets map[string]Toolset `json:"toolsets,omitempty"`
 	Gates    map[string]Gate    `json:"gates,omitempty"`
@@ -152,7 +152,7 @@ func merged[T any](file, edits map[string]T) map[string]T {
 	return all
 }
 
-// Issues converts faults to issues of the request that caused them.
+// Issues converts faults into issues for the request that caused them.
 func (f Faults) Issues() (issues []toolyard.Issue) {
 	for _, p := range f {
 		issues = append(issues, toolyard.Issue{Path: p.Subject, Message: strings.TrimSuffix(p.Message+". "+p.Fix, ". ")})
@@ -160,7 +160,7 @@ func (f Faults) Issues() (issues []toolyard.Issue) {
 	return issues
 }
 
-// Refusal converts faults to the error of the request that caused them.
+// Refusal converts faults into the error for the request that caused them.
 func Refusal(err error) error {
 	if f, ok := errors.AsType[Faults](err); ok {
 		return &toolyard.Error{Code: toolyard.Invalid, Message: "The resulting configuration is invalid.", Issues: f.Issues()}

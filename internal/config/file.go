@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Faults are the errors of a file.
+// Faults are the errors in a file.
 type Faults []toolyard.Problem
 
 func (f Faults) Error() string {
@@ -85,12 +85,12 @@ func (s *Source) Variables() []string {
 
 var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|auth|credential|cookie`)
 
-// LooksSecret reports whether a name looks like that of a secret.
+// LooksSecret reports whether a name suggests a secret.
 func LooksSecret(name string) bool { return secretName.MatchString(name) }
 
 type position struct{ line, column int }
 
-// Load reads a file. Its error is Faults, or that of reading the file.
+// Load reads a file. Its error is of type Faults, unless the file cannot be read.
 func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 	data, err := os.ReadFile(name) //nolint:gosec // the operator's own file
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package backoff spreads retries and periodic work over time, so that clients which failed
-// together do not return together.
+// Package backoff spreads retries and periodic work over time, so that clients that failed at the
+// same time do not all retry at the same time.
 package backoff
 
 import (

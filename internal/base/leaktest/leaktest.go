@@ -24,7 +24,7 @@ func VerifyNone(t testing.TB, options ...goleak.Option) {
 	goleak.VerifyNone(t, options...)
 }
 
-// tests are the tests of a package and the end of their goroutines.
+// tests runs a package's tests and waits for their goroutines to end.
 type tests struct {
 	m       *testing.M
 	options []goleak.Option

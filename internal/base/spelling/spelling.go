@@ -1,4 +1,4 @@
-// Package spelling suggests corrections of misspelled names: "did you mean ...?".
+// Package spelling suggests corrections for misspelled names: "did you mean ...?".
 package spelling
 
 import (

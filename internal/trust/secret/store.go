@@ -28,7 +28,7 @@ type Store struct {
 	Stale time.Duration // how much longer it is used if the store fails
 }
 
-// Login is how to authenticate to a server.
+// Login describes how to authenticate to a server.
 type Login struct {
 	Method string // token, approle or kubernetes
 	Mount  string // of the method
@@ -36,10 +36,10 @@ type Login struct {
 	Secret string // reference to the token, the secret ID or the service account's token
 }
 
-// Bounds on secret stores.
+// Limits on secret stores.
 const (
 	fetchTimeout = 10 * time.Second
-	failureTTL   = 5 * time.Second // before a failed read is repeated
+	failureTTL   = 5 * time.Second // before a failed read is retried
 	maxCached    = 1_000           // values per store; beyond that, all are read again
 	reportTime   = time.Minute     // after which a failure that does not repeat is not reported
 )
@@ -87,8 +87,8 @@ func newStore(c Store, d driver) *store {
 	return &store{config: c, driver: d, entries: make(map[string]*entry)}
 }
 
-// get returns a secret. It is read at most once at a time. If that fails, the last value is used
-// for a bounded time.
+// get returns a secret. Concurrent readers share one read. If it fails, the last value is used for
+// a limited time.
 func (s *store) get(ref string) (string, error) {
 	if err := CheckReference(s.config, ref); err != nil {
 		return "", err
@@ -126,7 +126,7 @@ func (s *store) await(ref string, e *entry) {
 	s.mu.Lock()
 }
 
-// read reads a secret. No caller's context ends it, because others may wait for it.
+// read reads a secret. It does not end with a caller's context, because others may be waiting for it.
 func (s *store) read(ref string, e *entry, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()

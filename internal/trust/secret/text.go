@@ -36,23 +36,23 @@ func (t Text) Reveal() string {
 // String shows nothing of the secret.
 func (Text) String() string { return Redacted }
 
-// GoString shows nothing of the secret.
+// GoString does not reveal the secret.
 func (Text) GoString() string { return Redacted }
 
 // Format never reveals the secret, regardless of the verb.
 func (Text) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Redacted) }
 
-// LogValue shows nothing of the secret.
+// LogValue does not reveal the secret.
 func (Text) LogValue() slog.Value { return slog.StringValue(Redacted) }
 
-// MarshalJSON shows nothing of the secret.
+// MarshalJSON does not reveal the secret.
 func (Text) MarshalJSON() ([]byte, error) { return json.Marshal(Redacted) }
 
-// MarshalText shows nothing of the secret.
+// MarshalText does not reveal the secret.
 func (Text) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
-// MarshalBinary shows nothing of the secret; gob uses it.
+// MarshalBinary does not reveal the secret; gob uses it.
 func (Text) MarshalBinary() ([]byte, error) { return []byte(Redacted), nil }
 
-// MarshalYAML shows nothing of the secret.
+// MarshalYAML does not reveal the secret.
 func (Text) MarshalYAML() (any, error) { return Redacted, nil }

@@ -32,7 +32,7 @@ type Options struct {
 	Identity string                      // path of the age identity file, "" for none
 	Stores   map[string]Store            // by name, which is the scheme of their references
 	Warn     func(message string)        // receives warnings; may be nil
-	Previous *Vault                      // its secrets stay redacted, and its stores are kept if they are configured equally; may be nil
+	Previous *Vault                      // its secrets stay redacted, and its stores are kept if their configuration is unchanged; may be nil
 }
 
 // NewVault returns a vault. It does not read any secret.
@@ -191,7 +191,7 @@ func (v *Vault) find(ref string) (reference, error) {
 	return r, nil
 }
 
-// forms lists the forms of references.
+// forms lists the supported reference formats.
 func (v *Vault) forms() string {
 	if len(v.stores) == 0 {
 		return "use env:NAME, file:path or age:path#key"

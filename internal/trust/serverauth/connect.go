@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/oauthclient"
 )
 
-// Paths that people and authorization servers open.
+// Paths that people and authorization servers request.
 const (
 	PagePath     = "/console/connections/" // and the server
 	returnPath   = "/console/connections"
@@ -53,9 +53,9 @@ func (h *Connector) ServeDocument(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(h.registration().ClientDocument())
 }
 
-// ServeCallback receives a browser that returns from an authorization server. It changes nothing: the
-// response moves into the fragment, which is neither sent nor logged, and a page of the console sends
-// it to [Connector.Complete] with the credentials of the person.
+// ServeCallback receives the redirect from an authorization server. It changes nothing: the
+// response is moved into the fragment, which is neither sent nor logged, and a console page sends
+// it to [Connector.Complete] with the person's credentials.
 func (h *Connector) ServeCallback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet || !navigates(r):
@@ -72,8 +72,8 @@ func (h *Connector) ServeCallback(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// navigates reports whether a request is the navigation of a person's browser window: not a frame, an
-// image or a prefetch.
+// navigates reports whether a request is a top-level navigation by a person's browser, and not a
+// frame, an image or a prefetch.
 func navigates(r *http.Request) bool {
 	dest := r.Header.Get("Sec-Fetch-Dest")
 	return (dest == "" || dest == "document") && r.Header.Get("Sec-Purpose") == "" && r.Header.Get("Purpose") == ""
@@ -110,15 +110,15 @@ func (p *Person) failed(err error) error {
 	}
 }
 
-// Review describes what a person is asked for before a connection is made.
+// Review describes what a person is asked to agree to before a connection is made.
 type Review struct {
 	Host   string   // at which the person signs in; empty for a key
 	Scopes []string // that are requested
 	Key    bool     // the person enters a key
 }
 
-// Review returns what a caller is asked for. The ticket is that of a link; it is empty for a caller
-// who connects without one.
+// Review returns what a caller is asked to agree to. The ticket is a link's ticket; it is empty for
+// a caller who connects without a link.
 func (p *Person) Review(ctx context.Context, caller toolyard.Caller, ticket string) (*Review, error) {
 	l, _, err := p.authorizeLink(caller, ticket)
 	switch {
@@ -164,7 +164,7 @@ func (p *Person) authorizeLink(caller toolyard.Caller, ticket string) (l link, i
 	return l, id, nil
 }
 
-// openLink opens the ticket of a link.
+// openLink decrypts a link's ticket.
 func (p *Person) openLink(ticket string) (l link, id string, ok bool) {
 	keys, err := p.Keys()
 	if err != nil {
@@ -200,8 +200,8 @@ type flow struct {
 	SignIn  *oauthclient.SignIn `json:"signIn"`
 }
 
-// BeginSignIn begins the sign-in of a caller at the authorization server. It returns the address at
-// which the person signs in, and the value of the cookie that binds the sign-in to the browser.
+// BeginSignIn starts a caller's sign-in at the authorization server. It returns the URL at which
+// the person signs in, and the value of the cookie that binds the sign-in to the browser.
 func (p *Person) BeginSignIn(ctx context.Context, caller toolyard.Caller, ticket string) (address, cookie string, err error) {
 	l, id, err := p.authorizeLink(caller, ticket)
 	switch {
@@ -221,7 +221,7 @@ func (p *Person) BeginSignIn(ctx context.Context, caller toolyard.Caller, ticket
 	return address, cookie, nil
 }
 
-// consume marks a link as used. It refuses one that was used before.
+// consume marks a link as used. It refuses a link that was used before.
 func (p *Person) consume(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -255,7 +255,7 @@ func (p *Person) EnterKey(ctx context.Context, caller toolyard.Caller, ticket, k
 	return nil
 }
 
-// begin prepares a sign-in, and returns the address at which the person signs in and the cookie that
+// begin prepares a sign-in, and returns the URL at which the person signs in and the cookie that
 // binds the sign-in to the browser.
 func (p *Person) begin(ctx context.Context, l link) (address, cookie string, err error) {
 	resource, server, scopes, err := p.discover(ctx, l)
@@ -349,8 +349,8 @@ func (h *Connector) Complete(ctx context.Context, caller toolyard.Caller, cookie
 	return f.Server, nil
 }
 
-// takeFlow returns the sign-in of a state, which the same person began in the same browser. It can be
-// taken once.
+// takeFlow returns the sign-in for a state, which the same person must have started in the same
+// browser. It can be taken only once.
 func (h *Connector) takeFlow(ctx context.Context, caller toolyard.Caller, cookies []string, state string) (*flow, error) {
 	owner, ok := OwnerOf(caller)
 	if !ok {

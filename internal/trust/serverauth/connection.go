@@ -47,7 +47,7 @@ type Connection struct {
 	Issuer  string // of the tokens; empty for a secret that the person has entered
 	Scopes  []string
 	Sealed  string // a grant
-	Version int64  // increases with each change, also if the connection is made anew
+	Version int64  // increases with each change, even if the connection is made again
 	Created time.Time
 	Changed time.Time
 }
@@ -97,13 +97,13 @@ type grant struct {
 	connection *Connection
 }
 
-// never is when sealed values in the store expire.
+// never is the expiry time of sealed values in the store.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Keys seal what is stored. The first key seals, and all open.
+// Keys encrypt what is stored. The first key encrypts, and all keys decrypt.
 type Keys [][]byte
 
-// seal seals a text for a purpose. It can be opened only with the same binding.
+// seal seals a text for a purpose. It can be decrypted only with the same binding.
 func (k Keys) seal(purpose, text string, until time.Time, binding ...any) string {
 	return seal.New(k[0], purpose).Seal(text, bind(binding), until)
 }
@@ -118,7 +118,7 @@ func (k Keys) open(purpose, sealed string, now time.Time, binding ...any) (text 
 }
 
 func bind(parts []any) []byte {
-	raw, _ := json.Marshal(parts) // strings and numbers always encode
+	raw, _ := json.Marshal(parts) // strings and numbers can always be encoded
 	return raw
 }
 
@@ -130,7 +130,7 @@ const (
 	sealLink   = "toolyard connect link"
 )
 
-// sealGrant stores a grant in a connection. Only that version of that connection opens it.
+// sealGrant stores a grant in a connection. It can be decrypted only for that version of that connection.
 func (k Keys) sealGrant(c *Connection, g *grant) error {
 	raw, err := json.Marshal(g) //nolint:gosec // it is sealed
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 
 const (
 	maxExchanged  = 10_000          // tokens in memory
-	exchangedTime = 5 * time.Minute // for which a token without a lifetime is used
+	exchangedTime = 5 * time.Minute // for which a token without a declared lifetime is used
 )
 
 // tokenKey is the key of the access token in a context.
@@ -30,17 +30,17 @@ func WithAccessToken(ctx context.Context, token string) context.Context {
 
 // ExchangeOptions configure an Exchange.
 type ExchangeOptions struct {
-	Issuer   string // the name of the issuer of the callers' tokens, whose address is Server.Issuer
-	Audience string // the name of the server at the issuer; empty to send its address as the resource
+	Issuer   string // the name of the issuer of the callers' tokens, whose URL is Server.Issuer
+	Audience string // the issuer's name for the server; empty to send its URL as the resource
 	// CallerOf returns the ID of the caller that a valid access token identifies.
 	CallerOf func(ctx context.Context, token string) (string, error)
 	Hide     func(string) // redacts a token from texts
 	Now      func() time.Time
 }
 
-// Exchange authenticates requests to a server on behalf of the caller, with a token that the issuer of
-// the caller's access token issues in exchange for it (RFC 8693). The caller's own token is sent to its
-// issuer only.
+// Exchange authenticates requests to a server on behalf of the caller, with a token that the issuer
+// of the caller's access token issues in exchange for it (RFC 8693). The caller's own token is sent
+// only to its issuer.
 type Exchange struct {
 	ExchangeOptions
 	server Server
@@ -73,8 +73,8 @@ func (e *Exchange) Begin(ctx context.Context, c *toolyard.Call) (string, error) 
 	return strconv.Quote(c.Caller.ID), nil
 }
 
-// Authorize implements the authorizer of package upstream. The yard itself uses a token of its own
-// client, to list tools.
+// Authorize implements the authorizer of package upstream. To list tools, the yard itself uses its
+// own client's token.
 func (e *Exchange) Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error) {
 	token, err := e.obtain(ctx, c)
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *Exchange) subjectOf(ctx context.Context, c *toolyard.Call) (string, err
 	if identity.IssuerOf(c.Caller) != e.Issuer || token == "" {
 		return "", toolyard.Errorf(toolyard.PermissionDenied, "The server %s is called on behalf of people with an access token of %s. Sign in with it; API keys cannot be used.", e.server.ID, e.Issuer)
 	}
-	// A request may carry other credentials too: the token must be that of the caller.
+	// A request may also carry other credentials, so the token must belong to the caller.
 	owner, err := e.CallerOf(ctx, token)
 	switch {
 	case err != nil:

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	grantTTL    = 5 * time.Second  // for which a grant is used without a look at the store
-	leaseTime   = 30 * time.Second // of a replica that renews a token
+	grantTTL    = 5 * time.Second  // for which a grant is used without reading the store
+	leaseTime   = 30 * time.Second // of a replica that is renewing a token
 	renewTime   = 45 * time.Second // of a renewal, including the wait for another replica
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
@@ -26,7 +26,7 @@ const (
 	listingHint = "; its tools become available once a person connects to it, under Connections in the console or with: toolyard connect "
 )
 
-// SignInRequired is the code of the error for a caller who has to sign in at a server.
+// SignInRequired is the error code for a caller who has to sign in to a server.
 const SignInRequired toolyard.Code = "SIGN_IN_REQUIRED" // The MCP server is called on behalf of each caller, and the caller has to sign in there. The message contains the link.
 
 // Options configure how people connect to servers.
@@ -123,7 +123,7 @@ func (p *Person) Authorize(ctx context.Context, c *toolyard.Call) (http.Header, 
 	return p.headerOf(g), nil
 }
 
-// ownerOf returns whose connection a request uses. It is empty if the yard itself has none.
+// ownerOf returns the owner of the connection that a request uses. It is empty if the yard itself has none.
 func (p *Person) ownerOf(ctx context.Context, c *toolyard.Call) (Owner, error) {
 	if c != nil {
 		owner, ok := OwnerOf(c.Caller)
@@ -197,7 +197,7 @@ func (p *Person) forbidden(c *toolyard.Call, owner Owner, g *grant, challenge oa
 	}
 	known := slices.Concat(g.Requested, g.connection.Scopes)
 	if !slices.ContainsFunc(challenge.Scopes, func(scope string) bool { return !slices.Contains(known, scope) }) {
-		return nil // it was asked for, and did not help
+		return nil // it was already requested, and did not help
 	}
 	return p.signInRequired(c, owner, union(challenge.Scopes, known), maxQuestions)
 }
@@ -318,8 +318,8 @@ func (p *Person) renew(ctx context.Context, owner Owner, old *grant) (*grant, er
 	}
 }
 
-// renewOnce renews a token exactly once among all replicas. The replica that gets the lease of this
-// version refreshes it; the others wait for the next version.
+// renewOnce renews a token exactly once among all replicas. The replica that acquires the lease on
+// this version refreshes the token; the others wait for the next version.
 func (p *Person) renewOnce(ctx context.Context, owner Owner, old *grant) (*grant, error) {
 	for {
 		g, err := p.read(ctx, owner)
@@ -444,11 +444,11 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 	return errors.New("the connection keeps changing")
 }
 
-// TakesKey reports whether people enter a key for the server instead of signing in.
+// TakesKey reports whether people enter a key for the server instead of signing in to it.
 func (p *Person) TakesKey() bool { return p.header != "" }
 
-// Lifetime returns when the access token of a connection expires, zero if that is unknown, and whether
-// it is renewed.
+// Lifetime returns when a connection's access token expires (zero if unknown), and whether it is
+// renewed.
 func (p *Person) Lifetime(c *Connection) (expires time.Time, renewed bool) {
 	keys, err := p.Keys()
 	if err != nil {

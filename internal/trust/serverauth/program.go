@@ -16,7 +16,7 @@ const (
 	fetchTimeout = 30 * time.Second // of discovery and a token request
 	fetchPause   = 5 * time.Second  // after a failed one
 	discoveryTTL = time.Hour
-	maxStepUps   = 2 // requests for more scopes, until a server stops demanding more
+	maxStepUps   = 2 // requests for more scopes that a server may cause
 )
 
 // Program authenticates requests to a server as this program, with the client credentials grant. All
@@ -60,7 +60,7 @@ func NewProgram(s Server, hide func(string), now func() time.Time) *Program {
 // Begin implements the authorizer of package upstream: all callers share one connection.
 func (*Program) Begin(context.Context, *toolyard.Call) (string, error) { return "", nil }
 
-// Authorize returns the header with the token. There is none before the server has demanded one.
+// Authorize returns the header with the token. There is none until the server has required one.
 func (p *Program) Authorize(ctx context.Context, _ *toolyard.Call) (http.Header, error) {
 	p.mu.Lock()
 	token := p.token
@@ -81,7 +81,8 @@ func (p *Program) Authorize(ctx context.Context, _ *toolyard.Call) (http.Header,
 	return bearer(token.Access), nil
 }
 
-// Refused obtains a token if the server demands one, or a better one if it has refused the token.
+// Refused obtains a token if the server requires one, or a new one if the server has refused the
+// current token.
 func (p *Program) Refused(ctx context.Context, _ *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error) {
 	challenge, ok := oauthclient.ParseChallenge(res.Header)
 	p.mu.Lock()
@@ -118,7 +119,7 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// replace fetches a token unless the current one is no longer old. Concurrent requests share one
+// replace fetches a token, unless old has already been replaced. Concurrent requests share one
 // fetch, which does not end when a request is canceled.
 func (p *Program) replace(ctx context.Context, old *oauthclient.Token) (*oauthclient.Token, error) {
 	p.mu.Lock()

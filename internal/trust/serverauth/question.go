@@ -25,14 +25,14 @@ const (
 // linkTime is how long a link is valid, and how long a sign-in may take.
 const linkTime = 10 * time.Minute
 
-// ticketFragment precedes the ticket in a link. Browsers do not send the fragment of an address.
+// ticketFragment precedes the ticket in a link. Browsers do not send a URL's fragment.
 const ticketFragment = "#ticket="
 
 // link is the sealed data in the URL of a connect page. It is not a credential: only its owner can
 // use it.
 type link struct {
 	Owner  Owner    `json:"owner"`
-	Scopes []string `json:"scopes,omitempty"` // to request; nil for those that the server demands
+	Scopes []string `json:"scopes,omitempty"` // to request; nil for those that the server requires
 }
 
 // Link returns the URL of the page on which a person connects to the server. It is valid for ten
@@ -58,12 +58,12 @@ func (p *Person) link(owner Owner, scopes []string) (string, error) {
 	return p.URL + PagePath + url.PathEscape(p.server.ID) + ticketFragment + ticket, nil
 }
 
-// question is the error of a call that asks the person to sign in. It is an unfinished result.
+// question is the error that asks the person to sign in. It becomes an unfinished result.
 type question struct{ result *toolyard.Result }
 
 func (*question) Error() string { return "the person has to sign in" }
 
-// Unfinished returns the result that asks the person.
+// Unfinished returns the result that asks the person to sign in.
 func (q *question) Unfinished() *toolyard.Result { return q.result }
 
 // signInRequired asks the person to sign in: with a question if the client can open pages, and
@@ -107,7 +107,7 @@ func newQuestion(message, address string, number int) error {
 }
 
 // takeAnswer removes the answer to our question from a call, and returns how many questions were
-// asked. That the person agreed to open the page does not mean that they have signed in.
+// asked. Agreeing to open the page does not mean that the person has signed in.
 func (p *Person) takeAnswer(c *toolyard.Call) (asked int, err error) {
 	number, ours := strings.CutPrefix(c.RequestState, questionState)
 	if !ours {

@@ -1,5 +1,5 @@
-// Package serverauth authenticates requests to protected MCP servers: as this program, or as the
-// person who calls.
+// Package serverauth authenticates requests to protected MCP servers, either as this program or on
+// behalf of the calling person.
 package serverauth
 
 import (
@@ -15,9 +15,9 @@ import (
 type Server struct {
 	ID      string
 	URL     string
-	Issuer  string         // of its tokens; empty to accept the one that the server declares
-	Scopes  []string       // to request; empty for those that the server demands
-	Private []netip.Prefix // networks that the configured hosts may be in
+	Issuer  string         // that issues its tokens; empty to accept the one that the server declares
+	Scopes  []string       // to request; empty for those that the server requires
+	Private []netip.Prefix // networks in which the configured hosts may be
 	// Client returns the credentials of a client that an operator has registered; nil if there is
 	// none.
 	Client func() (*oauthclient.Credentials, error)
@@ -45,7 +45,7 @@ func (s *Server) scopesFor(challenge oauthclient.Challenge) oauthclient.Challeng
 // bearer returns the header with a token.
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-// maxMargin is how long before it expires a token is replaced.
+// maxMargin is how long before its expiry a token is replaced.
 const maxMargin = time.Minute
 
 // renewAt returns when to replace a token: a minute before it expires, or after three quarters of a

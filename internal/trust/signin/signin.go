@@ -1,4 +1,4 @@
-// Package signin signs people in at OpenID providers, by the authorization code flow with PKCE. It
+// Package signin signs people in with OpenID providers, using the authorization code flow with PKCE. It
 // stores nothing: the caller keeps a [Flow] until the provider responds.
 package signin
 
