@@ -27,7 +27,7 @@ issuers:
 		"exchange with an address":   {auth + "{type: exchange, at: corp, issuer: \"https://a.example\", client: {id: c, secretRef: s}}}}\n", "use at"},
 		"audience for another type":  {auth + "{type: client, audience: x, client: {id: c, secretRef: s}}}}\n", "apply only to type exchange"},
 		"spend without an amount":    {"terms: {a: {spend: {per: caller}}}\n", "needs perDayUsd, perMonthUsd or both"},
-		"spend twice":                {"terms: {a: {spend: [{perDayUsd: \"1\"}, {perMonthUsd: \"2\"}]}}\n", "is the second limit of this scope"},
+		"spend twice":                {"terms: {a: {spend: [{perDayUsd: \"1\"}, {perMonthUsd: \"2\"}]}}\n", "is a second limit with the same scope"},
 		"spend that is no amount":    {"terms: {a: {spend: {perDayUsd: \"-1\"}}}\n", "perDayUsd"},
 	} {
 		_, err := config.Parse("toolyard.yaml", []byte(base+test.more), func(string) (string, bool) { return "", false })
