@@ -5,8 +5,8 @@ import { escape } from "./render.mjs";
 // policy lets a page load from its own host only. The search engine is WebAssembly.
 const policy = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; object-src 'none'; base-uri 'none'; form-action 'none'";
 
-// slim leaves out end tags that HTML does not require, a tenth of the site. In code, < is escaped.
-const slim = (html) => html.replace(/<\/(li|td|th|tr|thead|tbody)>\n?/g, "").replace(/(<(?:tr|thead|tbody|ul|ol)>)\n/g, "$1");
+// slim leaves out end tags that HTML does not require. In code, < is escaped; the search needs the line breaks.
+const slim = (html) => html.replace(/<\/(li|td|th|tr|thead|tbody)>\n?/g, "\n").replace(/(<(?:tr|thead|tbody|ul|ol)>)\n/g, "$1");
 
 // layout returns a whole document. up leads from the page to the root of the site.
 export function layout({ page, html, headings, sections, up, site, neighbors }) {
