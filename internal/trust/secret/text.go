@@ -33,7 +33,7 @@ func (t Text) Reveal() string {
 	return t.reveal()
 }
 
-// String shows nothing of the secret.
+// String does not reveal the secret.
 func (Text) String() string { return Redacted }
 
 // GoString does not reveal the secret.
