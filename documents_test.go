@@ -115,7 +115,7 @@ func commandBlocks(t *testing.T) (blocks []commandBlock) {
 		}
 	}
 	documents := []string{"README.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/identity/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/providers/*.md"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 // The configurations in the pages of identity providers are valid.
 func TestIdentityPagesHaveValidConfigurations(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/identity/*.md")
+	pages, err := filepath.Glob("../../docs/providers/*.md")
 	if err != nil || len(pages) < 7 {
 		t.Fatal(pages, err)
 	}
