@@ -113,7 +113,7 @@ function Servers({ selection, pickServer }: Picking) {
   return (
     <div className="Toolset-pick">
       <TextField label="Find a server" labelHidden type="search" placeholder="Find a server by ID" value={text} onChange={setText} />
-      <p className="small soft">Selecting a server includes all its tools, including those added and approved later.</p>
+      <p className="small soft">Selecting a server adds all its tools, including any that are added and approved later.</p>
       {found.length === 0 ? (
         <EmptyState icon={<SearchX />} title={data.servers.length === 0 ? "No servers" : "No matching servers"} />
       ) : (
