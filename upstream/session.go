@@ -231,7 +231,9 @@ func (s *session) initialize(ctx context.Context) error {
 // notMCPError is returned for a program or URL that does not respond like an MCP server.
 type notMCPError struct{ cause error }
 
-func (e *notMCPError) Error() string { return "it is running, but is not responding like an MCP server" }
+func (e *notMCPError) Error() string {
+	return "it is running, but is not responding like an MCP server"
+}
 
 func (e *notMCPError) Unwrap() error { return e.cause }
 
