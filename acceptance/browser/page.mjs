@@ -153,6 +153,14 @@ export async function go(page, path) {
   await settled(page);
 }
 
+/** Waits until the browser has painted two frames. It may paint none, for example while another page has the focus: then a second has to do. */
+export async function painted(page) {
+  await page.evaluate(() => new Promise((done) => {
+    requestAnimationFrame(() => requestAnimationFrame(done));
+    setTimeout(done, 1000);
+  }));
+}
+
 /** Waits until a screen and its data are loaded. */
 export async function settled(page) {
   await page.locator('h1').first().waitFor();

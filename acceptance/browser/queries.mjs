@@ -2,7 +2,7 @@
 // its evidence, a running one that is updated, and a call that an operator approves.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { api, check, enter, figure, go, main, settings, step } from './page.mjs';
+import { api, check, enter, figure, go, main, painted, settings, step } from './page.mjs';
 
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
 const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -75,7 +75,7 @@ async function look(page, path, widths = sizes) {
   await go(page, path);
   for (const size of widths) {
     await page.setViewportSize(size);
-    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))); // wait for the layout
+    await painted(page);
     const where = `${path} (${size.width} px)`;
     const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
     check(`${where}: no horizontal scrolling`, wide <= room, { wide, room });

@@ -1,7 +1,7 @@
 // Checks every list and chart at five widths and in both themes, with long names, a year of spend and
 // ten thousand tools: no horizontal scrolling, no column below its minimum width, and labels centered
 // below their bars.
-import { check, enter, figure, go, main, settings, sleep, step } from './page.mjs';
+import { check, enter, figure, go, main, painted, settings, sleep, step } from './page.mjs';
 
 const widths = [390, 768, 1024, 1280, 1440];
 const screens = [
@@ -21,7 +21,7 @@ await main(async () => {
         await page.setViewportSize({ width, height: width < 700 ? 844 : 900 });
         for (const theme of ['light', 'dark']) {
           await page.emulateMedia({ colorScheme: theme });
-          await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))); // wait for the layout
+          await painted(page);
           await judge(page, `${path} (${theme}, ${width} px)`, width);
         }
       }
