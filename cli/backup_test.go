@@ -66,8 +66,40 @@ func TestDeleteCallerAndExportAuditLog(t *testing.T) {
 	if out := d.mustRun("audit", "export", "--until", "2026-11-15"); out != "" {
 		t.Error(out)
 	}
-	d.mustFail(exitUsage, "--format must be jsonl or csv", "audit", "export", "--format", "xml")
+	d.mustFail(exitUsage, "--format must be jsonl, csv or otlp", "audit", "export", "--format", "xml")
 	d.mustFail(exitUsage, "is not a time", "audit", "export", "--since", "yesterday")
+}
+
+func TestExportAuditLogFromCursor(t *testing.T) {
+	d := newFixture(t, "store: sqlite:yard.db\ngates:\n  chat: {mode: read, callers: keys}\n")
+	file := filepath.Join(t.TempDir(), "audit.cursor")
+	export := func() []string {
+		return strings.FieldsFunc(d.mustRun("audit", "export", "--cursor-file", file), func(r rune) bool { return r == '\n' })
+	}
+	d.mustRun("keys", "create", "--name", "one", "--caller", "ci", "--account", "acme")
+	if lines := export(); len(lines) != 0 {
+		t.Errorf("a change was exported before others could be older: %q", lines)
+	}
+	d.now = d.now.Add(time.Minute)
+	first := export()
+	if len(first) != 1 || !strings.Contains(first[0], `"action":"key.create"`) {
+		t.Errorf("first export: %q", first)
+	}
+	if lines := export(); len(lines) != 0 {
+		t.Errorf("exported twice: %q", lines)
+	}
+	d.mustRun("keys", "create", "--name", "two", "--caller", "ci", "--account", "acme")
+	d.now = d.now.Add(time.Minute)
+	if second := export(); len(second) != 1 || second[0] == first[0] {
+		t.Errorf("second export: %q", second)
+	}
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.mustFail(exitError, "delete the file to export all changes again", "audit", "export", "--cursor-file", file)
+	d.mustFail(exitUsage, "cannot be joined", "audit", "export", "--follow", "--format", "csv")
+	d.mustFail(exitUsage, "exclude each other", "audit", "export", "--follow", "--until", "24h")
+	d.mustFail(exitError, "set OTEL_EXPORTER_OTLP_ENDPOINT", "audit", "export", "--format", "otlp")
 }
 
 // The commands of docs/OPERATE.md work in their order.
@@ -89,7 +121,7 @@ func TestOperationDocs(t *testing.T) {
 		block, _, _ = strings.Cut(block, "```")
 		for line := range strings.Lines(block) {
 			command, _, _ := strings.Cut(strings.TrimSpace(line), "#")
-			command, _, _ = strings.Cut(command, " > ") // the output is not examined
+			command, _, _ = strings.Cut(command, " >") // the output is not examined
 			args, ok := strings.CutPrefix(command, "toolyard ")
 			if !ok || i == 0 {
 				continue

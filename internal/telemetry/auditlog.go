@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -29,16 +30,26 @@ type Change struct {
 // NewAuditLog returns an exporter to the collector of the standard OTEL_ variables, or nil if they
 // set none.
 func NewAuditLog(ctx context.Context, name, version string, getenv func(string) (string, bool)) (*AuditLog, error) {
-	endpoint, _ := getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
-	logs, _ := getenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
-	exporters, _ := getenv("OTEL_LOGS_EXPORTER")
-	if disabled, _ := getenv("OTEL_SDK_DISABLED"); endpoint+logs == "" || strings.EqualFold(disabled, "true") || exporters == "none" {
+	if !exportsLogs(getenv) {
 		return nil, nil
 	}
 	exporter, err := otlploghttp.New(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return newAuditLog(ctx, name, version, sdklog.NewBatchProcessor(exporter))
+}
+
+// exportsLogs reports whether the standard variables set a collector for log records.
+func exportsLogs(getenv func(string) (string, bool)) bool {
+	endpoint, _ := getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	logs, _ := getenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")
+	exporters, _ := getenv("OTEL_LOGS_EXPORTER")
+	disabled, _ := getenv("OTEL_SDK_DISABLED")
+	return endpoint+logs != "" && !strings.EqualFold(disabled, "true") && exporters != "none"
+}
+
+func newAuditLog(ctx context.Context, name, version string, to sdklog.Processor) (*AuditLog, error) {
 	about := resource.NewSchemaless(attribute.String("service.name", name), attribute.String("service.version", version))
 	env, err := resource.New(ctx, resource.WithFromEnv())
 	if err == nil {
@@ -47,7 +58,7 @@ func NewAuditLog(ctx context.Context, name, version string, getenv func(string) 
 	if err != nil {
 		return nil, err
 	}
-	p := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)), sdklog.WithResource(about))
+	p := sdklog.NewLoggerProvider(sdklog.WithProcessor(to), sdklog.WithResource(about))
 	return &AuditLog{logger: p.Logger("github.com/toolyard/toolyard/audit"), provider: p}, nil
 }
 
@@ -84,4 +95,58 @@ func (a *AuditLog) Close(ctx context.Context) error {
 		return nil
 	}
 	return a.provider.Shutdown(ctx)
+}
+
+// AuditSender sends changes as the same log records as [AuditLog], and waits until the collector has
+// accepted them.
+type AuditSender struct {
+	log      *AuditLog
+	exporter *otlploghttp.Exporter
+	records  recordList
+}
+
+// ErrNoCollector means that the environment sets no collector for log records.
+var ErrNoCollector = errors.New("no collector: set OTEL_EXPORTER_OTLP_ENDPOINT, such as http://127.0.0.1:4318, and neither OTEL_SDK_DISABLED=true nor OTEL_LOGS_EXPORTER=none")
+
+// NewAuditSender returns a sender to the collector of the standard OTEL_ variables, or
+// [ErrNoCollector].
+func NewAuditSender(ctx context.Context, name, version string, getenv func(string) (string, bool)) (*AuditSender, error) {
+	if !exportsLogs(getenv) {
+		return nil, ErrNoCollector
+	}
+	exporter, err := otlploghttp.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &AuditSender{exporter: exporter}
+	if s.log, err = newAuditLog(ctx, name, version, &s.records); err != nil {
+		return nil, errors.Join(err, exporter.Shutdown(ctx))
+	}
+	return s, nil
+}
+
+// Send sends changes in one request. It retries for a minute while the collector is overloaded. After
+// an error, the collector may have accepted some of the changes.
+func (s *AuditSender) Send(ctx context.Context, changes []Change) error {
+	defer func() { s.records = nil }()
+	for _, c := range changes {
+		s.log.Emit(ctx, c)
+	}
+	return s.exporter.Export(ctx, s.records)
+}
+
+// Close closes the connection to the collector.
+func (s *AuditSender) Close(ctx context.Context) error {
+	return errors.Join(s.log.Close(ctx), s.exporter.Shutdown(ctx))
+}
+
+// recordList is a processor that stores records.
+type recordList []sdklog.Record
+
+func (*recordList) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
+func (*recordList) ForceFlush(context.Context) error                       { return nil }
+func (*recordList) Shutdown(context.Context) error                         { return nil }
+func (l *recordList) OnEmit(_ context.Context, r *sdklog.Record) error {
+	*l = append(*l, r.Clone())
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,45 +28,113 @@ type Source interface {
 	Changes(context.Context, store.ChangeQuery) ([]*store.Change, error)
 }
 
-// Options select changes and a format.
+// Sink exports a page of changes. They are exported once it returns without an error.
+type Sink func(context.Context, []*store.Change) error
+
+// Options select changes.
 type Options struct {
-	Format       string
-	Since, Until time.Time // zero for all; changes at Until are left out
+	Since, Until time.Time    // zero for all; changes at Until are left out
+	After        store.Cursor // only changes after this position; zero for all
 }
 
 // batch is the number of changes in memory, with details of up to 64 KiB each.
 const batch = 100
 
-// Write writes changes, oldest first, and returns their number. It reads them in pages: changes
+// Export exports changes, oldest first, and returns their number. It reads them in pages: changes
 // made in the meantime are included if they are before Until.
-func Write(ctx context.Context, w io.Writer, from Source, o Options) (n int, err error) {
-	write := jsonWriter(w)
-	if o.Format == CSV {
-		if write, err = csvWriter(w); err != nil {
-			return 0, err
-		}
-	}
-	q := store.ChangeQuery{Since: o.Since, Until: o.Until, Oldest: true, Limit: batch}
+func Export(ctx context.Context, from Source, o Options, sink Sink) (n int, err error) {
 	for {
-		page, err := from.Changes(ctx, q)
+		page, err := from.Changes(ctx, o.query())
 		if err != nil {
 			return n, err
 		}
-		if err := write(page); err != nil {
+		if len(page) == 0 {
+			return n, nil
+		}
+		if err := sink(ctx, page); err != nil {
 			return n, err
 		}
 		if n += len(page); len(page) < batch {
 			return n, nil
 		}
-		last := page[len(page)-1]
-		q.Before = store.Cursor{At: last.At, ID: last.ID}
+		o.After = position(page)
 	}
 }
 
-func jsonWriter(w io.Writer) func([]*store.Change) error {
+// A change is stored with the clock of its replica before it is made, and completed afterwards.
+const (
+	settleTime  = 10 * time.Second // changes older than this are stored, also if the clocks of replicas differ
+	pendingTime = 5 * time.Minute  // changes without an outcome after this time never get one: their replica was killed
+	pollTime    = time.Second
+)
+
+// ExportSettled exports the changes that no longer change, oldest first, and advances o.After past
+// each page that it exported. Calling it again later exports the changes since then, each once.
+func ExportSettled(ctx context.Context, from Source, o *Options, now time.Time, sink Sink) (n int, err error) {
+	selected := *o
+	if settled := now.Add(-settleTime); o.Until.IsZero() || settled.Before(o.Until) {
+		selected.Until = settled
+	}
+	for {
+		selected.After = o.After
+		page, err := from.Changes(ctx, selected.query())
+		if err != nil {
+			return n, err
+		}
+		settled := page
+		if i := slices.IndexFunc(page, func(c *store.Change) bool { return c.Status == 0 && now.Sub(c.At) < pendingTime }); i >= 0 {
+			settled = page[:i]
+		}
+		if len(settled) == 0 {
+			return n, nil
+		}
+		if err := sink(ctx, settled); err != nil {
+			return n, err
+		}
+		n += len(settled)
+		o.After = position(settled)
+		if len(settled) < batch {
+			return n, nil
+		}
+	}
+}
+
+// Follow exports settled changes until ctx ends or an error occurs. A canceled ctx is not an error.
+func Follow(ctx context.Context, from Source, o *Options, now func() time.Time, sink Sink) error {
+	for {
+		if _, err := ExportSettled(ctx, from, o, now(), sink); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pollTime):
+		}
+	}
+}
+
+func (o Options) query() store.ChangeQuery {
+	return store.ChangeQuery{Since: o.Since, Until: o.Until, Before: o.After, Oldest: true, Limit: batch}
+}
+
+// position is the position after a page.
+func position(page []*store.Change) store.Cursor {
+	last := page[len(page)-1]
+	return store.Cursor{At: last.At, ID: last.ID}
+}
+
+// NewWriter returns a sink that writes one of the Formats.
+func NewWriter(w io.Writer, format string) (Sink, error) {
+	if format == CSV {
+		return csvWriter(w)
+	}
+	return jsonWriter(w), nil
+}
+
+func jsonWriter(w io.Writer) Sink {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	return func(page []*store.Change) error {
+	return func(_ context.Context, page []*store.Change) error {
 		for _, c := range page {
 			if err := enc.Encode(c); err != nil {
 				return err
@@ -75,13 +144,13 @@ func jsonWriter(w io.Writer) func([]*store.Change) error {
 	}
 }
 
-func csvWriter(w io.Writer) (func([]*store.Change) error, error) {
+func csvWriter(w io.Writer) (Sink, error) {
 	table := csv.NewWriter(w)
 	if err := table.Write([]string{"id", "at", "caller", "account", "action", "subject", "status", "remote", "detail"}); err != nil {
 		return nil, err
 	}
 	table.Flush()
-	return func(page []*store.Change) error {
+	return func(_ context.Context, page []*store.Change) error {
 		for _, c := range page {
 			cells := []string{c.ID, c.At.UTC().Format(time.RFC3339Nano), c.Caller, c.Account, c.Action, c.Subject, strconv.Itoa(c.Status), c.Remote, string(c.Detail)}
 			for i, cell := range cells {

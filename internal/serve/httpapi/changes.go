@@ -48,7 +48,8 @@ func (h *changeHandler) list(r *request) (*reply, error) {
 // response, so that the client notices.
 func (h *changeHandler) export(r *request) (*reply, error) {
 	p := &r.params
-	o := auditlog.Options{Format: cmp.Or(p.word("format", auditlog.Formats...), auditlog.JSONL), Since: p.time("since", time.Time{}), Until: p.time("until", h.now())}
+	format := cmp.Or(p.word("format", auditlog.Formats...), auditlog.JSONL)
+	o := auditlog.Options{Since: p.time("since", time.Time{}), Until: p.time("until", h.now())}
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -59,15 +60,19 @@ func (h *changeHandler) export(r *request) (*reply, error) {
 		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many exports are running. Try again later.", RetryAfter: keepalive}
 	}
 	header := r.w.Header()
-	header.Set("Content-Type", map[string]string{auditlog.JSONL: "application/jsonl", auditlog.CSV: "text/csv; charset=utf-8"}[o.Format])
-	header.Set("Content-Disposition", `attachment; filename="audit.`+o.Format+`"`)
+	header.Set("Content-Type", map[string]string{auditlog.JSONL: "application/jsonl", auditlog.CSV: "text/csv; charset=utf-8"}[format])
+	header.Set("Content-Disposition", `attachment; filename="audit.`+format+`"`)
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	r.w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return nil, nil
 	}
-	if _, err := auditlog.Write(r.Context(), &patientWriter{r.w, http.NewResponseController(r.w)}, h.changes, o); err != nil {
+	sink, err := auditlog.NewWriter(&patientWriter{r.w, http.NewResponseController(r.w)}, format)
+	if err == nil {
+		_, err = auditlog.Export(r.Context(), h.changes, o, sink)
+	}
+	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	return nil, nil
