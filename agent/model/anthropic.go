@@ -24,63 +24,129 @@ var anthropicWire = wire{
 var cached = json.RawMessage(`{"type":"ephemeral"}`)
 
 func encodeAnthropic(o *Options, r *Request) []byte {
-	var tools []json.RawMessage
-	for _, f := range r.Tools {
-		tools = append(tools, object("name", f.Name, "description", f.Description, "input_schema", f.schema()))
+	w := newWriter(r)
+	w.open('{')
+	w.member("model", o.Model)
+	w.key("max_tokens").int(maxOutput(o, r))
+	w.key("stream").bool(true)
+	w.temperature(r)
+	if r.System != "" {
+		w.key("system").open('[')
+		w.open('{')
+		w.member("type", "text")
+		w.member("text", r.System)
+		w.key("cache_control").raw(cached)
+		w.close("}]")
 	}
-	choice := "auto"
-	if r.NoTools {
-		choice = "none"
+	if len(r.Tools) > 0 {
+		w.key("tools").open('[')
+		for i := range r.Tools {
+			f := &r.Tools[i]
+			w.open('{')
+			w.member("name", f.Name)
+			w.member("description", f.Description)
+			w.key("input_schema").raw(f.schema())
+			w.close("}")
+		}
+		w.close("]")
+		w.key("tool_choice").open('{')
+		w.member("type", toolChoice(r))
+		w.close("}")
 	}
-	return object("model", o.Model, "max_tokens", maxOutput(o, r), "stream", true, "temperature", optional(r.Temperature),
-		"system", when(r.System != "", []json.RawMessage{object("type", "text", "text", r.System, "cache_control", cached)}),
-		"tools", when(tools != nil, tools), "tool_choice", when(tools != nil, object("type", choice)),
-		"messages", anthropicMessages(r.Messages))
+	w.key("messages").open('[')
+	anthropicMessages(w, r.Messages)
+	w.close("]}")
+	return w.out
 }
 
 // anthropicMessages encodes a conversation. Adjacent user messages are merged into one, so that
 // answers precede text.
-func anthropicMessages(list []Message) (out []json.RawMessage) {
-	var user []json.RawMessage
-	flush := func() {
-		if user != nil {
-			out = append(out, object("role", "user", "content", user))
-			user = nil
-		}
+func anthropicMessages(w *writer, list []Message) {
+	user := false // a message of the user is open
+	begin := func(role string) {
+		w.open('{')
+		w.member("role", role)
+		w.key("content").open('[')
 	}
-	for i, m := range list {
-		mark := when(i == len(list)-1, cached)
+	flush := func() {
+		if user {
+			w.close("]}")
+		}
+		user = false
+	}
+	for i := range list {
+		m, last := &list[i], i == len(list)-1
 		if m.Turn != nil {
-			if content := anthropicBlocks(m.Turn); len(content) > 0 {
+			if blocks := anthropicBlocks(m.Turn); blocks != nil {
 				flush()
-				out = append(out, object("role", "assistant", "content", content))
+				begin("assistant")
+				w.raw(blocks)
+				w.close("]}")
 			}
+			continue
+		}
+		if !user {
+			begin("user")
+			user = true
 		}
 		if m.Text != "" {
-			user = append(user, object("type", "text", "text", m.Text, "cache_control", mark))
+			anthropicText(w, m.Text, last)
 		}
-		for k, a := range m.Answers {
-			content := when(a.Text != "", []json.RawMessage{object("type", "text", "text", a.Text)}) // an empty text is refused
-			user = append(user, object("type", "tool_result", "tool_use_id", a.ID, "is_error", a.Failed, "content", content,
-				"cache_control", when(k == len(m.Answers)-1, mark)))
+		for k := range m.Answers {
+			anthropicAnswer(w, &m.Answers[k], last && k == len(m.Answers)-1)
 		}
 	}
 	flush()
-	return out
 }
 
-func anthropicBlocks(t *Turn) []json.RawMessage {
+// anthropicText encodes a block of text. Mark ends the prefix that the provider may cache.
+func anthropicText(w *writer, text string, mark bool) {
+	w.open('{')
+	w.member("type", "text")
+	w.member("text", text)
+	anthropicEnd(w, mark)
+}
+
+func anthropicAnswer(w *writer, a *Answer, mark bool) {
+	w.open('{')
+	w.member("type", "tool_result")
+	w.member("tool_use_id", a.ID)
+	w.key("is_error").bool(a.Failed)
+	if a.Text != "" { // an empty text is refused
+		w.key("content").open('[')
+		anthropicText(w, a.Text, false)
+		w.close("]")
+	}
+	anthropicEnd(w, mark)
+}
+
+// anthropicEnd ends a block.
+func anthropicEnd(w *writer, mark bool) {
+	if mark {
+		w.key("cache_control").raw(cached)
+	}
+	w.close("}")
+}
+
+// anthropicBlocks returns the blocks of a turn with the commas between them, or nil.
+func anthropicBlocks(t *Turn) []byte {
 	if raw := t.raw(Anthropic); raw != nil {
-		return elements(raw)
+		return interior(raw)
 	}
-	var blocks []json.RawMessage
+	w := &writer{}
 	if t.Text != "" {
-		blocks = append(blocks, object("type", "text", "text", t.Text))
+		anthropicText(w, t.Text, false)
 	}
-	for _, c := range t.Calls {
-		blocks = append(blocks, object("type", "tool_use", "id", c.ID, "name", c.Name, "input", c.arguments()))
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		w.open('{')
+		w.member("type", "tool_use")
+		w.member("id", c.ID)
+		w.member("name", c.Name)
+		w.key("input").raw(c.arguments())
+		w.close("}")
 	}
-	return blocks
+	return w.out
 }
 
 type anthropicDecoder struct {
@@ -271,20 +337,22 @@ func (b *anthropicBlock) complete(input string) json.RawMessage {
 	if b.cites != nil {
 		values["citations"] = array(b.cites)
 	}
-	var pairs []any
+	w := &writer{}
+	w.open('{')
 	for name, value := range strictjson.Members(b.first) {
 		if replaced := values[name]; replaced != nil {
 			value = replaced
 			delete(values, name)
 		}
-		pairs = append(pairs, name, value)
+		w.key(name).raw(value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if name != "input" {
-			pairs = append(pairs, name, values[name])
+			w.key(name).raw(values[name])
 		}
 	}
-	block := object(pairs...)
+	w.close("}")
+	block := json.RawMessage(w.out)
 	if text, ok := strictjson.String(strictjson.Member(block, "text")); ok && b.kind == "text" && text == "" {
 		return nil
 	}

@@ -16,28 +16,64 @@ var chatWire = wire{
 }
 
 func encodeChat(o *Options, r *Request) []byte {
-	var tools, messages []json.RawMessage
-	for _, f := range r.Tools {
-		tools = append(tools, object("type", "function",
-			"function", object("name", f.Name, "description", f.Description, "parameters", f.schema())))
+	w := newWriter(r)
+	w.open('{')
+	w.member("model", o.Model)
+	w.key("stream").bool(true)
+	w.key("stream_options").raw([]byte(`{"include_usage":true}`))
+	w.key(o.MaxTokensField).int(maxOutput(o, r))
+	w.temperature(r)
+	if len(r.Tools) > 0 {
+		w.key("tools").open('[')
+		for i := range r.Tools {
+			f := &r.Tools[i]
+			w.open('{')
+			w.member("type", "function")
+			w.key("function").open('{')
+			w.member("name", f.Name)
+			w.member("description", f.Description)
+			w.key("parameters").raw(f.schema())
+			w.close("}}")
+		}
+		w.close("]")
+		if r.NoTools {
+			w.member("tool_choice", "none")
+		}
 	}
+	w.key("messages").open('[')
 	if r.System != "" {
-		messages = append(messages, object("role", "system", "content", r.System))
+		chatText(w, "system", r.System)
 	}
-	for _, m := range r.Messages {
-		if m.Text != "" {
-			messages = append(messages, object("role", "user", "content", m.Text))
-		}
-		if m.Turn != nil && (m.Turn.Text != "" || len(m.Turn.Calls) > 0) {
-			messages = append(messages, chatTurn(m.Turn))
-		}
-		for _, a := range m.Answers {
-			messages = append(messages, object("role", "tool", "tool_call_id", a.ID, "content", a.Text))
-		}
+	for i := range r.Messages {
+		chatMessages(w, &r.Messages[i])
 	}
-	return object("model", o.Model, "stream", true, "stream_options", object("include_usage", true),
-		o.MaxTokensField, maxOutput(o, r), "temperature", optional(r.Temperature),
-		"tools", when(tools != nil, tools), "tool_choice", when(tools != nil && r.NoTools, "none"), "messages", messages)
+	w.close("]}")
+	return w.out
+}
+
+func chatText(w *writer, role, text string) {
+	w.open('{')
+	w.member("role", role)
+	w.member("content", text)
+	w.close("}")
+}
+
+// chatMessages encodes a message, which is several messages if it has several answers.
+func chatMessages(w *writer, m *Message) {
+	if m.Text != "" {
+		chatText(w, "user", m.Text)
+	}
+	if m.Turn != nil && (m.Turn.Text != "" || len(m.Turn.Calls) > 0) {
+		w.raw(chatTurn(m.Turn))
+	}
+	for k := range m.Answers {
+		a := &m.Answers[k]
+		w.open('{')
+		w.member("role", "tool")
+		w.member("tool_call_id", a.ID)
+		w.member("content", a.Text)
+		w.close("}")
+	}
 }
 
 func chatTurn(t *Turn) json.RawMessage {
@@ -52,16 +88,35 @@ func chatTurn(t *Turn) json.RawMessage {
 }
 
 func chatMessage(text string, calls []json.RawMessage) json.RawMessage {
-	content := json.RawMessage("null")
+	w := &writer{}
+	w.open('{')
+	w.member("role", "assistant")
 	if text != "" {
-		content = quote(text)
+		w.member("content", text)
+	} else {
+		w.key("content").raw([]byte("null"))
 	}
-	return object("role", "assistant", "content", content, "tool_calls", when(calls != nil, calls))
+	if calls != nil {
+		w.key("tool_calls").raw(array(calls))
+	}
+	w.close("}")
+	return w.out
 }
 
 func chatCallOf(id, name, arguments string, extra json.RawMessage) json.RawMessage {
-	return object("id", id, "type", "function", "function", object("name", name, "arguments", arguments),
-		"extra_content", when(extra != nil, extra))
+	w := &writer{}
+	w.open('{')
+	w.member("id", id)
+	w.member("type", "function")
+	w.key("function").open('{')
+	w.member("name", name)
+	w.member("arguments", arguments)
+	w.close("}")
+	if extra != nil {
+		w.key("extra_content").raw(extra)
+	}
+	w.close("}")
+	return w.out
 }
 
 type chatDecoder struct {
@@ -125,7 +180,7 @@ func (d *chatDecoder) event(data []byte) (last bool, err error) {
 		if choice.Index != 0 {
 			continue
 		}
-		d.addText(chatText(choice.Delta.Content))
+		d.addText(contentText(choice.Delta.Content))
 		d.refusal.WriteString(choice.Delta.Refusal)
 		for _, delta := range choice.Delta.Calls {
 			if err := d.extend(delta); err != nil {
@@ -141,8 +196,8 @@ func (d *chatDecoder) event(data []byte) (last bool, err error) {
 
 func (d *chatDecoder) end() error { return errIncomplete }
 
-// chatText returns the text of a content: a string, or a list of parts.
-func chatText(content json.RawMessage) string {
+// contentText returns the text of a content: a string, or a list of parts.
+func contentText(content json.RawMessage) string {
 	var s string
 	if len(content) == 0 || json.Unmarshal(content, &s) == nil {
 		return s

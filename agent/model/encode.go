@@ -3,101 +3,116 @@ package model
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strconv"
 
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// object encodes a JSON object from names and values. A value is a [json.RawMessage] or an array of
-// them, which are copied byte for byte, or a scalar; nil values are omitted. [json.Marshal] would
-// reformat raw parts, which providers sign.
-func object(pairs ...any) json.RawMessage {
-	size := len("{}")
-	for i, value := range pairs {
-		size += len(`"":`) * (1 - i%2)
-		size += sizeOf(value)
+// writer appends JSON to one buffer, with commas where they are needed. Raw parts are copied byte
+// for byte: [json.Marshal] would reformat them, and providers sign some of them.
+type writer struct{ out []byte }
+
+// newWriter returns a writer with room for an encoded request.
+func newWriter(r *Request) *writer {
+	const frame = 128 // bytes of member names around a value
+	size := 4*frame + len(r.System)
+	for i := range r.Tools {
+		f := &r.Tools[i]
+		size += frame + len(f.Name) + len(f.Description) + len(f.Parameters)
 	}
-	out := append(make([]byte, 0, size), '{')
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[1] == nil {
-			continue
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		size += frame + len(m.Text)
+		if m.Turn != nil {
+			size += len(m.Turn.Raw) + len(m.Turn.Text)
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
+		for k := range m.Answers {
+			size += frame + len(m.Answers[k].ID) + len(m.Answers[k].Text)
 		}
-		out = append(appendValue(out, pair[0]), ':')
-		out = appendValue(out, pair[1])
 	}
-	return append(out, '}')
+	return &writer{make([]byte, 0, size+size/8)} // some characters are escaped
 }
 
-// sizeOf estimates the size of an encoded value, so that most objects need only one allocation.
-func sizeOf(value any) (size int) {
-	const scalar = 16
-	switch v := value.(type) {
-	case string:
-		return len(v) + scalar
-	case json.RawMessage:
-		return len(v) + 1
-	case []json.RawMessage:
-		for _, item := range v {
-			size += len(item) + 1
-		}
+// separate appends a comma unless a value starts here.
+func (w *writer) separate() {
+	if n := len(w.out); n > 0 && w.out[n-1] != '{' && w.out[n-1] != '[' && w.out[n-1] != ':' {
+		w.out = append(w.out, ',')
 	}
-	return size + scalar
 }
 
-func appendValue(out []byte, value any) []byte {
-	switch v := value.(type) {
-	case json.RawMessage:
-		return append(out, v...)
-	case []json.RawMessage:
-		out = append(out, '[')
-		for i, item := range v {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = append(out, item...)
-		}
-		return append(out, ']')
-	case string:
-		if isPlain(v) {
-			return append(append(append(out, '"'), v...), '"')
-		}
-	case bool:
-		return strconv.AppendBool(out, v)
-	case int:
-		return strconv.AppendInt(out, int64(v), 10)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		panic(err) // callers pass scalars only
-	}
-	return append(out, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+// open begins an object or an array.
+func (w *writer) open(c byte) {
+	w.separate()
+	w.out = append(w.out, c)
 }
 
-// isPlain reports whether a string needs no escaping in JSON, as is usually the case.
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
+// close ends objects and arrays.
+func (w *writer) close(c string) { w.out = append(w.out, c...) }
+
+// key appends the name of a member. Its value follows.
+func (w *writer) key(name string) *writer {
+	w.text(name)
+	w.out = append(w.out, ':')
+	return w
 }
 
-func array(items []json.RawMessage) json.RawMessage { return appendValue(nil, items) }
+func (w *writer) text(s string) {
+	w.separate()
+	w.out = jsonobject.AppendString(w.out, s)
+}
 
-func quote(s string) json.RawMessage { return appendValue(nil, s) }
+// raw appends JSON: a value, or several values with commas between them.
+func (w *writer) raw(values []byte) {
+	w.separate()
+	w.out = append(w.out, values...)
+}
 
-// elements returns the elements of a JSON array, byte for byte.
-func elements(raw json.RawMessage) []json.RawMessage {
-	var list []json.RawMessage
-	_ = json.Unmarshal(raw, &list) // other values have no elements
-	return list
+func (w *writer) bool(b bool) {
+	w.separate()
+	w.out = strconv.AppendBool(w.out, b)
+}
+
+func (w *writer) int(n int) {
+	w.separate()
+	w.out = strconv.AppendInt(w.out, int64(n), 10)
+}
+
+// member appends a member with a text.
+func (w *writer) member(name, text string) { w.key(name).text(text) }
+
+// temperature appends the temperature if the request has one.
+func (w *writer) temperature(r *Request) {
+	if r.Temperature != nil {
+		w.key("temperature")
+		w.out = strconv.AppendFloat(w.out, *r.Temperature, 'g', -1, 64)
+	}
+}
+
+func quote(s string) json.RawMessage { return jsonobject.AppendString(nil, s) }
+
+// array encodes a JSON array.
+func array(items []json.RawMessage) json.RawMessage {
+	w := &writer{}
+	w.open('[')
+	for _, item := range items {
+		w.raw(item)
+	}
+	w.close("]")
+	return w.out
+}
+
+// interior returns the elements of a JSON array with the commas between them, byte for byte. It
+// returns nil if there are none.
+func interior(raw json.RawMessage) []byte {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '[' {
+		return nil
+	}
+	if raw = bytes.TrimSpace(raw[1 : len(raw)-1]); len(raw) == 0 {
+		return nil
+	}
+	return raw
 }
 
 // schema returns the parameters of a function as all providers accept them: an object with a type
@@ -129,22 +144,6 @@ func (f *Function) schema() json.RawMessage {
 	return append([]byte("{"+missing+","), inner...)
 }
 
-// optional returns nil for a nil pointer, which [object] leaves out.
-func optional[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
-}
-
-// when returns the value if the condition holds, and nil otherwise.
-func when(condition bool, value any) any {
-	if condition {
-		return value
-	}
-	return nil
-}
-
 // maxOutput returns the limit for a turn.
 func maxOutput(o *Options, r *Request) int {
 	if r.MaxOutput > 0 {
@@ -155,7 +154,7 @@ func maxOutput(o *Options, r *Request) int {
 
 // raw returns the raw parts of a turn if they are in the given format.
 func (t *Turn) raw(api API) json.RawMessage {
-	if t.API != api || !json.Valid(t.Raw) {
+	if t.API != api || !valid(t.Raw) {
 		return nil
 	}
 	return t.Raw

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 var geminiWire = wire{
@@ -19,79 +21,127 @@ var geminiWire = wire{
 }
 
 func encodeGemini(o *Options, r *Request) []byte {
-	var functions []json.RawMessage
-	for _, f := range r.Tools {
-		functions = append(functions, object("name", f.Name, "description", f.Description, "parametersJsonSchema", f.schema()))
+	w := newWriter(r)
+	w.open('{')
+	if r.System != "" {
+		w.key("systemInstruction").open('{')
+		w.key("parts").open('[')
+		geminiText(w, r.System)
+		w.close("]}")
 	}
-	mode := "AUTO"
-	if r.NoTools {
-		mode = "NONE"
+	w.key("generationConfig").open('{')
+	w.key("maxOutputTokens").int(maxOutput(o, r))
+	w.temperature(r)
+	w.close("}")
+	if len(r.Tools) > 0 {
+		geminiTools(w, r)
 	}
-	var contents []json.RawMessage
-	var calls []json.RawMessage // IDs and names of the last turn's calls
-	for _, m := range r.Messages {
-		if m.Text != "" {
-			contents = append(contents, geminiContent("user", []json.RawMessage{object("text", m.Text)}))
-		}
-		if m.Turn != nil {
-			var parts []json.RawMessage
-			if parts, calls = geminiParts(m.Turn); len(parts) > 0 {
-				contents = append(contents, geminiContent("model", parts))
+	w.key("contents").open('[')
+	var calls []geminiCall // of the last turn
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		switch {
+		case m.Turn != nil:
+			var parts []byte
+			if parts, calls = geminiParts(m.Turn); parts != nil {
+				geminiContent(w, "model", func() { w.raw(parts) })
 			}
-		}
-		if m.Answers != nil {
-			contents = append(contents, geminiContent("user", geminiAnswers(m.Answers, calls)))
+		case m.Answers != nil:
+			geminiContent(w, "user", func() { geminiAnswers(w, m.Answers, calls) })
+		default:
+			geminiContent(w, "user", func() { geminiText(w, m.Text) })
 		}
 	}
-	system := when(r.System != "", object("parts", []json.RawMessage{object("text", r.System)}))
-	return object("systemInstruction", system,
-		"generationConfig", object("maxOutputTokens", maxOutput(o, r), "temperature", optional(r.Temperature)),
-		"tools", when(functions != nil, []json.RawMessage{object("functionDeclarations", functions)}),
-		"toolConfig", when(functions != nil, object("functionCallingConfig", object("mode", mode))),
-		"contents", contents)
+	w.close("]}")
+	return w.out
 }
 
-func geminiContent(role string, parts []json.RawMessage) json.RawMessage {
-	return object("role", role, "parts", parts)
+func geminiTools(w *writer, r *Request) {
+	w.key("tools").open('[')
+	w.open('{')
+	w.key("functionDeclarations").open('[')
+	for i := range r.Tools {
+		f := &r.Tools[i]
+		w.open('{')
+		w.member("name", f.Name)
+		w.member("description", f.Description)
+		w.key("parametersJsonSchema").raw(f.schema())
+		w.close("}")
+	}
+	w.close("]}]")
+	w.key("toolConfig").open('{')
+	w.key("functionCallingConfig").open('{')
+	w.member("mode", strings.ToUpper(toolChoice(r)))
+	w.close("}}")
 }
 
-// geminiParts returns the parts of a turn and the calls among them.
-func geminiParts(t *Turn) (parts, calls []json.RawMessage) {
+func geminiContent(w *writer, role string, parts func()) {
+	w.open('{')
+	w.member("role", role)
+	w.key("parts").open('[')
+	parts()
+	w.close("]}")
+}
+
+func geminiText(w *writer, text string) {
+	w.open('{')
+	w.member("text", text)
+	w.close("}")
+}
+
+// geminiCall identifies a call. The ID is empty if the model sent none.
+type geminiCall struct{ id, name string }
+
+// geminiParts returns the parts of a turn with the commas between them, or nil, and its calls.
+func geminiParts(t *Turn) (parts []byte, calls []geminiCall) {
 	if raw := t.raw(Gemini); raw != nil {
-		for _, part := range elements(raw) {
-			var p geminiPart
-			if json.Unmarshal(part, &p) == nil && p.Call != nil {
-				calls = append(calls, object("id", when(p.Call.ID != "", p.Call.ID), "name", p.Call.Name))
+		for part := range strictjson.Elements(raw) {
+			if call := strictjson.Member(part, "functionCall"); call != nil {
+				id, _ := strictjson.String(strictjson.Member(call, "id"))
+				name, _ := strictjson.String(strictjson.Member(call, "name"))
+				calls = append(calls, geminiCall{id, name})
 			}
-			parts = append(parts, part)
 		}
-		return parts, calls
+		return interior(raw), calls
 	}
+	w := &writer{}
 	if t.Text != "" {
-		parts = append(parts, object("text", t.Text))
+		geminiText(w, t.Text)
 	}
-	for _, c := range t.Calls {
-		parts = append(parts, object("functionCall", object("id", c.ID, "name", c.Name, "args", c.arguments())))
-		calls = append(calls, object("id", c.ID, "name", c.Name))
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		w.open('{')
+		w.key("functionCall").open('{')
+		w.member("id", c.ID)
+		w.member("name", c.Name)
+		w.key("args").raw(c.arguments())
+		w.close("}}")
+		calls = append(calls, geminiCall{c.ID, c.Name})
 	}
-	return parts, calls
+	return w.out, calls
 }
 
 // geminiAnswers encodes answers. An answer has an ID only if its call had one.
-func geminiAnswers(answers []Answer, calls []json.RawMessage) (parts []json.RawMessage) {
-	for i, a := range answers {
-		var call struct{ ID, Name string }
+func geminiAnswers(w *writer, answers []Answer, calls []geminiCall) {
+	for i := range answers {
+		var call geminiCall
 		if i < len(calls) {
-			_ = json.Unmarshal(calls[i], &call) // written by geminiParts
+			call = calls[i]
 		}
-		result := "output"
-		if a.Failed {
-			result = "error"
+		w.open('{')
+		w.key("functionResponse").open('{')
+		if call.id != "" {
+			w.member("id", call.id)
 		}
-		parts = append(parts, object("functionResponse",
-			object("id", when(call.ID != "", call.ID), "name", call.Name, "response", object(result, a.Text))))
+		w.member("name", call.name)
+		w.key("response").open('{')
+		if answers[i].Failed {
+			w.member("error", answers[i].Text)
+		} else {
+			w.member("output", answers[i].Text)
+		}
+		w.close("}}}")
 	}
-	return parts
 }
 
 type geminiDecoder struct {

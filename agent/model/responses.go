@@ -18,26 +18,56 @@ func bearer(key string) (name, value string) { return "Authorization", "Bearer "
 
 // encodeResponses requests encrypted reasoning, because nothing is stored at the provider.
 func encodeResponses(o *Options, r *Request) []byte {
-	var tools []json.RawMessage
-	for _, f := range r.Tools { // strict is required, and most schemas do not conform to it
-		tools = append(tools, object("type", "function", "name", f.Name, "description", f.Description, "parameters", f.schema(), "strict", false))
+	w := newWriter(r)
+	w.open('{')
+	w.member("model", o.Model)
+	if r.System != "" {
+		w.member("instructions", r.System)
 	}
-	var input []json.RawMessage
-	for _, m := range r.Messages {
-		if m.Text != "" {
-			input = append(input, object("role", "user", "content", m.Text))
+	w.key("stream").bool(true)
+	w.key("store").bool(false)
+	w.key("include").raw([]byte(`["reasoning.encrypted_content"]`))
+	w.key("max_output_tokens").int(maxOutput(o, r))
+	w.temperature(r)
+	if len(r.Tools) > 0 {
+		w.key("tools").open('[')
+		for i := range r.Tools {
+			f := &r.Tools[i]
+			w.open('{')
+			w.member("type", "function")
+			w.member("name", f.Name)
+			w.member("description", f.Description)
+			w.key("parameters").raw(f.schema())
+			w.key("strict").bool(false) // required, and most schemas do not conform to it
+			w.close("}")
 		}
-		if m.Turn != nil {
-			input = append(input, responseItems(m.Turn)...)
-		}
-		for _, a := range m.Answers {
-			input = append(input, object("type", "function_call_output", "call_id", a.ID, "output", a.Text))
-		}
+		w.close("]")
+		w.key("parallel_tool_calls").bool(true)
+		w.member("tool_choice", toolChoice(r))
 	}
-	return object("model", o.Model, "instructions", when(r.System != "", r.System), "stream", true, "store", false,
-		"include", []json.RawMessage{quote("reasoning.encrypted_content")}, "max_output_tokens", maxOutput(o, r),
-		"temperature", optional(r.Temperature), "tools", when(tools != nil, tools),
-		"parallel_tool_calls", when(tools != nil, true), "tool_choice", when(tools != nil, toolChoice(r)), "input", input)
+	w.key("input").open('[')
+	for i := range r.Messages {
+		responseInput(w, &r.Messages[i])
+	}
+	w.close("]}")
+	return w.out
+}
+
+func responseInput(w *writer, m *Message) {
+	if m.Text != "" {
+		chatText(w, "user", m.Text)
+	}
+	if m.Turn != nil {
+		responseItems(w, m.Turn)
+	}
+	for k := range m.Answers {
+		a := &m.Answers[k]
+		w.open('{')
+		w.member("type", "function_call_output")
+		w.member("call_id", a.ID)
+		w.member("output", a.Text)
+		w.close("}")
+	}
 }
 
 func toolChoice(r *Request) string {
@@ -47,18 +77,25 @@ func toolChoice(r *Request) string {
 	return "auto"
 }
 
-func responseItems(t *Turn) []json.RawMessage {
+func responseItems(w *writer, t *Turn) {
 	if raw := t.raw(OpenAI); raw != nil {
-		return elements(raw)
+		if items := interior(raw); items != nil {
+			w.raw(items)
+		}
+		return
 	}
-	var items []json.RawMessage
 	if t.Text != "" {
-		items = append(items, object("role", "assistant", "content", t.Text))
+		chatText(w, "assistant", t.Text)
 	}
-	for _, c := range t.Calls {
-		items = append(items, object("type", "function_call", "call_id", c.ID, "name", c.Name, "arguments", string(c.arguments())))
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		w.open('{')
+		w.member("type", "function_call")
+		w.member("call_id", c.ID)
+		w.member("name", c.Name)
+		w.member("arguments", string(c.arguments()))
+		w.close("}")
 	}
-	return items
 }
 
 type responsesDecoder struct {
@@ -189,7 +226,7 @@ func (d *responsesDecoder) countUsage(r *responseEnd) {
 func (d *responsesDecoder) complete(e *responsesEvent) error {
 	switch {
 	case e.Type == "response.failed":
-		return parseProviderError(object("error", e.Response.Error)).failure()
+		return parseProviderError(slices.Concat([]byte(`{"error":`), e.Response.Error, []byte("}"))).failure()
 	case e.Response.Incomplete.Reason == "content_filter":
 		return fail(Refused, "a content filter stopped the response")
 	case e.Type == "response.incomplete":

@@ -384,6 +384,28 @@ func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
+// Elements yields the elements of an array that has passed [Check], in order. It yields nothing for
+// other values.
+func Elements(array json.RawMessage) iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		r := reader{data: array}
+		r.space()
+		if r.peek() != '[' {
+			return
+		}
+		r.pos++
+		for r.space(); r.pos < len(array) && r.peek() != ']'; r.space() {
+			start := r.pos
+			if r.skip(); r.pos == start || !yield(array[start:r.pos]) { // no element: it was not checked
+				return
+			}
+			if r.space(); r.peek() == ',' {
+				r.pos++
+			}
+		}
+	}
+}
+
 // skip skips a checked value.
 func (r *reader) skip() {
 	depth := 0

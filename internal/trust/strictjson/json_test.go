@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
@@ -102,6 +104,11 @@ func TestCheckAcceptsEncodedValues(t *testing.T) {
 				t.Fatalf("member %q of %s is %s", k, raw, got[k])
 			}
 		}
+		var elements []json.RawMessage
+		_ = json.Unmarshal(raw, &elements)
+		if diff := cmp.Diff(elements, slices.Collect(strictjson.Elements(raw)), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("elements of %s: %s", raw, diff)
+		}
 	})
 }
 
@@ -123,6 +130,9 @@ func FuzzCheckJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		for range strictjson.Elements(data) { // it ends, even if the data is not an array
+			continue
+		}
 		if strictjson.Check(data) != nil {
 			return
 		}
