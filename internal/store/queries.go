@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -67,11 +68,9 @@ func (s *queryStore) SaveQuery(ctx context.Context, q *QueryRow) error {
 	_, err = tx.ExecContext(ctx, `INSERT INTO queries (`+queryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE
 		SET outcome = excluded.outcome, model = excluded.model, tools = excluded.tools, body = excluded.body WHERE queries.outcome = '`+QueryRunning+`' AND queries.account = excluded.account`,
 		clean(q.ID), q.At.UTC(), clean(q.Agent), clean(q.Account), clean(q.Caller), q.Outcome, int64(q.Model), int64(q.Tools), clean(string(q.Body)))
-	for _, id := range slices.Sorted(maps.Keys(q.Evidence)) {
-		if err == nil {
-			_, err = tx.ExecContext(ctx, `INSERT INTO evidence (query, id, account, body) VALUES ($1, $2, $3, $4) ON CONFLICT (query, id) DO NOTHING`,
-				clean(q.ID), id, clean(q.Account), clean(q.Evidence[id]))
-		}
+	if err == nil && len(q.Evidence) > 0 {
+		text, args := insertEvidence(q)
+		_, err = tx.ExecContext(ctx, text, args...)
 	}
 	if err == nil {
 		err = tx.Commit()
@@ -80,6 +79,21 @@ func (s *queryStore) SaveQuery(ctx context.Context, q *QueryRow) error {
 		return fmt.Errorf("store: query %s: %w", q.ID, s.engine.explain(err))
 	}
 	return nil
+}
+
+// insertEvidence returns the statement that stores the evidence of a query. A single statement saves
+// a round trip for each row.
+func insertEvidence(q *QueryRow) (text string, args []any) {
+	var rows strings.Builder
+	args = []any{clean(q.ID), clean(q.Account)}
+	for i, id := range slices.Sorted(maps.Keys(q.Evidence)) {
+		if i > 0 {
+			rows.WriteString(", ")
+		}
+		args = append(args, id, clean(q.Evidence[id]))
+		fmt.Fprintf(&rows, "($1, $%d, $2, $%d)", len(args)-1, len(args))
+	}
+	return "INSERT INTO evidence (query, id, account, body) VALUES " + rows.String() + " ON CONFLICT (query, id) DO NOTHING", args
 }
 
 // Query returns a query. The error is NotFound if there is none, or if the account is not empty and
