@@ -23,16 +23,17 @@ const errorsIntro = `# Error codes
 
 Generated from the code by ` + "`go test ./internal/serve -run ErrorTable -update`" + `. Do not edit.
 
-Each code has one meaning. A result, a JSON-RPC error and a problem document of the HTTP API carry the same data: ` + "`error`" + ` (the code),
-` + "`message`, `retryable`, `correctable`" + `, and where they apply ` + "`issues`, `retryAfterMs`, `requiredCapabilities`, `requiredScopes`, `approval` and `expiresAt`" + `. In a result, the data is in
+Each code has one meaning. Results, JSON-RPC errors and HTTP API problem documents all carry the same data: ` + "`error`" + ` (the
+code), ` + "`message`, `retryable` and `correctable`" + `. Where they apply, they also carry ` + "`issues`, `retryAfterMs`" + `,
+` + "`requiredCapabilities`, `requiredScopes`, `approval` and `expiresAt`" + `. In a result, the data is in
 ` + "`_meta[\"dev.toolyard/error\"]`" + `.
 
-- **retryable**: the same request may succeed later and can be sent again safely, because nothing ran. An error with ` + "`retryAfterMs`" + ` is
-  retryable whatever its code.
-- **correctable**: a request with other arguments or another name can succeed.
-- **HTTP** is the status of the HTTP API. 200 means that the failure is the result of the tool.
-- **JSON-RPC** is the error code at a gate with ` + "`errors: protocol`" + `. With ` + "`errors: result`" + `, the default, MCP clients receive a result with
-  ` + "`isError`" + ` instead.
+- **retryable**: nothing ran, so you can safely send the same request again later, and it may succeed. An error with
+  ` + "`retryAfterMs`" + ` is always retryable, whatever its code.
+- **correctable**: the request can succeed with different arguments or a different name.
+- **HTTP** is the status code of the HTTP API. 200 means that the tool itself returned the failure as its result.
+- **JSON-RPC** is the error code at a gate with ` + "`errors: protocol`" + `. By default (` + "`errors: result`" + `), MCP clients receive a
+  result with ` + "`isError`" + ` instead.
 
 | code | in Go | meaning | HTTP | JSON-RPC | retryable | correctable |
 |---|---|---|---|---|---|---|
@@ -82,11 +83,11 @@ func TestErrorTableIsCurrent(t *testing.T) {
 		table += fmt.Sprintf("| `%s` | `%s` | %s | %d | %d | %s | %s |\n", d.code, d.name, d.meaning,
 			httpapi.Status(d.code), mcpserver.ErrorNumber(gates.ErrorsAsProtocol, d.code), yes(d.code.Retryable()), yes(d.code.Correctable()))
 	}
-	table += "\nCodes of one feature have no constant in the Go packages:\n\n| code | meaning | HTTP |\n|---|---|---|\n"
+	table += "\nSome codes belong to a single feature and have no constant in the Go packages:\n\n| code | meaning | HTTP |\n|---|---|---|\n"
 	for _, d := range definitions(t, "../trust/serverauth/person.go") {
 		table += fmt.Sprintf("| `%s` | %s | %d |\n", d.code, d.meaning, httpapi.Status(d.code))
 	}
-	table += "\nA recorded call that has no error has one of these codes:\n\n| code | meaning |\n|---|---|\n"
+	table += "\nIf a recorded call has no error, it has one of these codes:\n\n| code | meaning |\n|---|---|\n"
 	for _, d := range definitions(t, "../../record.go") {
 		table += fmt.Sprintf("| `%s` | %s |\n", d.code, d.meaning)
 	}
