@@ -1,4 +1,4 @@
-.PHONY: help assets console licenses pictures build test race acceptance conformance services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart observe workflows site site-test recording
+.PHONY: help assets console licenses pictures build test race acceptance conformance providers services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart observe workflows site site-test recording
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -45,6 +45,8 @@ acceptance: ## Test the built binary, also with the official clients
 	go test -count=1 -v ./acceptance/...
 conformance: ## Run the official MCP conformance suite, both eras
 	go test -count=1 -v -run Conformance ./acceptance -all-scenarios
+providers: ## Sign in with zitadel/oidc and Dex, and enter gates with their tokens
+	go -C acceptance/providers test -count=1 -timeout 10m -tags dex -v ./...
 services: ## Start PostgreSQL for the tests and print its settings
 	@acceptance/services.sh
 orders: ## Place orders while killing the server 300 times, and three replicas 300 times

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,17 +52,24 @@ func startNode(t *testing.T, name string, args ...string) string {
 }
 
 // The OAuth clients of both official SDKs discover the issuer from the gate, register, sign in, and
-// call a tool as the person who signed in.
+// call a tool as the person who signed in. The issuer signs the access tokens, or introspects them.
 func TestOfficialClientsSignIn(t *testing.T) {
 	t.Parallel()
 	if _, err := node(t, "--version"); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
-	gate := "http://" + address + "/mcp/chat"
-	issuer := startIssuer(t, gate)
-	p := &process{t: t, dir: t.TempDir(), url: gate}
-	p.configure(fmt.Sprintf(`
+	for name, kind := range map[string]struct {
+		options  []string // of the issuer
+		settings string
+	}{
+		"signed": {}, "opaque": {[]string{"--opaque"}, "introspect: {client: robot, secretRef: env:ROBOT_SECRET}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := freeAddress(t)
+			gate := "http://" + address + "/mcp/chat"
+			issuer := startIssuer(t, append(kind.options, gate)...)
+			p := &process{t: t, dir: t.TempDir(), url: gate}
+			p.configure(fmt.Sprintf(`
 url: http://%s
 store: memory
 issuers:
@@ -69,28 +77,55 @@ issuers:
     issuer: %s
     scopes: {tools.read: ["gate:chat"]}
     access: [{groups: [staff], gates: [chat], account: staff}]
+    %s
 scripts: {}
 gates:
   chat: {mode: read, callers: tokens}
   dev: {mode: read, callers: tokens}
-`, address, issuer))
-	whoami := `export const description = "Returns the ID of the caller.";
+`, address, issuer, kind.settings))
+			whoami := `export const description = "Returns the ID of the caller.";
 export const modes = ["read"];
 export const inputSchema = { type: "object", properties: {} };
 export default (_, ctx) => ctx.authorized.user_id;
 `
-	if err := errors.Join(os.Mkdir(filepath.Join(p.dir, "tools"), 0o700), os.WriteFile(filepath.Join(p.dir, "tools", "whoami.ts"), []byte(whoami), 0o600)); err != nil {
+			if err := errors.Join(os.Mkdir(filepath.Join(p.dir, "tools"), 0o700), os.WriteFile(filepath.Join(p.dir, "tools", "whoami.ts"), []byte(whoami), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			p.launch("toolyard", []string{"ROBOT_SECRET=robot-secret-of-the-test"}, "serve", "--listen", address)
+			p.await("http://" + address)
+			for _, era := range []string{"legacy", "modern"} {
+				out, err := node(t, script(t, "oauth.mjs"), era, gate)
+				var got struct {
+					Caller, Scope string
+					Parts         int
+				}
+				if err != nil || json.Unmarshal([]byte(out), &got) != nil || got.Caller != "corp:ann" || got.Scope != "tools.read" || (got.Parts == 3) != (name == "signed") {
+					t.Errorf("%s: %v %s", era, err, out)
+				}
+			}
+			if status := statusWithToken(t, gate, strings.Repeat("x", 43)); status != http.StatusUnauthorized {
+				t.Errorf("a token that the issuer does not know: %d", status)
+			}
+		})
+	}
+}
+
+// statusWithToken returns the status of a request to a gate with a token.
+func statusWithToken(t *testing.T, gate, token string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gate, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.launch("toolyard", nil, "serve", "--listen", address)
-	p.await("http://" + address)
-	for _, era := range []string{"legacy", "modern"} {
-		out, err := node(t, script(t, "oauth.mjs"), era, gate)
-		var got struct{ Caller, Scope string }
-		if err != nil || json.Unmarshal([]byte(out), &got) != nil || got.Caller != "corp:ann" || got.Scope != "tools.read" {
-			t.Errorf("%s: %v %s", era, err, out)
-		}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
 	}
+	_ = res.Body.Close()
+	return res.StatusCode
 }
 
 // People sign in to the console with an OpenID provider of another site, get the rights of their groups, and

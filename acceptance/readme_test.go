@@ -180,7 +180,7 @@ func publish(t *testing.T, home string) string {
 
 // inOtherModule reports whether a file belongs to a module of its own in this repository.
 func inOtherModule(name string) bool {
-	return slices.ContainsFunc([]string{"tools/", "acceptance/modelsdk/"}, func(dir string) bool { return strings.HasPrefix(name, dir) })
+	return slices.ContainsFunc([]string{"tools/", "acceptance/modelsdk/", "acceptance/providers/"}, func(dir string) bool { return strings.HasPrefix(name, dir) })
 }
 
 // moduleFiles lists the files of the module.

@@ -1,5 +1,5 @@
 // Signs in to a gate with the OAuth client of the official SDK, and calls a tool.
-// Usage: node oauth.mjs modern|legacy GATE_URL; prints the caller's ID, and whether a second connection reused the token.
+// Usage: node oauth.mjs modern|legacy GATE_URL; prints the caller's ID, the scope, and the number of parts of the token: 3 if it is signed.
 import assert from "node:assert/strict";
 
 const [era, gate] = process.argv.slice(2);
@@ -50,5 +50,5 @@ await first.transport.finishAuth(era === "modern" ? person.callback : person.cal
 const second = await connect();
 await second.done;
 const result = await second.client.callTool({ name: "whoami", arguments: {} });
-console.log(JSON.stringify({ caller: result.content[0].text, scope: person.saved.scope ?? "" }));
+console.log(JSON.stringify({ caller: result.content[0].text, scope: person.saved.scope ?? "", parts: person.saved.access_token.split(".").length }));
 await second.client.close();

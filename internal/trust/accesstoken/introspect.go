@@ -1,6 +1,7 @@
 package accesstoken
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -161,6 +162,12 @@ func (s *source) introspect(ctx context.Context, token string, now time.Time) (v
 	}
 	if r := s.readIdentity(c, payload, members); r != nil {
 		return verified{}, r
+	}
+	if claimAt(payload, cmp.Or(s.Groups, "groups")) == nil {
+		var r *refusal
+		if c.groups, r = s.readGroups(strictjson.Member(payload, "ext")); r != nil { // where Dex and Hydra put claims of their own
+			return verified{}, r
+		}
 	}
 	caller, r := s.caller(c)
 	if r != nil {

@@ -33,7 +33,7 @@ func TestOpaqueTokenIdentifiesItsCaller(t *testing.T) {
 			issuer := issuertest.New(t)
 			issuer.Provider.SetMetadata(metadata)
 			v := newVerifier(t, &testClock{}, introspected(issuer))
-			for _, overrides := range []map[string]any{nil, {"iss": nil}, {"exp": nil}, {"token_type": nil}} {
+			for _, overrides := range []map[string]any{nil, {"iss": nil}, {"exp": nil}, {"token_type": nil}, {"groups": nil, "ext": map[string]any{"groups": []string{"staff"}}}} {
 				caller, err := v.Verify(t.Context(), issuer.Opaque(resource, overrides), []string{resource})
 				want := toolyard.Caller{ID: "corp:ann", Account: "eng", Roles: []string{"gate:", "gate:chat", "issuer:corp"}}
 				if diff := cmp.Diff(want, caller); diff != "" || err != nil {
@@ -69,6 +69,10 @@ func TestInvalidIntrospectionsAreRefused(t *testing.T) {
 		"token bound to a key":     {"token_type": "DPoP"},
 		"groups are an object":     {"groups": map[string]any{"staff": true}},
 		"no rule matches":          {"groups": []string{"guests"}},
+		"groups beside others":     {"groups": []string{}, "ext": map[string]any{"groups": []string{"staff"}}},
+		"groups in a list":         {"groups": nil, "ext": []string{"staff"}},
+		"groups in a string":       {"groups": nil, "ext": "staff"},
+		"nested groups":            {"groups": nil, "ext": map[string]any{"groups": map[string]any{"staff": true}}},
 		"groups are not listed":    {"_claim_names": map[string]any{"groups": "src1"}},
 	} {
 		_, err := v.Verify(t.Context(), issuer.Opaque(resource, overrides), []string{resource})
