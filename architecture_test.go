@@ -159,7 +159,7 @@ var cages = map[string][]string{
 	"github.com/evanw/esbuild":                 {"/internal/jsvm", "/internal/jsvm/assets/build"},
 	"github.com/go-sourcemap/sourcemap":        {"/internal/jsvm"},
 	"golang.org/x/sys":                         {"/internal/trust/subprocess", "/internal/jsvm", "/internal/sources/pin", "/internal/sources/watch", "/acceptance/defaultseccomp"},
-	"github.com/go-jose/go-jose":               {"/internal/trust/accesstoken", "/internal/trust/issuertest", "/internal/trust/oauthclient"},
+	"github.com/go-jose/go-jose":               {"/internal/trust/accesstoken", "/internal/trust/issuertest", "/internal/trust/oauthclient", "/internal/trust/oauthtest"},
 	"filippo.io/age":                           {"/internal/trust/secret"},
 	"github.com/tailscale/hujson":              {"/internal/config/clientconfig"},
 	"github.com/BurntSushi/toml":               {"/internal/config/clientconfig"},

@@ -17,11 +17,11 @@ var unserved = map[string]string{
 var allScenarios = flag.Bool("all-scenarios", false, "run the scenarios of authorization of the older conformance suite too")
 
 // further lists scenarios of the suite of 2026-07-28 that it does not require of that version, with the
-// version to run them with, if the suite needs one: sign-in by MCP 2025-03-26, and the extension for client
-// credentials.
+// version to run them with, if the suite needs one: sign-in by MCP 2025-03-26, and the extensions for client
+// credentials and for enterprise-managed authorization.
 var further = map[string]string{
 	"auth/2025-03-26-oauth-metadata-backcompat": "2025-03-26", "auth/2025-03-26-oauth-endpoint-fallback": "2025-03-26",
-	"auth/client-credentials-jwt": "", "auth/client-credentials-basic": "",
+	"auth/client-credentials-jwt": "", "auth/client-credentials-basic": "", "auth/enterprise-managed-authorization": "",
 }
 
 // starved finds a scenario that the suite gave up: it does not wait long for a connection, and a busy

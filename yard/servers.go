@@ -31,8 +31,9 @@ type serverConfig struct {
 	secrets  map[string]config.SecretRef
 	stores   map[string]config.SecretStore
 	identity string
-	url      string // of this yard, for links
-	issuer   string // that exchanges tokens
+	url      string             // of this yard, for links
+	issuer   string             // the URL of the issuer that exchanges tokens
+	console  *config.AuthClient // of the issuer; nil for none
 }
 
 // addServers builds the upstream servers. Servers whose configuration has not changed keep running.
@@ -52,8 +53,8 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 		if s.Auth.PerPerson() {
 			sc.url = b.connections.address(a.URL)
 		}
-		if s.Auth != nil && s.Auth.Type == config.AuthExchange {
-			sc.issuer = a.Issuers[s.Auth.At].Issuer
+		if s.Auth.Delegates() {
+			sc.issuer, sc.console = a.Issuers[s.Auth.At].Issuer, consoleClient(a.Issuers[s.Auth.At].Console)
 		}
 		a.builtFrom[id] = sc
 		if old != nil && old.upstreams[id] != nil && reflect.DeepEqual(old.builtFrom[id], sc) {
@@ -133,17 +134,34 @@ func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) 
 	case c.Auth.Type == config.AuthClientCredentials:
 		return serverauth.NewProgram(protectedServer(id, c, vault), vault.Hide, b.opts.Process.Now)
 	case c.Auth.Type == config.AuthExchange:
-		s := protectedServer(id, c, vault)
-		s.Issuer = c.issuer
-		return serverauth.NewExchange(serverauth.ExchangeOptions{
-			Issuer: c.Auth.At, Audience: c.Auth.Audience, CallerOf: b.access.callerOfToken, Hide: vault.Hide, Now: b.opts.Process.Now,
-		}, s)
+		return serverauth.NewExchange(b.delegation(id, c, c.Auth.Client, vault), protectedServer(id, c, vault), c.Auth.Audience)
+	case c.Auth.Type == config.AuthAssertion:
+		return serverauth.NewAssertion(b.delegation(id, c, cmp.Or(c.Auth.AtClient, c.console), vault), protectedServer(id, c, vault))
 	}
 	header := ""
 	if c.Auth.Type == config.AuthHeader {
 		header = cmp.Or(c.Auth.Header, "Authorization")
 	}
 	return serverauth.NewPerson(b.connections.options(c.url), protectedServer(id, c, vault), header)
+}
+
+// delegation returns the options for a server that is called with tokens for which the client
+// exchanges those of callers.
+func (b *assembler) delegation(id string, c *serverConfig, client *config.AuthClient, vault *secret.Vault) serverauth.DelegationOptions {
+	return serverauth.DelegationOptions{
+		Issuer: serverauth.Issuer{
+			Name: c.Auth.At, URL: c.issuer, Client: func() (*oauthclient.Credentials, error) { return clientCredentials(client, vault) },
+		},
+		Subjects: serverauth.RequestTokens(id, c.Auth.At, b.access.callerOfToken), Hide: vault.Hide, Now: b.opts.Process.Now,
+	}
+}
+
+// consoleClient returns the client as which the console is registered with an issuer, or nil.
+func consoleClient(c *config.ConsoleClient) *config.AuthClient {
+	if c == nil {
+		return nil
+	}
+	return &config.AuthClient{ID: c.Client, SecretRef: c.SecretRef}
 }
 
 func protectedServer(id string, c *serverConfig, vault *secret.Vault) serverauth.Server {

@@ -46,6 +46,10 @@ func authorize(ctx context.Context, o *upstream.Options) (*user, error) {
 		Secret string `json:"client_secret"`
 		Key    string `json:"private_key_pem"`
 		Issuer string `json:"issuer"`
+
+		ProviderClient string `json:"idp_client_id"`
+		Provider       string `json:"idp_issuer"`
+		IDToken        string `json:"idp_id_token"`
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &given); err != nil {
@@ -60,6 +64,18 @@ func authorize(ctx context.Context, o *upstream.Options) (*user, error) {
 	}
 	if strings.HasPrefix(scenario, "client-credentials") {
 		o.Authorizer = serverauth.NewProgram(server, func(string) {}, time.Now)
+		return nil, nil
+	}
+	if given.IDToken != "" { // of a person who has signed in at the company's identity provider
+		o.Authorizer, o.PerCaller = serverauth.NewAssertion(serverauth.DelegationOptions{
+			Issuer: serverauth.Issuer{Name: "the identity provider", URL: given.Provider, Client: func() (*oauthclient.Credentials, error) {
+				return &oauthclient.Credentials{ID: given.ProviderClient}, nil
+			}},
+			Subjects: func(context.Context, *toolyard.Call) (oauthclient.Subject, error) {
+				return oauthclient.IDToken(given.IDToken), nil
+			},
+			Hide: func(string) {}, Now: time.Now,
+		}, server), true
 		return nil, nil
 	}
 	memory, err := store.Open(ctx, "memory")

@@ -54,14 +54,15 @@ type Remote struct {
 
 // Auth is how the yard authenticates to a server.
 type Auth struct {
-	Type      string      `json:"type" enum:"bearer,client,person,header,exchange" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the server's authorization server with the OAuth client credentials grant; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters; exchange calls the server on behalf of each caller with a token that the issuer of the caller's access token issues in exchange for it."`
+	Type      string      `json:"type" enum:"bearer,client,person,header,exchange,assertion" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the server's authorization server with the OAuth client credentials grant; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters; exchange calls the server on behalf of each caller with a token that the issuer of the caller's access token issues in exchange for it; assertion does so with a token that the server's authorization server issues for an identity assertion (ID-JAG) of that issuer."`
 	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
 	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
 	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`
 	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server requires."`
 	Header    string      `json:"header,omitempty" pattern:"^[A-Za-z0-9-]{1,64}$" doc:"For header: the name of the HTTP header, such as PRIVATE-TOKEN. The default is Authorization, with the key as a bearer token."`
-	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange: the name of the issuer, under issuers, that exchanges the access tokens of callers."`
+	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange and assertion: the name of the issuer, under issuers, that exchanges the access tokens of callers."`
 	Audience  string      `json:"audience,omitempty" minLength:"1" doc:"For exchange: the name of the server at the issuer. By default, the address of the server is sent as the resource."`
+	AtClient  *AuthClient `json:"atClient,omitempty" doc:"For assertion: the client that is registered at the issuer and requests the assertions. By default, the client of the issuer's console."`
 	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has a key of their own, which is the default."`
 }
 
@@ -72,6 +73,8 @@ type AuthClient struct {
 	KeyRef    string `json:"keyRef,omitempty" minLength:"1" doc:"Instead of a client secret, a private key in PEM with which the client signs its requests (private_key_jwt). RSA, P-256, P-384 or Ed25519."`
 }
 
+func (c *AuthClient) twoSecrets() bool { return c != nil && c.SecretRef != "" && c.KeyRef != "" }
+
 // The types of Auth.
 const (
 	AuthBearer            = "bearer"
@@ -79,16 +82,25 @@ const (
 	AuthPerson            = "person"
 	AuthHeader            = "header"
 	AuthExchange          = "exchange"
+	AuthAssertion         = "assertion"
 )
 
 // PerPerson reports whether each person has credentials of their own.
 func (a *Auth) PerPerson() bool { return a != nil && (a.Type == AuthPerson || a.Type == AuthHeader) }
 
+// Delegates reports whether the server is called on behalf of callers with tokens for which an issuer
+// exchanges the callers' own.
+func (a *Auth) Delegates() bool {
+	return a != nil && (a.Type == AuthExchange || a.Type == AuthAssertion)
+}
+
 // secretRefs returns the references to secrets, by their position.
 func (a *Auth) secretRefs() map[string]string {
 	refs := map[string]string{"secretRef": a.SecretRef}
-	if a.Client != nil {
-		refs["client.secretRef"], refs["client.keyRef"] = a.Client.SecretRef, a.Client.KeyRef
+	for position, client := range map[string]*AuthClient{"client": a.Client, "atClient": a.AtClient} {
+		if client != nil {
+			refs[position+".secretRef"], refs[position+".keyRef"] = client.SecretRef, client.KeyRef
+		}
 	}
 	maps.DeleteFunc(refs, func(_, ref string) bool { return ref == "" })
 	return refs
@@ -213,30 +225,41 @@ func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 		c.checkSecret(ref, func(message string) { at(message, strings.Split(position, ".")...) })
 	}
 	s.Auth.check(s.URL, at)
-	if _, ok := c.Issuers[s.Auth.At]; s.Auth.Type == AuthExchange && !ok {
+	issuer, ok := c.Issuers[s.Auth.At]
+	switch {
+	case s.Auth.Delegates() && !ok:
 		at("must be the name of an issuer"+spelling.DidYouMean(s.Auth.At, slices.Collect(maps.Keys(c.Issuers))), "at")
+	case s.Auth.Type == AuthAssertion && s.Auth.AtClient == nil && issuer.Console == nil:
+		at("is required: the client that is registered at "+s.Auth.At+" to request assertions", "atClient")
 	}
 }
 
 func (a *Auth) check(address string, report reportFunc) {
-	oauth := a.Type == AuthClientCredentials || a.Type == AuthPerson || a.Type == AuthExchange
+	oauth := a.Type == AuthClientCredentials || a.Type == AuthPerson || a.Delegates()
+	confidential := a.Type == AuthClientCredentials || a.Delegates()
 	switch {
 	case a.Type == AuthBearer && a.SecretRef == "":
 		report("is required: the name of a secret, or a reference such as env:NAME", "secretRef")
 	case a.Type != AuthBearer && a.SecretRef != "":
 		report("applies only to type bearer: use client.secretRef", "secretRef")
 	case !oauth && (a.Client != nil || a.Issuer != "" || len(a.Scopes) > 0):
-		report("client, issuer and scopes apply only to the types client, person and exchange")
+		report("client, issuer and scopes apply only to the types client, person, exchange and assertion")
 	case a.Type != AuthHeader && (a.Header != "" || a.Per != ""):
 		report("header and per apply only to type header")
-	case a.Type != AuthExchange && (a.At != "" || a.Audience != ""):
-		report("at and audience apply only to type exchange")
+	case !a.Delegates() && a.At != "":
+		report("applies only to the types exchange and assertion", "at")
+	case a.Type != AuthExchange && a.Audience != "":
+		report("applies only to type exchange", "audience")
+	case a.Type != AuthAssertion && a.AtClient != nil:
+		report("applies only to type assertion", "atClient")
 	case a.Type == AuthExchange && a.Issuer != "":
 		report("does not apply to type exchange: use at", "issuer")
-	case (a.Type == AuthClientCredentials || a.Type == AuthExchange) && a.Client == nil:
+	case confidential && a.Client == nil:
 		report("is required: the ID and the secret of the client that is registered at the authorization server", "client")
-	case (a.Type == AuthClientCredentials || a.Type == AuthExchange) && a.Client.SecretRef == "" && a.Client.KeyRef == "", a.Client != nil && a.Client.SecretRef != "" && a.Client.KeyRef != "":
+	case confidential && a.Client.SecretRef == "" && a.Client.KeyRef == "", a.Client.twoSecrets():
 		report("set either secretRef or keyRef", "client")
+	case a.AtClient.twoSecrets():
+		report("set either secretRef or keyRef", "atClient")
 	}
 	if a.Issuer != "" && accesstoken.CheckURL(a.Issuer) != nil {
 		report(accesstoken.CheckURL(a.Issuer).Error(), "issuer")

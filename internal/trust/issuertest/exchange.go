@@ -29,15 +29,19 @@ func Exchanged(subject, audience string) string { return "exchanged/" + subject 
 
 // serveExchange responds to token exchanges and to client credentials.
 func (i *Issuer) serveExchange(w http.ResponseWriter, r *http.Request, grant string) {
+	if r.PostFormValue("requested_token_type") == assertionType {
+		i.serveAssertion(w, r)
+		return
+	}
 	_, secret, _ := r.BasicAuth()
 	audience := r.PostFormValue("audience") + r.PostFormValue("resource")
 	subject, ok := "", grant == "client_credentials"
-	if grant == "urn:ietf:params:oauth:grant-type:token-exchange" {
+	if grant == exchangeGrant {
 		i.Exchange.Requests.Add(1)
-		subject, ok = subjectOf(r.PostFormValue("subject_token")), r.PostFormValue("subject_token_type") == "urn:ietf:params:oauth:token-type:access_token"
+		subject, ok = subjectOf(r.PostFormValue("subject_token")), r.PostFormValue("subject_token_type") == accessTokens
 	}
-	status, body := http.StatusOK, map[string]any{ //nolint:gosec // of the test
-		"access_token": Exchanged(subject, audience), "token_type": "Bearer", "expires_in": 300, "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+	status, body := http.StatusOK, map[string]any{
+		"access_token": Exchanged(subject, audience), "token_type": "Bearer", "expires_in": 300, "issued_token_type": accessTokens,
 	}
 	respond := i.Exchange.respond.Load()
 	switch {

@@ -21,10 +21,11 @@ import (
 
 // Issuer is a running issuer.
 type Issuer struct {
-	URL      string       // the issuer identifier
-	Fetches  atomic.Int64 // of the keys
-	Provider Provider
-	Exchange Exchange
+	URL        string       // the issuer identifier
+	Fetches    atomic.Int64 // of the keys
+	Provider   Provider
+	Exchange   Exchange
+	Assertions Assertions
 
 	t    testing.TB
 	mu   sync.Mutex

@@ -13,8 +13,21 @@ import (
 const (
 	grantExchange   = "urn:ietf:params:oauth:grant-type:token-exchange"
 	typeAccessToken = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // no credential
+	typeIDToken     = "urn:ietf:params:oauth:token-type:id_token"     //nolint:gosec // no credential
 	typeJWT         = "urn:ietf:params:oauth:token-type:jwt"          //nolint:gosec // no credential
 )
+
+// Subject is a token that identifies a person to the issuer that issued it.
+type Subject struct {
+	Token string
+	kind  string // identifier of the token's type
+}
+
+// AccessToken returns the subject that an access token identifies.
+func AccessToken(token string) Subject { return Subject{token, typeAccessToken} }
+
+// IDToken returns the subject that an ID token identifies.
+func IDToken(token string) Subject { return Subject{token, typeIDToken} }
 
 // Target is the service for which a token is requested.
 type Target struct {
@@ -33,32 +46,46 @@ func (t *Target) form(grant string) url.Values {
 	return form
 }
 
-// Exchange exchanges the access token of a person for a token with which this client calls another
-// service on behalf of the person (RFC 8693). The person's token is sent only to its issuer.
-func (c *Client) Exchange(ctx context.Context, s *Server, own *Credentials, subject string, to Target) (*Token, error) {
-	form := to.form(grantExchange)
-	form.Set("subject_token", subject)
-	form.Set("subject_token_type", typeAccessToken)
-	form.Set("requested_token_type", typeAccessToken)
-	res, err := c.post(ctx, s, own, s.TokenURL, form)
+// Exchange exchanges the token of a person for a token with which this client calls another service
+// on behalf of the person (RFC 8693). The person's token is sent only to its issuer.
+func (c *Client) Exchange(ctx context.Context, s *Server, own *Credentials, subject Subject, to Target) (*Token, error) {
+	body, err := c.exchange(ctx, s, own, subject, to, typeAccessToken)
 	if err != nil {
-		return nil, fmt.Errorf("token exchange: %w", err)
+		return nil, err
 	}
-	if res.status != http.StatusOK {
-		return nil, refusal(res)
-	}
-	token, err := readToken(res.body, c.now())
+	token, err := readToken(body, c.now())
 	if err != nil {
 		return nil, fmt.Errorf("token exchange at %s: %w", hostOf(s.TokenURL), err)
 	}
-	switch kind, err := res.body.text("issued_token_type"); {
+	switch kind, err := body.text("issued_token_type"); {
 	case err != nil || kind != typeAccessToken && kind != typeJWT:
 		return nil, fmt.Errorf("token exchange at %s: issued_token_type is %.80q, not an access token", hostOf(s.TokenURL), kind)
-	case token.Access == subject:
+	case token.Access == subject.Token:
 		return nil, errors.New("token exchange: the authorization server returned the token of the person, which must not be sent to another service")
+	}
+	if token.Scopes == nil {
+		token.Scopes = to.Scopes
 	}
 	token.Refresh = "" // the next token is exchanged again, while the person has access
 	return token, nil
+}
+
+// exchange requests a token of the given type in exchange for a person's token, and returns the response.
+func (c *Client) exchange(ctx context.Context, s *Server, own *Credentials, subject Subject, to Target, requested string) (object, error) {
+	form := to.form(grantExchange)
+	form.Set("subject_token", subject.Token)
+	form.Set("subject_token_type", subject.kind)
+	form.Set("requested_token_type", requested)
+	res, err := c.post(ctx, s, own, s.TokenURL, form)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("token exchange: %w", err)
+	case res.status != http.StatusOK:
+		return nil, refusal(res)
+	case res.body == nil:
+		return nil, fmt.Errorf("token exchange at %s: the response is not a JSON object", hostOf(s.TokenURL))
+	}
+	return res.body, nil
 }
 
 // TargetToken requests a token with which this client itself can call a service.

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -448,6 +449,26 @@ func FuzzDocuments(f *testing.F) {
 		}
 		if own, err := readRegistration(data, "https://x", methodNone); err == nil && own.ID == "" {
 			t.Error(own)
+		}
+	})
+}
+
+func FuzzAssertion(f *testing.F) {
+	to := Audience{Server: &Server{Issuer: "https://as.example"}, Resource: &Resource{ID: "https://crm.example"}, ClientID: "c"}
+	now := time.Unix(1_800_000_000, 0)
+	encode := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	good := encode(`{"typ":"oauth-id-jag+jwt"}`) + "." + encode(`{"iss":"https://idp.example","aud":["https://as.example"],"client_id":"c","sub":"ann","exp":1800000100}`) + ".c2ln"
+	if err := checkAssertion(good, "https://idp.example", to, now); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add("e30.e30.c2ln")
+	f.Fuzz(func(t *testing.T, jwt string) {
+		if checkAssertion(jwt, "https://idp.example", to, now) != nil {
+			return
+		}
+		if _, claims, err := decodeJWT(jwt); err != nil || !strings.Contains(string(claims), "as.example") && !strings.Contains(string(claims), `\`) {
+			t.Errorf("%q", jwt)
 		}
 	})
 }

@@ -21,14 +21,16 @@ import (
 
 // Server is a running authorization server. Set its fields before the first request, or call Set.
 type Server struct {
-	URL      string         // the issuer identifier
-	Resource string         // the only resource that it issues tokens for; any if empty
-	Lifetime int            // seconds of an access token; zero to leave it out
-	Person   string         // who signs in
-	Metadata map[string]any // replaces members of the metadata; nil removes one
-	Token    map[string]any // replaces members of token responses; nil removes one
-	Clients  map[string]string
-	OmitIss  bool // leave iss out of authorization responses
+	URL       string         // the issuer identifier
+	Resource  string         // the only resource that it issues tokens for; any if empty
+	Lifetime  int            // seconds of an access token; zero to leave it out
+	Person    string         // who signs in
+	Metadata  map[string]any // replaces members of the metadata; nil removes one
+	Token     map[string]any // replaces members of token responses; nil removes one
+	Clients   map[string]string
+	OmitIss   bool              // leave iss out of authorization responses
+	Trusted   *IdentityProvider // whose assertions are accepted; nil for none
+	OnRequest func(text string) // receives token requests; may be nil
 
 	t  testing.TB
 	mu sync.Mutex
@@ -38,6 +40,7 @@ type Server struct {
 
 // state is what the server has issued.
 type state struct {
+	used     map[string]bool       // IDs of assertions
 	codes    map[string]url.Values // parameters of the authorization request, by code
 	access   map[string]*family    // by token
 	refresh  map[string]*family    // by token; the current one is in the family
@@ -54,7 +57,7 @@ type family struct {
 
 // Counters count requests.
 type Counters struct {
-	Codes, Redeemed, Refreshes, ClientTokens, Registrations, Revocations, Reuses int
+	Codes, Redeemed, Refreshes, ClientTokens, Registrations, Revocations, Reuses, Assertions int
 }
 
 // New starts a server, which is stopped when the test ends.
@@ -62,7 +65,7 @@ func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
 		t: t, Person: "ann", Lifetime: 3600, Clients: map[string]string{"robot": "robot-secret"},
-		state: state{codes: map[string]url.Values{}, access: map[string]*family{}, refresh: map[string]*family{}, redirect: map[string]bool{}},
+		state: state{used: map[string]bool{}, codes: map[string]url.Values{}, access: map[string]*family{}, refresh: map[string]*family{}, redirect: map[string]bool{}},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server", s.serveMetadata)
@@ -165,6 +168,10 @@ func (s *Server) client(r *http.Request) string {
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.OnRequest != nil {
+		_ = r.ParseForm()
+		s.OnRequest(fmt.Sprint(r.Header, r.PostForm.Encode()))
+	}
 	refuse := func(code string) { send(w, http.StatusBadRequest, map[string]string{"error": code}) }
 	if s.client(r) == "" {
 		refuse("invalid_client")
@@ -204,6 +211,15 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.issue(w, old, true)
+	case "urn:ietf:params:oauth:grant-type:jwt-bearer":
+		s.counters.Assertions++
+		a, ok := s.redeem(r.PostFormValue("assertion"), s.client(r), resource)
+		if !ok {
+			refuse("invalid_grant")
+			return
+		}
+		f.person, f.scopes = a.Sub, strings.Fields(a.Scope)
+		s.issue(w, f, true)
 	default:
 		refuse("unsupported_grant_type")
 	}

@@ -15,8 +15,7 @@ import (
 const (
 	fetchTimeout = 30 * time.Second // of discovery and a token request
 	fetchPause   = 5 * time.Second  // after a failed one
-	discoveryTTL = time.Hour
-	maxStepUps   = 2 // requests for more scopes that a server may cause
+	maxStepUps   = 2                // requests for more scopes that a server may cause
 )
 
 // Program authenticates requests to a server as this program, with the client credentials grant. All
@@ -35,15 +34,6 @@ type Program struct {
 	failure  error
 	known    discovery
 	stepUps  int
-}
-
-// discovery is what is known about the authorization server.
-type discovery struct {
-	resource  *oauthclient.Resource
-	server    *oauthclient.Server
-	at        time.Time
-	issuer    string // the first one; another is refused
-	challenge oauthclient.Challenge
 }
 
 // fetch is a token request in flight.
@@ -104,8 +94,7 @@ func (p *Program) Refused(ctx context.Context, _ *toolyard.Call, sent http.Heade
 		}
 		p.stepUps++
 	}
-	p.known.challenge = p.server.scopesFor(challenge)
-	p.known.at = time.Time{} // the challenge may name other metadata
+	p.known.require(challenge, &p.server)
 	p.mu.Unlock()
 	if _, err := p.replace(ctx, token); err != nil {
 		return false, err
@@ -162,7 +151,7 @@ func (p *Program) run(ctx context.Context, f *fetch) {
 	defer p.mu.Unlock()
 	defer close(f.done)
 	p.fetching, p.failure = nil, nil
-	p.known.resource, p.known.server, p.known.at, p.known.issuer = known.resource, known.server, known.at, known.issuer
+	p.known.set(known)
 	if err != nil {
 		f.err = &toolyard.Error{
 			Code: toolyard.Unavailable, Err: err, RetryAfter: fetchPause,
@@ -181,21 +170,10 @@ func (p *Program) fetch(ctx context.Context, known *discovery) (*oauthclient.Tok
 	if err != nil {
 		return nil, err
 	}
-	if known.server == nil || p.now().Sub(known.at) >= discoveryTTL {
-		resource, server, err := p.oauth.Discover(ctx, p.server.URL, p.server.Issuer, known.challenge)
-		if err != nil {
-			return nil, err
-		}
-		if known.issuer != "" && known.issuer != server.Issuer { // it would receive the client's secret
-			return nil, fmt.Errorf("the authorization server changed from %s to %s; to accept it, set auth.issuer", known.issuer, server.Issuer)
-		}
-		known.resource, known.server, known.at, known.issuer = resource, server, p.now(), server.Issuer
+	if err := known.update(ctx, &p.server, p.oauth, p.now()); err != nil {
+		return nil, err
 	}
-	scopes := known.challenge.Scopes
-	if len(scopes) == 0 {
-		scopes = p.server.Scopes
-	}
-	token, err := p.oauth.ClientToken(ctx, known.server, known.resource, own, scopes)
+	token, err := p.oauth.ClientToken(ctx, known.server, known.resource, own, known.scopes(&p.server))
 	if err != nil {
 		known.at = time.Time{}
 		return nil, err

@@ -1,0 +1,158 @@
+package oauthclient
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// Identifiers of the identity assertion authorization grant (ID-JAG).
+const (
+	typeAssertion    = "urn:ietf:params:oauth:token-type:id-jag"
+	grantJWTBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // no credential
+	profileAssertion = "urn:ietf:params:oauth:grant-profile:id-jag"
+	headerAssertion  = "oauth-id-jag+jwt" // typ
+)
+
+// maxAssertionTime is the longest remaining lifetime of an assertion, which is used at once.
+const maxAssertionTime = time.Hour
+
+// Assertion is a statement of an identity provider that a person allows a client to call a service. It
+// is signed for one authorization server, which accepts it once.
+type Assertion struct{ jwt string }
+
+// Reveal returns the encoded assertion, which is a credential.
+func (a Assertion) Reveal() string { return a.jwt }
+
+// Audience describes the authorization server for which an assertion is requested.
+type Audience struct {
+	Server   *Server
+	Resource *Resource
+	ClientID string // of this client there
+	Scopes   []string
+}
+
+// Assert exchanges the token of a person at its identity provider for an assertion, which Redeem
+// presents to the authorization server of another service. The own credentials are those at the
+// identity provider.
+func (c *Client) Assert(ctx context.Context, provider *Server, own *Credentials, subject Subject, to Audience) (Assertion, error) {
+	if profiles := to.Server.Profiles; len(profiles) > 0 && !slices.Contains(profiles, profileAssertion) {
+		return Assertion{}, fmt.Errorf("the authorization server %s does not accept identity assertions: its metadata lists the grant profiles %.200q, and %s is not among them", hostOf(to.Server.Issuer), profiles, profileAssertion)
+	}
+	target := Target{Audience: to.Server.Issuer, Resource: to.Resource.ID, Scopes: to.Scopes}
+	body, err := c.exchange(ctx, provider, own, subject, target, typeAssertion)
+	if err != nil {
+		return Assertion{}, err
+	}
+	kind, err := body.text("issued_token_type")
+	if err != nil || kind != typeAssertion {
+		return Assertion{}, fmt.Errorf("token exchange at %s: issued_token_type is %.80q, not an identity assertion; check that the identity provider supports %s", hostOf(provider.TokenURL), kind, typeAssertion)
+	}
+	jwt, err := readSecret(body, "access_token")
+	if err != nil || jwt == "" {
+		return Assertion{}, fmt.Errorf("token exchange at %s: the response contains no assertion", hostOf(provider.TokenURL))
+	}
+	if err := checkAssertion(jwt, provider.Issuer, to, c.now()); err != nil {
+		return Assertion{}, fmt.Errorf("assertion from %s: %w", hostOf(provider.Issuer), err)
+	}
+	return Assertion{jwt}, nil
+}
+
+// checkAssertion refuses assertions that were issued for another purpose, before they are sent
+// anywhere. Their signature is verified by the authorization server.
+func checkAssertion(jwt, issuer string, to Audience, now time.Time) error {
+	header, claims, err := decodeJWT(jwt)
+	if err != nil {
+		return err
+	}
+	for _, check := range []struct {
+		in         object
+		name, want string
+		fix        string
+	}{
+		{header, "typ", headerAssertion, "check that the identity provider supports identity assertions"},
+		{claims, "iss", issuer, "check auth.at"},
+		{claims, "aud", to.Server.Issuer, "check which application the identity provider has registered for this authorization server, and auth.issuer"},
+		{claims, "client_id", to.ClientID, "set auth.client to the client that the identity provider has registered for this authorization server"},
+		{claims, "resource", to.Resource.ID, "check which resource the identity provider has registered for the server"},
+	} {
+		got, err := check.in.single(check.name)
+		switch {
+		case err != nil:
+			return err
+		case got == "" && check.name == "resource": // optional
+		case got != check.want:
+			return fmt.Errorf("%s is %.200q, not %q; %s", check.name, got, check.want, check.fix)
+		}
+	}
+	if subject, err := claims.text("sub"); err != nil || subject == "" {
+		return errors.New("sub is missing")
+	}
+	var expires float64
+	if json.Unmarshal(strictjson.Member(json.RawMessage(claims), "exp"), &expires) != nil {
+		return errors.New("exp is missing or invalid")
+	}
+	switch left := expires - float64(now.Unix()); {
+	case left <= 0:
+		return errors.New("it has expired; check the clocks of both computers")
+	case left > maxAssertionTime.Seconds():
+		return fmt.Errorf("it is valid for more than %v; shorten its lifetime at the identity provider", maxAssertionTime)
+	}
+	return nil
+}
+
+// single returns a string, which may be the only element of an array.
+func (o object) single(name string) (string, error) {
+	if value := strings.TrimSpace(string(strictjson.Member(json.RawMessage(o), name))); !strings.HasPrefix(value, "[") {
+		return o.text(name)
+	}
+	values, err := o.list(name)
+	if err == nil && len(values) != 1 {
+		err = fmt.Errorf("%s has %d values; exactly one is accepted", name, len(values))
+	}
+	if err != nil {
+		return "", err
+	}
+	return values[0], nil
+}
+
+// decodeJWT returns the header and the claims of a signed token, which are not verified.
+func decodeJWT(jwt string) (header, claims object, err error) {
+	parts := strings.Split(jwt, ".")
+	if len(parts) != 3 || parts[2] == "" {
+		return nil, nil, errors.New("it is not a signed JSON Web Token")
+	}
+	var decoded [2]object
+	for i := range decoded {
+		raw, err := base64.RawURLEncoding.Strict().DecodeString(parts[i])
+		if err != nil || strings.ContainsAny(parts[i], "\r\n") || strictjson.Check(raw) != nil || !strings.HasPrefix(string(raw), "{") {
+			return nil, nil, errors.New("it is not a signed JSON Web Token")
+		}
+		decoded[i] = raw
+	}
+	return decoded[0], decoded[1], nil
+}
+
+// RedeemAssertion exchanges an assertion for a token at the authorization server that it was issued
+// for (RFC 7523). The scopes are those of the assertion. A refresh token is not used: the next token
+// needs another assertion, so the identity provider decides again.
+func (c *Client) RedeemAssertion(ctx context.Context, own *Credentials, a Assertion, to Audience) (*Token, error) {
+	form := tokenForm(grantJWTBearer, to.Resource, nil)
+	form.Set("assertion", a.jwt)
+	token, err := c.request(ctx, to.Server, own, form, to.Scopes)
+	if err != nil {
+		return nil, err
+	}
+	if token.Access == a.jwt {
+		return nil, fmt.Errorf("token response from %s: it contains the assertion instead of an access token", hostOf(to.Server.TokenURL))
+	}
+	token.Refresh = ""
+	return token, nil
+}

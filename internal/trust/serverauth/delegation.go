@@ -1,0 +1,301 @@
+package serverauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/oauthclient"
+)
+
+const (
+	maxExchanged  = 10_000          // tokens in memory
+	exchangedTime = 5 * time.Minute // for which a token without a declared lifetime is used
+)
+
+// tokenKey is the key of the access token in a context.
+type tokenKey struct{}
+
+// WithAccessToken returns a context with the access token that a request was sent with.
+func WithAccessToken(ctx context.Context, token string) context.Context {
+	return context.WithValue(ctx, tokenKey{}, token)
+}
+
+// Subjects returns the token that identifies the caller of a call to the issuer of the person's
+// tokens. The call is nil for the yard itself; an empty subject means that it acts for itself.
+type Subjects func(ctx context.Context, c *toolyard.Call) (oauthclient.Subject, error)
+
+// RequestTokens returns the subjects of requests with an access token of an issuer, which has the
+// given name. CallerOf returns the ID of the caller that a valid access token identifies.
+func RequestTokens(server, issuer string, callerOf func(ctx context.Context, token string) (string, error)) Subjects {
+	return func(ctx context.Context, c *toolyard.Call) (none oauthclient.Subject, err error) {
+		if c == nil {
+			return none, nil
+		}
+		token, _ := ctx.Value(tokenKey{}).(string)
+		if identity.IssuerOf(c.Caller) != issuer || token == "" {
+			return none, toolyard.Errorf(toolyard.PermissionDenied, "The server %s is called on behalf of people with an access token of %s. Sign in with it; API keys cannot be used.", server, issuer)
+		}
+		// A request may also carry other credentials, so the token must belong to the caller.
+		owner, err := callerOf(ctx, token)
+		switch {
+		case err != nil:
+			return none, err
+		case owner != c.Caller.ID:
+			return none, toolyard.Errorf(toolyard.PermissionDenied, "The access token of the request belongs to another caller.")
+		}
+		return oauthclient.AccessToken(token), nil
+	}
+}
+
+// DelegationOptions configure a Delegation.
+type DelegationOptions struct {
+	Issuer   Issuer // of the people's tokens
+	Subjects Subjects
+	Hide     func(string) // redacts a token from texts
+	Now      func() time.Time
+}
+
+// Issuer is an identity provider that issues tokens in exchange for tokens of people.
+type Issuer struct {
+	Name string // in the configuration
+	URL  string // the issuer identifier
+	// Client returns the credentials of the client that exchanges tokens.
+	Client func() (*oauthclient.Credentials, error)
+}
+
+// Delegation authenticates requests to a server on behalf of the caller, with a token that is issued
+// in exchange for a token of the caller. The caller's own token is sent only to its issuer.
+type Delegation struct {
+	DelegationOptions
+	server Server
+	steps  delegatedGrant
+
+	mu       sync.Mutex
+	required bool // the yard's own requests need a token
+	tokens   map[[sha256.Size]byte]*exchanged
+}
+
+// delegatedGrant obtains tokens for a server. Its methods are called concurrently.
+type delegatedGrant interface {
+	// token returns a token for a subject, or for the yard itself if the subject is empty. It has
+	// the given scopes in addition to the usual ones. If an authorization server refuses, the error
+	// is a [*refusedAt].
+	token(ctx context.Context, subject oauthclient.Subject, more []string) (*oauthclient.Token, error)
+	// challenged receives the challenge with which the server has refused a request.
+	challenged(oauthclient.Challenge)
+}
+
+// refusedAt is the error of an authorization server that refuses a request.
+type refusedAt struct {
+	place string // its name for people
+	err   *oauthclient.RefusedError
+	hint  string // for operators
+}
+
+func (e *refusedAt) Error() string {
+	if e.hint == "" {
+		return e.place + ": " + e.err.Error()
+	}
+	return e.place + ": " + e.err.Error() + "; " + e.hint
+}
+
+func (e *refusedAt) Unwrap() error { return e.err }
+
+// refusedBy adds the place to an error of a request, if an authorization server has refused it.
+func refusedBy(place, hint string, err error) error {
+	if refused, ok := errors.AsType[*oauthclient.RefusedError](err); ok {
+		return &refusedAt{place, refused, hint}
+	}
+	return err
+}
+
+// exchanged is the token for a subject. The zero hash is the yard itself.
+type exchanged struct {
+	done    chan struct{} // closed when the exchange has ended
+	widened bool          // more scopes were requested, because the server required them
+	token   *oauthclient.Token
+	err     error
+	until   time.Time // when to exchange again, also after a failure
+}
+
+func newDelegation(o DelegationOptions, s Server, grant delegatedGrant) *Delegation {
+	return &Delegation{DelegationOptions: o, server: s, steps: grant, tokens: make(map[[sha256.Size]byte]*exchanged)}
+}
+
+// Begin implements the authorizer of package upstream.
+func (d *Delegation) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
+	if _, err := d.tokenFor(ctx, c); err != nil {
+		return "", err
+	}
+	return strconv.Quote(c.Caller.ID), nil
+}
+
+// Authorize implements the authorizer of package upstream. The yard's own requests have no token until
+// the server has required one.
+func (d *Delegation) Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error) {
+	d.mu.Lock()
+	required := d.required
+	d.mu.Unlock()
+	if c == nil && !required {
+		return nil, nil
+	}
+	token, err := d.tokenFor(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return bearer(token.Access), nil
+}
+
+// Refused implements the authorizer of package upstream. A token that the server refuses is replaced
+// once, because it may have been revoked, or lacks scopes that the server names.
+func (d *Delegation) Refused(ctx context.Context, c *toolyard.Call, sent http.Header, res *http.Response) (bool, error) {
+	challenge, challenged := oauthclient.ParseChallenge(res.Header)
+	forbidden := res.StatusCode == http.StatusForbidden
+	if forbidden && !challenge.InsufficientScope() {
+		return false, nil
+	}
+	if challenged && !forbidden {
+		d.steps.challenged(challenge)
+	}
+	subject, err := d.Subjects(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	hash := hashOf(subject)
+	d.mu.Lock()
+	d.required = d.required || c == nil
+	old := d.tokens[hash]
+	if old == nil || old.token == nil || sent.Get("Authorization") != "Bearer "+old.token.Access { // replaced in the meantime
+		d.mu.Unlock()
+		_, err = d.obtain(ctx, subject, nil)
+		return err == nil, err
+	}
+	more := union(challenge.Scopes, old.token.Scopes)
+	if forbidden && (old.widened || len(more) == len(old.token.Scopes)) {
+		d.mu.Unlock()
+		return false, nil
+	}
+	delete(d.tokens, hash)
+	d.mu.Unlock()
+	if !forbidden {
+		more = nil
+	}
+	if _, err = d.obtain(ctx, subject, more); err != nil && forbidden {
+		d.restore(hash, old)
+	}
+	return err == nil, err
+}
+
+// restore keeps using a token for which more scopes were refused.
+func (d *Delegation) restore(hash [sha256.Size]byte, old *exchanged) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if x := d.tokens[hash]; x == nil || x.token == nil {
+		d.tokens[hash] = old
+	}
+}
+
+// hashOf returns the key of an access token. That of the yard itself is zero.
+func hashOf(subject oauthclient.Subject) (hash [sha256.Size]byte) {
+	if subject.Token != "" {
+		hash = sha256.Sum256([]byte(subject.Token))
+	}
+	return hash
+}
+
+// tokenFor returns the token for a call.
+func (d *Delegation) tokenFor(ctx context.Context, c *toolyard.Call) (*oauthclient.Token, error) {
+	subject, err := d.Subjects(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return d.obtain(ctx, subject, nil)
+}
+
+// obtain returns the token for a subject. More scopes are requested for a new token. Calls with the
+// same subject share an exchange, which does not end when one of them is canceled.
+func (d *Delegation) obtain(ctx context.Context, subject oauthclient.Subject, more []string) (*oauthclient.Token, error) {
+	hash := hashOf(subject)
+	d.mu.Lock()
+	x := d.tokens[hash]
+	if x == nil || x.over(d.Now()) {
+		x = &exchanged{done: make(chan struct{}), widened: more != nil}
+		d.makeRoom()
+		d.tokens[hash] = x
+		running, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
+		go func() {
+			defer cancel()
+			d.run(running, x, subject, more)
+		}()
+	}
+	d.mu.Unlock()
+	select {
+	case <-x.done:
+		return x.token, x.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// over reports whether an exchange has ended and its result is no longer used.
+func (x *exchanged) over(now time.Time) bool {
+	select {
+	case <-x.done:
+		return !now.Before(x.until)
+	default:
+		return false
+	}
+}
+
+// makeRoom removes results until another one fits: those that are no longer used, or else arbitrary
+// ones, which are exchanged again when they are needed.
+func (d *Delegation) makeRoom() {
+	if len(d.tokens) < maxExchanged {
+		return
+	}
+	for hash, x := range d.tokens {
+		if x.over(d.Now()) {
+			delete(d.tokens, hash)
+		}
+	}
+	for hash := range d.tokens {
+		if len(d.tokens) < maxExchanged {
+			return
+		}
+		delete(d.tokens, hash)
+	}
+}
+
+// run exchanges a token.
+func (d *Delegation) run(ctx context.Context, x *exchanged, subject oauthclient.Subject, more []string) {
+	defer close(x.done)
+	token, err := d.steps.token(ctx, subject, more)
+	if err != nil {
+		x.err, x.until = d.failure(err, subject.Token != ""), d.Now().Add(fetchPause)
+		return
+	}
+	d.Hide(token.Access)
+	if x.token, x.until = token, renewAt(token, d.Now()); x.until.IsZero() {
+		x.until = d.Now().Add(exchangedTime)
+	}
+}
+
+// failure returns the error for a caller, or for the yard itself.
+func (d *Delegation) failure(err error, person bool) error {
+	refused, ok := errors.AsType[*refusedAt](err)
+	if person && ok && refused.err.Code != "invalid_client" && refused.err.Status < http.StatusInternalServerError {
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Err: err, Message: fmt.Sprintf("%s does not allow you to use the server %s (%v).", refused.place, d.server.ID, refused.err)}
+	}
+	return &toolyard.Error{
+		Code: toolyard.Unavailable, Err: err, RetryAfter: fetchPause,
+		Message: fmt.Sprintf("The server %s requires a token, which could not be obtained. An operator can find the reason in the log.", d.server.ID),
+	}
+}

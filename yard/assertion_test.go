@@ -1,0 +1,89 @@
+package yard_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/toolyard/toolyard/internal/trust/issuertest"
+	"github.com/toolyard/toolyard/internal/trust/oauthtest"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// newAssertingYard serves the gate chat with the tools of a server of another company, whose
+// authorization server accepts the issuer's assertions.
+func newAssertingYard(t *testing.T, issuer *issuertest.Issuer, as *oauthtest.Server, legacy bool) (server *httptest.Server, key string) {
+	t.Helper()
+	address := startProtectedServer(t, as, legacy)
+	as.Set(func(s *oauthtest.Server) {
+		s.Trusted = &oauthtest.IdentityProvider{Issuer: issuer.URL, Key: issuer.PublicKey}
+	})
+	issuer.AllowAssertions("robot")
+	issuer.Provider.Secret = "yard-secret"
+	t.Setenv("PROVIDER_SECRET", issuer.Provider.Secret)
+	t.Setenv("CLIENT_SECRET", "robot-secret")
+	s := newTestAPI(t, fmt.Sprintf(`
+url: %s
+hosts: [tools.example.com]
+issuers: {corp: {issuer: %s, access: [{groups: [staff], gates: [chat]}]}}
+servers:
+  pay:
+    url: %q
+    auth: {type: assertion, at: corp, client: {id: robot, secretRef: env:CLIENT_SECRET}, atClient: {id: toolyard, secretRef: env:PROVIDER_SECRET}}
+    effects: {"*": read}
+gates: {chat: {mode: read, callers: authenticated}}
+`, publicURL, issuer.URL, address), yard.Options{})
+	return s.Server, s.keys["caller"]
+}
+
+// A server of another company sees the person who calls, in both eras, without a sign-in there.
+func TestServerWithAssertions(t *testing.T) {
+	for _, legacyServer := range []bool{false, true} {
+		issuer, as := issuertest.New(t), oauthtest.New(t)
+		server, key := newAssertingYard(t, issuer, as, legacyServer)
+		for _, person := range []string{"ann", "bob"} {
+			token := issuer.Token(publicURL+"/mcp/chat", map[string]any{"sub": person})
+			for _, legacyClient := range []bool{false, true, false} {
+				if body := callPayroll(t, server, legacyClient, token); !strings.Contains(body, person) || strings.Contains(body, "rror") {
+					t.Errorf("%s, legacy server %v, legacy client %v: %s", person, legacyServer, legacyClient, body)
+				}
+			}
+		}
+		if n := issuer.Assertions.Requests.Load(); n != 2 || as.Counts().Assertions != 2 {
+			t.Errorf("%d assertions, %d redeemed, want one for each person", n, as.Counts().Assertions)
+		}
+		if body := callPayroll(t, server, false, key); !strings.Contains(body, "API keys cannot be used") {
+			t.Error(body)
+		}
+		issuer.SetAssertions(issuertest.AssertionChange{Refusal: "access_denied"})
+		if body := callPayroll(t, server, false, issuer.Token(publicURL+"/mcp/chat", map[string]any{"sub": "eve"})); !strings.Contains(body, "corp does not allow you to use the server pay") || strings.Contains(body, "canary") {
+			t.Error(body)
+		}
+	}
+}
+
+// A76: the authorization server and the server receive neither the person's token nor an API key.
+func TestAssertionsHideTheCallersToken(t *testing.T) {
+	issuer, as := issuertest.New(t), oauthtest.New(t)
+	var mu sync.Mutex
+	var sent []string
+	as.Set(func(s *oauthtest.Server) {
+		s.OnRequest = func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, text)
+		}
+	})
+	server, _ := newAssertingYard(t, issuer, as, false)
+	token := issuer.Token(publicURL+"/mcp/chat", nil)
+	if body := callPayroll(t, server, false, token); !strings.Contains(body, "ann") {
+		t.Fatal(body)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if text := strings.Join(sent, " "); !strings.Contains(text, "assertion=") || strings.Contains(text, token) || strings.Contains(text, strings.Split(token, ".")[2]) {
+		t.Errorf("the authorization server received the token of the person, or no assertion: %s", text)
+	}
+}
