@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/lint"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -39,7 +40,7 @@ func newCheckCommand(a *app) *cobra.Command {
 func (c *checkCommand) run(_ context.Context, y *yard.Yard) error {
 	problems := y.Problems()
 	if c.lint {
-		problems = append(problems, lint.Tools(y.Tools())...)
+		problems = append(problems, lint.Tools(y.Tools(), func(t *toolyard.Tool) bool { return gates.PackOf(t) == "" })...)
 	}
 	c.printProblems(problems)
 	if slices.ContainsFunc(problems, func(p toolyard.Problem) bool { return !p.Warning }) {

@@ -138,3 +138,19 @@ func TestPackCommands(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Users cannot change the tools of a pack, so they get no advice about them.
+func TestLintOmitsPacks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	if err := os.WriteFile(file, []byte("packs: {alarm: {}}\ngates: {now: {mode: read}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	opts := yard.Options{Packs: map[string]yard.Pack{"alarm": alarmPack()}, Tools: []*toolyard.Tool{
+		toolyard.Define(toolyard.Spec{Name: "mine", Description: "Mine tool", Effects: toolyard.ReadOnly}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil }),
+	}}
+	code := cli.Run(t.Context(), opts, []string{"check", "--lint", "--config", file}, strings.NewReader(""), &out, &errs)
+	if code != 0 || strings.Count(errs.String(), "warning: ") != 1 || !strings.Contains(errs.String(), "too vague") {
+		t.Errorf("exit %d: %s%s", code, &out, &errs)
+	}
+}

@@ -39,15 +39,15 @@ type orderArgs struct {
 	TIF    market.TimeInForce `json:"tif,omitempty" enum:"Gtc,Ioc,Alo" doc:"For limit orders: until canceled (default), at once or not at all, or only as a maker."`
 
 	Size         *number `json:"size,omitempty" doc:"In units of the asset. Give one of size, notionalUsd and fraction."`
-	NotionalUSD  *number `json:"notionalUsd,omitempty"`
+	NotionalUSD  *number `json:"notionalUsd,omitempty" doc:"Value of the order in US dollars."`
 	Fraction     *number `json:"fraction,omitempty" doc:"0.25 is a quarter: of the position to reduce, or of the equity to open with."`
-	LimitPrice   *number `json:"limitPrice,omitempty"`
+	LimitPrice   *number `json:"limitPrice,omitempty" doc:"Of a limit order: the worst acceptable price."`
 	TriggerPrice *number `json:"triggerPrice,omitempty" doc:"Of a stop or take_profit order."`
 	StopLoss     *number `json:"stopLoss,omitempty" doc:"For open: price at which the position is closed with a loss."`
 	TakeProfit   *number `json:"takeProfit,omitempty" doc:"For open: price at which the position is closed with a profit."`
 
-	ReduceOnly bool   `json:"reduceOnly,omitempty"`
-	OrderID    string `json:"orderId,omitempty" maxLength:"64" doc:"For cancel: orderId or clientOrderId of an open order."`
+	ReduceOnly bool   `json:"reduceOnly,omitempty" doc:"Refuse the order if it would open or enlarge a position."`
+	OrderID    string `json:"orderId,omitempty" maxLength:"64" doc:"For cancel: an open order, by its orderId or clientOrderId."`
 	orderNotes
 }
 

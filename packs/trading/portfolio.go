@@ -62,7 +62,7 @@ func getPortfolio() *toolyard.Tool {
 func readMyPriorDecisions() *toolyard.Tool {
 	type args struct {
 		Symbol string `json:"symbol,omitempty" maxLength:"32" doc:"Only decisions about this symbol."`
-		Limit  int    `json:"limit" minimum:"1" maximum:"50" default:"10"`
+		Limit  int    `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of decisions."`
 	}
 	return toolyard.Define(toolyard.Spec{
 		Name: "read_my_prior_decisions", Category: portfolio, Effects: toolyard.ReadOnly, Origin: "packs/trading",

@@ -1,5 +1,5 @@
 // Package lint finds tool definitions that work but that models and people will have trouble with.
-// It checks only the yard's own tools, not those of MCP servers.
+// It checks only tools that their users can change, not those of MCP servers.
 package lint
 
 import (
@@ -32,14 +32,14 @@ func Category(word string) string {
 // maxProperties limits how many of a tool's parameters are examined.
 const maxProperties = 200
 
-// Tools returns advice about local tools, in their order.
-func Tools(tools []*toolyard.Tool) (advice []toolyard.Problem) {
+// Tools returns advice about the local tools that own selects, in their order.
+func Tools(tools []*toolyard.Tool, own func(*toolyard.Tool) bool) (advice []toolyard.Problem) {
 	names := make(map[string]bool, len(tools))
 	for _, t := range tools {
 		names[t.Name] = true
 	}
 	for _, t := range tools {
-		if t.Server != "" {
+		if t.Server != "" || !own(t) {
 			continue
 		}
 		l := &linter{tool: t}

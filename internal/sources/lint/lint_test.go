@@ -61,7 +61,7 @@ func TestLint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range lint.Tools([]*toolyard.Tool{tool(t, tt.spec)}) {
+			for _, p := range lint.Tools([]*toolyard.Tool{tool(t, tt.spec)}, func(*toolyard.Tool) bool { return true }) {
 				if !p.Warning || p.Subject != tt.spec.Name || strings.HasSuffix(p.Message, ".") {
 					t.Errorf("%+v", p)
 				}

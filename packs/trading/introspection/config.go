@@ -13,7 +13,7 @@ import (
 
 func getCommandHistory() *toolyard.Tool {
 	type args struct {
-		Limit int `json:"limit" minimum:"1" maximum:"50" default:"20"`
+		Limit int `json:"limit" minimum:"1" maximum:"50" default:"20" doc:"Maximum number of entries."`
 	}
 	return define("get_command_history", "List what operators and rules did to the account, newest first: pause, resume, reduce, flatten, kill, halts.",
 		"Use to answer why the account does not trade, or who stopped it.",
@@ -28,10 +28,10 @@ func getCommandHistory() *toolyard.Tool {
 
 func getNewsForWindow() *toolyard.Tool {
 	type args struct {
-		From    time.Time `json:"from"`
+		From    time.Time `json:"from" doc:"Start of the window."`
 		To      time.Time `json:"to" doc:"Not later than the as-of time, and at most 14 days after from."`
 		Symbols []string  `json:"symbols,omitempty" maxItems:"5" doc:"All symbols if empty."`
-		Limit   int       `json:"limit" minimum:"1" maximum:"100" default:"50"`
+		Limit   int       `json:"limit" minimum:"1" maximum:"100" default:"50" doc:"Maximum number of posts."`
 	}
 	type post struct {
 		PublishedAt time.Time `json:"publishedAt"`

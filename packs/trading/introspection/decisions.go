@@ -68,7 +68,7 @@ func summarize(r *account.Record, fills []market.Fill) Summary {
 
 func getRecentDecisions() *toolyard.Tool {
 	type args struct {
-		Limit   int          `json:"limit" minimum:"1" maximum:"50" default:"10"`
+		Limit   int          `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of decisions."`
 		Symbol  string       `json:"symbol,omitempty" maxLength:"32" doc:"Only decisions about this symbol."`
 		Outcome account.Kind `json:"outcome,omitempty" enum:"noop,rejected,executed,resting,pending,canceled,unknown" doc:"Only decisions with this outcome."`
 	}
@@ -132,7 +132,7 @@ func getDecisionSnapshot() *toolyard.Tool {
 
 func getEngineRejections() *toolyard.Tool {
 	type args struct {
-		Limit int    `json:"limit" minimum:"1" maximum:"50" default:"20"`
+		Limit int    `json:"limit" minimum:"1" maximum:"50" default:"20" doc:"Maximum number of rejections."`
 		Rule  string `json:"rule,omitempty" enum:"SHAPE,STATE,SCOPE,PRECISION,NOTIONAL,COLLAR,POSITION,EXPOSURE,LEVERAGE,DAILY_LOSS,DRAWDOWN,PACE,DUPLICATE,REDUCE,STOP,SUBMIT,CONFIRM,VENUE" doc:"Only rejections by this rule."`
 	}
 	type rejection struct {

@@ -12,8 +12,8 @@ import (
 )
 
 type varArgs struct {
-	Confidence   float64 `json:"confidence" minimum:"0.9" maximum:"0.999" default:"0.95"`
-	Horizon      string  `json:"horizon" enum:"1h,1d" default:"1d"`
+	Confidence   float64 `json:"confidence" minimum:"0.9" maximum:"0.999" default:"0.95" doc:"Probability that the loss is not larger."`
+	Horizon      string  `json:"horizon" enum:"1h,1d" default:"1d" doc:"Period of the loss: an hour or a day."`
 	Observations int     `json:"observations" minimum:"30" maximum:"500" default:"250" doc:"Number of past returns."`
 }
 

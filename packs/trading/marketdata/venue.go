@@ -12,9 +12,9 @@ import (
 )
 
 type tradersArgs struct {
-	Window             string `json:"window" enum:"day,week,month,allTime" default:"week"`
+	Window             string `json:"window" enum:"day,week,month,allTime" default:"week" doc:"Period over which traders are ranked."`
 	By                 string `json:"by" enum:"pnl,roi,vlm" default:"pnl" doc:"Profit in USD, return, or volume."`
-	Limit              int    `json:"limit" minimum:"1" maximum:"50" default:"10"`
+	Limit              int    `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of traders."`
 	MinAccountValueUSD int    `json:"minAccountValueUsd" minimum:"0" maximum:"1000000000" default:"10000" doc:"Smaller accounts are omitted: their returns are mostly noise."`
 }
 
