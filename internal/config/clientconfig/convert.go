@@ -376,8 +376,10 @@ var (
 	urlUser     = regexp.MustCompile(`^https?://[^/?#]*@`)
 	urlQuery    = regexp.MustCompile(`([?&])([^=&#]+)=([^&#]*)`)
 	urlVariable = regexp.MustCompile(`\$\{([^}]*)\}`)
-	// A long random part of a path is probably an access token.
-	urlOpaque = regexp.MustCompile(`[A-Za-z0-9_=-]{32,}`)
+	// A long random part of a path is probably an access token, and so is the part after such a word.
+	urlOpaque   = regexp.MustCompile(`[A-Za-z0-9_=-]{32,}`)
+	urlRandom   = regexp.MustCompile(`^[A-Za-z0-9]{16,}$`)
+	urlSecretOf = regexp.MustCompile(`(?i)^((access|api|auth)[-_]?)?(token|key|secret)s?$`)
 )
 
 // url replaces secrets in the path and the query of a URL by variables.
@@ -402,10 +404,42 @@ func (c *conversion) url(text string) string {
 		}
 		return hidden(part)
 	})
+	segments := strings.Split(path, "/")
+	for i := 3; i < len(segments); i++ { // after the scheme and the host
+		named := urlSecretOf.MatchString(segments[i-1]) && segments[i] != "" && !strings.Contains(segments[i], "${")
+		if named || isRandom(segments[i]) {
+			segments[i] = hidden(segments[i])
+		}
+	}
+	path = strings.Join(segments, "/")
 	if hasQuery {
 		path += urlQuery.ReplaceAllStringFunc("?"+query, c.urlPair)
 	}
 	return c.expand(path)
+}
+
+// isRandom reports whether digits, upper and lower case alternate as they do in random text, and not in
+// words, versions and dates.
+func isRandom(part string) bool {
+	if !urlRandom.MatchString(part) || !strings.ContainsAny(part, "0123456789") {
+		return false
+	}
+	kind := func(b byte) int { // the order of ASCII
+		switch {
+		case b <= '9':
+			return 0
+		case b <= 'Z':
+			return 1
+		}
+		return 2
+	}
+	changes := 0
+	for i := 1; i < len(part); i++ {
+		if kind(part[i]) != kind(part[i-1]) {
+			changes++
+		}
+	}
+	return changes >= 5
 }
 
 func (c *conversion) urlPair(pair string) string {

@@ -461,3 +461,31 @@ func FuzzAdd(f *testing.F) {
 		}
 	})
 }
+
+// Secrets in the path of a URL become variables; words, versions and dates do not.
+func TestSecretsInPaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"/mcp":                                         "/mcp",
+		"/v1/servers/everyday-tools/mcp":               "/v1/servers/everyday-tools/mcp",
+		"/models/claude-sonnet-4-5-20250929/mcp":       "/models/claude-sonnet-4-5-20250929/mcp",
+		"/releases/release20241022stable/mcp":          "/releases/release20241022stable/mcp",
+		"/s/Zx81kQp2Vn7Rt4Lm/mcp":                      "/s/${REMOTE_URL_SECRET}/mcp",
+		"/s/Zx81kQp2Vn7Rt4Lm":                          "/s/${REMOTE_URL_SECRET}",
+		"/s/qXvTmKzBpWnRyL3h/mcp":                      "/s/${REMOTE_URL_SECRET}/mcp",
+		"/s/a81f0c9be27d4430/mcp":                      "/s/${REMOTE_URL_SECRET}/mcp",
+		"/apps/MyServerForProduction/mcp":              "/apps/MyServerForProduction/mcp",
+		"/token/correct-horse/sse":                     "/token/${REMOTE_URL_SECRET}/sse",
+		"/api-keys/letters/x":                          "/api-keys/${REMOTE_URL_SECRET}/x",
+		"/keys":                                        "/keys",
+		"/token/${MY_TOKEN}/sse":                       "/token/${MY_TOKEN}/sse",
+		"/u/3f2504e0-4f89-11d3-9a0c-0305e82c3301/mcp":  "/u/${REMOTE_URL_SECRET}/mcp",
+		"/x/sk-abcdefghijklmnopqrstuvwx/mcp":           "/x/${REMOTE_URL_SECRET}/mcp",
+		"/s/Zx81kQp2Vn7Rt4Lm/mcp?token=letters&page=2": "/s/${REMOTE_URL_SECRET}/mcp?token=${REMOTE_TOKEN}&page=2",
+	} {
+		tr := &clientconfig.Translator{Home: "/home/ann", Project: "/home/ann/app"}
+		tr.Add([]clientconfig.Server{{Name: "remote", Transport: clientconfig.HTTP, URL: "https://tools.example.com" + path}})
+		if got := string(tr.Sections().YAML()); !strings.Contains(got, "https://tools.example.com"+want+"\n") && !strings.Contains(got, "https://tools.example.com"+want+"\"") {
+			t.Errorf("%s: want %s in\n%s", path, want, got)
+		}
+	}
+}
