@@ -214,7 +214,7 @@ func TestRestoreRefuses(t *testing.T) {
 				"empty":            {nil, "not a backup"},
 				"cut":              {good[:len(good)/2], "damaged"},
 				"without trailer":  {compress(t, string(text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1])), "not complete"},
-				"a changed row":    {compress(t, strings.Replace(string(text), `"charge"`, `"refund"`, 1)), "does not match the preceding"},
+				"a changed row":    {compress(t, strings.Replace(string(text), `"fund"`, `"gift"`, 1)), "does not match the preceding"},
 				"a line too much":  {compress(t, string(text)+"[]\n"), "not the last"},
 				"an older version": {forge(older, all[:len(all)-1]...), "then upgrade"},
 				"another format":   {forge(other), "format"},

@@ -362,26 +362,6 @@ func TestStaleFindsExpiredRows(t *testing.T) {
 	})
 }
 
-// The books of a version with other table names still balance.
-func TestRenamedTablesKeepTheBooks(t *testing.T) {
-	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, ledger.Refs{}, someBooks)
-		provider := migrator(t, s)
-		if _, err := provider.DownTo(t.Context(), 120); err != nil {
-			t.Fatal(err)
-		}
-		if n := rowCount(t, s, `SELECT count(*) FROM transfers, purses WHERE 'purse/' || purses.id IN (source, target)`); n != 4 {
-			t.Errorf("%d transfers of the account", n)
-		}
-		if _, err := provider.Up(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Audit(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestMigrationsAreMadeOnce(t *testing.T) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/jackc/pgx/v5"
-	"github.com/pressly/goose/v3"
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
@@ -272,69 +270,6 @@ func TestMaintainForgetsSums(t *testing.T) {
 			t.Errorf("%d sums and totals of nothing are left", n)
 		}
 	})
-}
-
-// The migration computes the totals of existing calls.
-func TestSumsOfAnOldRecord(t *testing.T) {
-	onEngines(t, func(t *testing.T, s *Store) {
-		now := time.Now().UTC().Truncate(time.Microsecond)
-		all := manyCalls(300)
-		for i, c := range all {
-			c.At = now.Add(-time.Duration(i) * 977 * time.Second)
-		}
-		appendAll(t, s, all)
-		sums := func() (list []string) {
-			for _, table := range []string{"account, hour, server, tool, calls, errors, charged, usd FROM sums", "'', minute, '', '', calls, errors, 0, usd FROM minutes"} {
-				err := query(t.Context(), s.db, func(row scanner) error {
-					var account, server, tool string
-					var at time.Time
-					var n [4]int64
-					err := row.Scan(&account, &at, &server, &tool, &n[0], &n[1], &n[2], &n[3])
-					list = append(list, fmt.Sprint(account, at.UTC(), server, tool, n))
-					return err
-				}, "SELECT "+table+" ORDER BY 1, 2, 3, 4")
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			return list
-		}
-		want := sums()
-		remake(t, s)
-		if diff := gocmp.Diff(want, sums()); diff != "" || len(want) == 0 {
-			t.Error(len(want), diff)
-		}
-	})
-}
-
-// remake undoes the migrations since the totals and applies them again.
-func remake(t *testing.T, s *Store) {
-	t.Helper()
-	provider := migrator(t, s)
-	if _, err := provider.DownTo(t.Context(), 4); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// migrator applies and undoes the migrations of a store.
-func migrator(t *testing.T, s *Store) *goose.Provider {
-	t.Helper()
-	db, dialect, folder := s.db, goose.DialectPostgres, "postgres"
-	if l, ok := s.engine.(*lite); ok {
-		db, dialect, folder = l.db, goose.DialectSQLite3, "sqlite"
-	}
-	files, err := fs.Sub(migrations, "migrations/"+folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := goose.NewProvider(dialect, db, files, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return provider
 }
 
 // The first week is recomputed only when some of its days are deleted.
