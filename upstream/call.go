@@ -108,7 +108,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 			conv.supervisor.replace(ctx, s)
 			continue
 		}
-		return conv.result(s, r.method, raw, err)
+		return conv.result(ctx, s, &r, raw, err)
 	}
 }
 

@@ -16,17 +16,17 @@ import (
 )
 
 // result converts a request's outcome into a call's outcome.
-func (conv *conversations) result(s *session, method string, raw json.RawMessage, err error) (*toolyard.Result, error) {
+func (conv *conversations) result(ctx context.Context, s *session, r *request, raw json.RawMessage, err error) (*toolyard.Result, error) {
 	if err != nil {
 		return nil, conv.failure(s, err)
 	}
 	s.answered.Store(true)
 	s.failures.Store(0)
-	if err := checkResult(method, raw); err != nil {
+	if err := checkResult(r.method, raw); err != nil {
 		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The server %s sent an invalid result: %s", conv.opts.ID, conv.describe(err))
 	}
 	res := &toolyard.Result{}
-	return res, res.UnmarshalJSON(conv.redactFailure(withoutTransportMeta(raw)))
+	return res, res.UnmarshalJSON(conv.redactFailure(conv.redactCredentials(ctx, r.call, withoutTransportMeta(raw))))
 }
 
 // checkResult rejects results that clients could not read. Unknown members are allowed; known ones
@@ -83,6 +83,46 @@ func (conv *conversations) redactFailure(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return redactJSON(raw, conv.opts.Redact)
+}
+
+// redactCredentials removes a call's credentials from its result: a server may return the headers that it
+// received.
+func (conv *conversations) redactCredentials(ctx context.Context, c *toolyard.Call, raw json.RawMessage) json.RawMessage {
+	if conv.opts.Authorizer == nil {
+		return raw
+	}
+	header, err := conv.opts.Authorizer.Authorize(ctx, c)
+	if err != nil { // the credentials were renewed or removed during the call
+		return redactJSON(raw, conv.opts.Redact)
+	}
+	for _, values := range header {
+		for _, value := range values {
+			if _, token, ok := strings.Cut(value, " "); ok {
+				value = token
+			}
+			if part := plainPart(value); len(part) >= minCredential && bytes.Contains(raw, []byte(part)) {
+				raw = redactJSON(raw, func(s string) string { return strings.ReplaceAll(s, value, redacted) })
+			}
+		}
+	}
+	return raw
+}
+
+const (
+	minCredential = 6 // bytes; shorter ones would match ordinary words
+	redacted      = "[redacted]"
+)
+
+// plainPart returns the longest part of a string that looks the same however JSON escapes it.
+func plainPart(s string) (part string) {
+	for run := range strings.FieldsFuncSeq(s, func(r rune) bool {
+		return !strings.ContainsRune("-._~", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) {
+		if len(run) > len(part) {
+			part = run
+		}
+	}
+	return part
 }
 
 // redactJSON redacts all strings in a JSON value, however they are escaped. Other bytes are kept.

@@ -189,5 +189,5 @@ func (conv *conversations) resume(ctx context.Context, c *toolyard.Call, p *susp
 	}
 	p.session.reply(p.question.id, answer, nil)
 	raw, err := conv.await(ctx, p)
-	return conv.result(p.session, p.request.method, raw, err)
+	return conv.result(ctx, p.session, &p.request, raw, err)
 }

@@ -26,15 +26,11 @@ const publicURL = "https://tools.example.com"
 var whoami = toolyard.Define(toolyard.Spec{Name: "whoami", Description: "Returns the ID of the caller.", Effects: toolyard.ReadOnly},
 	func(_ context.Context, c *toolyard.Call, _ struct{}) (string, error) { return c.Caller.ID, nil })
 
-// newYardWithIssuer serves three gates: chat accepts tokens, dev accepts tokens and keys and writes,
-// and internal accepts only keys.
-func newYardWithIssuer(t *testing.T, issuer *issuertest.Issuer) *httptest.Server {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "toolyard.yaml")
-	text := fmt.Sprintf(`
+// issuerConfig has three gates: chat accepts tokens, dev accepts tokens and keys and writes, and internal
+// accepts only keys.
+const issuerConfig = `
 url: %s
 hosts: [tools.example.com]
-store: memory
 issuers:
   corp:
     issuer: %s
@@ -47,7 +43,12 @@ gates:
   chat: {mode: read, callers: tokens}
   dev: {mode: write, callers: authenticated}
   internal: {mode: read, callers: keys}
-`, publicURL, issuer.URL)
+`
+
+func newYardWithIssuer(t *testing.T, issuer *issuertest.Issuer) *httptest.Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	text := "store: memory\n" + fmt.Sprintf(issuerConfig, publicURL, issuer.URL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,13 @@ gates:
 // post calls whoami at a gate and returns the status, the challenge and the body.
 func post(t *testing.T, server *httptest.Server, path, token string) (status int, challenge, body string) {
 	t.Helper()
-	const message = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"whoami","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	return postTool(t, server, path, token, "whoami")
+}
+
+// postTool is like post, for any tool without arguments.
+func postTool(t *testing.T, server *httptest.Server, path, token, tool string) (status int, challenge, body string) {
+	t.Helper()
+	message := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+path, strings.NewReader(message))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +84,7 @@ func post(t *testing.T, server *httptest.Server, path, token string) (status int
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 	req.Header.Set("Mcp-Method", "tools/call")
-	req.Header.Set("Mcp-Name", "whoami")
+	req.Header.Set("Mcp-Name", tool)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -52,15 +53,24 @@ func (y *testYard) logs() string {
 	return y.log.String()
 }
 
-// freeAddress returns an address on loopback for a yard.
+var addresses atomic.Int64
+
+func init() { addresses.Store(int64(os.Getpid()) * 103) }
+
+// freeAddress returns an address at which a yard can listen. The system does not use its port for outgoing
+// connections, so it stays free until the yard starts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+addresses.Add(1)%10_000)
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("there is no free port")
+	return ""
 }
 
 // consoleRedirect returns the redirect URI of the console for a yard at an address.
