@@ -14,6 +14,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/agent/model"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/base/stack"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -81,7 +82,10 @@ func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall)
 		switch {
 		case r.err != nil:
 		case r.target.Answer != nil || r.target.Tool.IsReadOnly():
-			wg.Go(func() { run(r) })
+			wg.Go(func() {
+				stack.Reserve()
+				run(r)
+			})
 		default:
 			writes = append(writes, r)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/stack"
 )
 
 // Deadline ends a call after the limit, or after the tool's timeout if that is shorter. It cancels
@@ -38,6 +39,7 @@ type outcome struct {
 func await(ctx context.Context, c *toolyard.Call, timeout time.Duration, next toolyard.Handler) (*toolyard.Result, error) {
 	done := make(chan outcome, 1)
 	go func() {
+		stack.Reserve()
 		res, err := safely(ctx, c, next)
 		done <- outcome{res, err}
 	}()

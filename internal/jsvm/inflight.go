@@ -10,7 +10,10 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/base/stack"
 )
 
 // inFlight is a run that the parent has sent to a worker.
@@ -184,6 +187,7 @@ func (w *process) sendModule(id uint32, pend *inFlight) {
 
 // answer responds to a host request of a run.
 func (w *process) answer(f frame, pend *inFlight) {
+	stack.Reserve()
 	if len(f.body) < 4 {
 		return
 	}
@@ -199,18 +203,19 @@ func (w *process) answer(f frame, pend *inFlight) {
 // reply returns the answer to a host request, or its error, as JSON.
 func (pend *inFlight) reply(op string, payload []byte) []byte {
 	value, err := pend.ask(op, payload)
-	reply := map[string]any{"value": value}
+	member := "value"
 	if err != nil {
-		reply = map[string]any{"error": refusalOf(err)}
+		member, value = "error", refusalOf(err)
 	}
-	data, err := json.Marshal(reply)
+	data, err := json.Marshal(value)
 	if err == nil && len(data) > maxAnswer {
 		err = errors.New("the answer is too large")
 	}
 	if err != nil {
-		data, _ = json.Marshal(map[string]any{"error": Refusal{Name: "RangeError", Message: err.Error()}})
+		member = "error"
+		data, _ = json.Marshal(Refusal{Name: "RangeError", Message: err.Error()}) // it always has a JSON form
 	}
-	return data
+	return slices.Concat([]byte(`{"`+member+`":`), data, []byte("}"))
 }
 
 // ask calls the host function. A panic there must not end this process.
