@@ -61,11 +61,16 @@ func (r *compileReply) module(file string) (*Module, []Fault, error) {
 // compileKeep is the maximum memory, in bytes, of a process that is reused.
 const compileKeep = 256 << 20
 
+// compileGarbage is the garbage between two collections, in percent of the memory in use: little is
+// in use between compilations, so that collecting it more often costs much and frees little.
+const compileGarbage = 800
+
 // compileStack limits the nesting depth of a file.
 const compileStack = 64 << 20
 
 // serveCompiler compiles for the parent until the parent closes the connection.
 func serveCompiler() error {
+	debug.SetGCPercent(compileGarbage)
 	debug.SetMemoryLimit(compileMemory * 2 / 3) // above this, garbage is collected eagerly
 	debug.SetMaxStack(compileStack)
 	c := newConn(pipeFile(0), pipeFile(1))

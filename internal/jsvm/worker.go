@@ -25,7 +25,11 @@ func init() {
 	if !ok {
 		return
 	}
-	if err := serve(); err != nil {
+	// The goroutine that runs init functions is locked to its thread. If it handled frames, each of
+	// them would need two switches of threads.
+	ended := make(chan error)
+	go func() { ended <- serve() }()
+	if err := <-ended; err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
