@@ -3,9 +3,8 @@
 // replace them; it can only harm itself that way, since the host checks every call.
 
 const { Error, Promise, Proxy, TypeError, setImmediate } = globalThis;
-const { apply, construct } = Reflect;
+const { construct } = Reflect;
 const { create, defineProperty, hasOwn } = Object;
-const { then } = Promise.prototype;
 const evaluate = globalThis.eval;
 
 /** ToolError is what a failed call throws. */
@@ -48,10 +47,12 @@ class Requests {
     return new Promise((resolve, reject) => {
       const settle = (answer) => (answer.error ? reject(new ToolError(answer.error, stack)) : resolve(answer.value));
       const refuse = (e) => reject(defineProperty(e, "stack", { value: stack, configurable: true, writable: true }));
-      apply(then, this.#host.post(op, payload), [
+      this.#host.send(
+        op,
+        payload,
         (answer) => this.#deliver(n, () => settle(answer)),
         (e) => this.#deliver(n, () => refuse(e)),
-      ]);
+      );
     });
   }
 

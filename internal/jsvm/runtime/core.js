@@ -55,20 +55,22 @@ export function ask(op, payload) {
   return open(host("ask", op, stringify(payload ?? null)));
 }
 
+/** send sends a request. One of the callbacks gets its response. */
+function send(op, payload, resolve, reject) {
+  const id = ++lastID;
+  waiting.set(id, { resolve, reject });
+  try {
+    host("post", id, op, stringify(payload ?? null));
+  } catch (e) {
+    waiting.delete(id);
+    reject(e);
+  }
+}
+
 /** post sends a request and returns a promise of its response. */
 export function post(op, payload) {
   const { stack } = new Error();
-  return new Promise((resolve, fail) => {
-    const reject = (e) => fail(thrownAt(e, stack));
-    const id = ++lastID;
-    waiting.set(id, { resolve, reject });
-    try {
-      host("post", id, op, stringify(payload ?? null));
-    } catch (e) {
-      waiting.delete(id);
-      reject(e);
-    }
-  });
+  return new Promise((resolve, reject) => send(op, payload, resolve, (e) => reject(thrownAt(e, stack))));
 }
 
 /** thrownAt replaces the stack of a host error with that of the waiting code. */
@@ -131,7 +133,7 @@ export function tell(op, payload) {
   host("tell", op, stringify(payload ?? null));
 }
 
-const outside = { ask, post, tell, early: () => [...early], describe: describeError };
+const outside = { ask, post, send, tell, early: () => [...early], describe: describeError };
 
 let used = false;
 
