@@ -14,20 +14,20 @@ import (
 // AgentSection configures agents and the models that they use.
 type AgentSection struct {
 	Models map[string]Model `json:"models,omitempty" doc:"Language models for agents, by name."`
-	Agents map[string]Agent `json:"agents,omitempty" doc:"Agents, by name. The agent x is the tool ask_x at the gates that list it under agents."`
+	Agents map[string]Agent `json:"agents,omitempty" doc:"Agents, by name. Gates that list the agent x under agents offer it as the tool ask_x."`
 }
 
 // Model is a language model behind an HTTP API.
 type Model struct {
-	API            string      `json:"api" enum:"anthropic,openai,chat,gemini" doc:"The wire format: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, which many servers implement, or Gemini."`
+	API            string      `json:"api" enum:"anthropic,openai,chat,gemini" doc:"The wire format: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions (chat, which many servers implement), or Gemini."`
 	Model          string      `json:"model" minLength:"1" maxLength:"200" doc:"The provider's name for the model."`
 	URL            string      `json:"url,omitempty" maxLength:"2048" doc:"The base URL of the API. Default: the provider's public URL; required for chat."`
 	Auth           *ModelAuth  `json:"auth,omitempty" doc:"The API key."`
-	Private        bool        `json:"private" default:"false" doc:"Whether the URL may be plain HTTP or have a private address. Names must resolve to privateNetworks."`
+	Private        bool        `json:"private" default:"false" doc:"Allow a URL with plain HTTP or a private address. A host name must resolve to an address in privateNetworks."`
 	MaxOutput      int         `json:"maxOutput" default:"8192" minimum:"512" maximum:"1000000" doc:"Maximum number of output tokens per turn."`
-	MaxTokensField string      `json:"maxTokensField,omitempty" enum:"max_tokens,max_completion_tokens" doc:"For api: chat, the request field that carries maxOutput."`
-	Concurrency    int         `json:"concurrency" default:"8" minimum:"1" maximum:"10000" doc:"Maximum number of concurrent turns; further turns wait."`
-	USDPerMillion  TokenPrices `json:"usdPerMillion" default:"{}" doc:"The provider's prices per million tokens, for the limits.usd of agents and the costs in the console."`
+	MaxTokensField string      `json:"maxTokensField,omitempty" enum:"max_tokens,max_completion_tokens" doc:"For api: chat, the request field that contains maxOutput."`
+	Concurrency    int         `json:"concurrency" default:"8" minimum:"1" maximum:"10000" doc:"Maximum number of concurrent turns. Further turns wait."`
+	USDPerMillion  TokenPrices `json:"usdPerMillion" default:"{}" doc:"The provider's prices per million tokens. Used for agents' limits.usd and for the costs in the console."`
 }
 
 // ModelAuth is the API key of a model.
@@ -37,29 +37,29 @@ type ModelAuth struct {
 
 // TokenPrices are prices per million tokens.
 type TokenPrices struct {
-	Input  *Price `json:"input,omitempty" doc:"Input tokens, in US dollars, as a string."`
-	Cached *Price `json:"cached,omitempty" doc:"Cached input tokens. Default: the price of input tokens."`
-	Output *Price `json:"output,omitempty" doc:"Output tokens."`
+	Input  *Price `json:"input,omitempty" doc:"Price of input tokens, in US dollars, as a string."`
+	Cached *Price `json:"cached,omitempty" doc:"Price of cached input tokens. Default: the price of input tokens."`
+	Output *Price `json:"output,omitempty" doc:"Price of output tokens."`
 }
 
 // Agent answers questions with a model and a gate's tools.
 type Agent struct {
 	Model        string      `json:"model" minLength:"1" doc:"The name of a model."`
 	Gate         string      `json:"gate" minLength:"1" doc:"The gate whose tools the agent uses. The gate's mode is also the agent's mode. Its surface must not be execute."`
-	Description  string      `json:"description,omitempty" maxLength:"4096" doc:"A description of the questions it answers, for callers of its tool."`
-	Instructions string      `json:"instructions" minLength:"1" maxLength:"65536" doc:"Instructions for the model: text, or a file that ends with .md or .txt, relative to this file. A file is read for every query."`
-	Hooks        string      `json:"hooks,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"A TypeScript file with the functions Create and Next, relative to this file."`
-	Grants       Grant       `json:"grants,omitzero" doc:"What the hooks may access."`
-	Delegates    []string    `json:"delegates,omitempty" maxItems:"32" doc:"Agents to which its hooks may delegate a query."`
-	Limits       AgentLimits `json:"limits" default:"{}" doc:"Limits for a query, including the agents it is delegated to."`
-	QueryUSD     *Price      `json:"queryUsd,omitempty" doc:"Price of a response at an execute gate, in US dollars, as a string. Questions that cannot be answered cost nothing."`
+	Description  string      `json:"description,omitempty" maxLength:"4096" doc:"The questions that the agent answers. Callers see this as the description of its tool."`
+	Instructions string      `json:"instructions" minLength:"1" maxLength:"65536" doc:"Instructions for the model: text, or the path of a .md or .txt file, relative to this file. The file is read again for every query."`
+	Hooks        string      `json:"hooks,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"The path of a TypeScript file with the functions Create and Next, relative to this file."`
+	Grants       Grant       `json:"grants,omitzero" doc:"What the hooks can access."`
+	Delegates    []string    `json:"delegates,omitempty" maxItems:"32" doc:"Agents that the hooks can delegate a query to."`
+	Limits       AgentLimits `json:"limits" default:"{}" doc:"Limits for a query, including all agents that it is delegated to."`
+	QueryUSD     *Price      `json:"queryUsd,omitempty" doc:"Price of a response at an execute gate, in US dollars, as a string. Questions that the agent can't answer cost nothing."`
 }
 
 // AgentLimits are the limits of a query.
 type AgentLimits struct {
 	Calls        int      `json:"calls" default:"100" minimum:"1" maximum:"100" doc:"Maximum number of calls."`
 	Turns        int      `json:"turns" default:"30" minimum:"2" maximum:"200" doc:"Maximum number of model turns."`
-	Time         Duration `json:"time" default:"3m" doc:"Maximum duration, 1s to 30m. After 80% of this time, the model must give its answer."`
+	Time         Duration `json:"time" default:"3m" doc:"Maximum duration, 1s to 30m. After 80% of this time, the model must answer."`
 	InputTokens  int64    `json:"inputTokens" default:"400000" minimum:"1000" maximum:"100000000" doc:"Maximum number of input tokens in all turns together."`
 	OutputTokens int64    `json:"outputTokens" default:"20000" minimum:"1024" maximum:"10000000" doc:"Maximum number of output tokens in all turns together."`
 	USD          *Price   `json:"usd,omitempty" doc:"Maximum cost of the model, in US dollars, as a string. Requires the model's usdPerMillion. Default: no limit."`

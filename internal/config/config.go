@@ -28,7 +28,7 @@ const File = "toolyard.yaml"
 type Config struct {
 	Name string `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"The name of this yard."`
 	HTTP
-	Issuers map[string]Issuer `json:"issuers,omitempty" doc:"Authorization servers whose access tokens are accepted, by name: a-z, 0-9 and -. The name is the prefix of caller IDs."`
+	Issuers map[string]Issuer `json:"issuers,omitempty" doc:"Authorization servers whose access tokens are accepted, by name: a-z, 0-9 and -. The name becomes the prefix of caller IDs."`
 	Log     Log               `json:"log" default:"{}" doc:"Log settings."`
 	Metrics Metrics           `json:"metrics" default:"{}" doc:"Metrics settings."`
 	Limits  Limits            `json:"limits" default:"{}" doc:"Limits for every call and for the HTTP server."`
@@ -36,95 +36,95 @@ type Config struct {
 	Storage
 	Governance
 	ExecuteUSD *Price                  `json:"executeUsd,omitempty" doc:"The default price of a call to a local tool at an execute gate."`
-	Terms      map[string]Terms        `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
-	Context    map[string]Context      `json:"context,omitempty" doc:"Providers of context that tools require, by kind."`
-	Packs      map[string]PackSettings `json:"packs,omitempty" doc:"Packs to enable, by name, with their settings. Values may contain ${secret:name}."`
+	Terms      map[string]Terms        `json:"terms,omitempty" doc:"Limits and prices for local tools, by name."`
+	Context    map[string]Context      `json:"context,omitempty" doc:"Providers for the context that tools require, by kind."`
+	Packs      map[string]PackSettings `json:"packs,omitempty" doc:"Packs to enable, by name, with their settings. Values can contain ${secret:name}."`
 	AgentSection
 	Toolsets map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
-	Gates    map[string]Gate    `json:"gates,omitempty" doc:"Entry points. Gate x is served at /mcp/x; the gate named default, or the only one, also at /mcp. Without gates, all tools are served at /mcp."`
+	Gates    map[string]Gate    `json:"gates,omitempty" doc:"Entry points. The gate x is served at /mcp/x. The gate named default, or the only gate, is also served at /mcp. Without gates, all tools are served at /mcp."`
 }
 
 // HTTP configures the HTTP server.
 type HTTP struct {
-	Listen    string   `json:"listen" default:"127.0.0.1:3001" doc:"HTTP address, host:port. Outside loopback, set callers at every gate, or anonymous: true."`
+	Listen    string   `json:"listen" default:"127.0.0.1:3001" doc:"HTTP address, host:port. If it isn't a loopback address, set callers at every gate, or set anonymous: true."`
 	Anonymous bool     `json:"anonymous" default:"false" doc:"Allow unauthenticated callers outside loopback."`
-	Origins   []Origin `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
-	Hosts     []Host   `json:"hosts,omitempty" doc:"Host names of this server, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
-	URL       string   `json:"url,omitempty" doc:"The URL at which clients reach this server, such as https://tools.example.com. Required with issuers, because access tokens are issued for gate URLs, such as https://tools.example.com/mcp/NAME."`
+	Origins   []Origin `json:"origins,omitempty" doc:"Web origins that can call from a browser, such as http://localhost:6274."`
+	Hosts     []Host   `json:"hosts,omitempty" doc:"This server's host names, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
+	URL       string   `json:"url,omitempty" doc:"This server's URL for clients, such as https://tools.example.com. Required with issuers, because access tokens are issued for gate URLs, such as https://tools.example.com/mcp/NAME."`
 	TLS       *TLS     `json:"tls,omitempty" doc:"Serve HTTPS with this certificate. Without it, run the server behind a proxy that terminates TLS."`
-	SSE       bool     `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
+	SSE       bool     `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport from MCP 2024-11-05 at /sse."`
 }
 
 // TLS is the certificate of the HTTP server. Changed files are used without a restart.
 type TLS struct {
-	Cert string `json:"cert" minLength:"1" doc:"The PEM file with the certificate and its chain, relative to this file. It is read again when it changes."`
+	Cert string `json:"cert" minLength:"1" doc:"The PEM file with the certificate and its chain, relative to this file. It is reloaded when it changes."`
 	Key  string `json:"key" minLength:"1" doc:"The PEM file with the private key."`
 }
 
 // Sources configures the sources of tools.
 type Sources struct {
 	Scripts         *Scripts               `json:"scripts,omitempty" doc:"A directory of TypeScript tools."`
-	Servers         map[string]Server      `json:"servers,omitempty" doc:"Upstream MCP servers, by id: letters, digits and -, with single dots between them."`
-	PrivateNetworks []Network              `json:"privateNetworks,omitempty" doc:"Private networks that the host names of servers and of script grants may resolve to, such as 10.0.0.0/8. IP addresses and localhost in a url are always allowed."`
-	Secrets         map[string]SecretRef   `json:"secrets,omitempty" doc:"References to secrets, by name: env:NAME, file:path, age:path#key, or STORE:reference for a store under secretStores. Secrets are read when they are needed, and redacted everywhere."`
-	SecretStores    map[string]SecretStore `json:"secretStores,omitempty" doc:"External secret stores, by name: a-z, 0-9 and -. The name is the scheme of references to the store."`
-	Connections     Connections            `json:"connections" default:"{}" doc:"People's connections to servers with auth of type person or header."`
+	Servers         map[string]Server      `json:"servers,omitempty" doc:"Upstream MCP servers, by ID: letters, digits and -, separated by single dots."`
+	PrivateNetworks []Network              `json:"privateNetworks,omitempty" doc:"Private networks, such as 10.0.0.0/8, that the host names of servers and script grants can resolve to. IP addresses and localhost in a URL are always allowed."`
+	Secrets         map[string]SecretRef   `json:"secrets,omitempty" doc:"References to secrets, by name: env:NAME, file:path, age:path#key, or STORE:reference for a store under secretStores. Secrets are read when they are needed, and are redacted everywhere."`
+	SecretStores    map[string]SecretStore `json:"secretStores,omitempty" doc:"External secret stores, by name: a-z, 0-9 and -. References to a store start with its name."`
+	Connections     Connections            `json:"connections" default:"{}" doc:"People's connections to servers that have auth of type person or header."`
 	AgeIdentity     string                 `json:"ageIdentity,omitempty" doc:"The file with the age identity that decrypts age: secrets."`
 }
 
 // Connections configures how people's connections to servers are stored.
 type Connections struct {
-	Keys []string `json:"keys,omitempty" doc:"Secrets that encrypt connections in the store, with at least 32 characters: names of secrets, or references such as file:/run/secrets/connections. The first encrypts, all decrypt. Required with PostgreSQL; otherwise a .key file next to this file is used."`
+	Keys []string `json:"keys,omitempty" doc:"Keys that encrypt connections in the store, with at least 32 characters each: names of secrets, or references such as file:/run/secrets/connections. The first key encrypts, and all keys decrypt. Required with PostgreSQL; otherwise, a .key file next to this file is used."`
 }
 
 // Storage configures what is stored, and where.
 type Storage struct {
-	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If it is not set and a store is needed, a .db file next to this file is used."`
-	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store is not responding, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
-	Record      Record     `json:"record" default:"{}" doc:"What is recorded about calls."`
-	SealKeys    []string   `json:"sealKeys,omitempty" maxItems:"8" doc:"References to the keys that encrypt console sign-ins, the state of unfinished calls, and stored credentials, at least 32 characters each: the first encrypts, all decrypt. Default: a random key in the store, which anyone who can read the database can read too."`
-	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates, prices. All versions of the changes are stored. A changed entry replaces the entry of the same name in this file."`
+	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If store isn't set but a store is needed, a .db file next to this file is used."`
+	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"What happens to calls with limits while the store isn't responding: refuse refuses them, and local lets each replica enforce its share for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
+	Record      Record     `json:"record" default:"{}" doc:"What Toolyard records about calls."`
+	SealKeys    []string   `json:"sealKeys,omitempty" maxItems:"8" doc:"References to the keys that encrypt console sign-ins, the state of unfinished calls, and stored credentials. Each key has at least 32 characters. The first key encrypts, and all keys decrypt. Default: a random key in the store, which anyone with access to the database can read."`
+	Editable    []Editable `json:"editable,omitempty" doc:"What operators can change through the API and the console: toolsets, gates, prices. All versions are stored. A changed entry replaces the entry with the same name in this file."`
 }
 
 // Log configures the log.
 type Log struct {
-	Level  string `json:"level" default:"info" enum:"debug,info,warn,error" doc:"The lowest level that is logged."`
-	Format string `json:"format" default:"auto" enum:"auto,text,json" doc:"auto is text on a terminal and JSON elsewhere."`
-	File   string `json:"file,omitempty" doc:"The file to append to; standard error if empty."`
+	Level  string `json:"level" default:"info" enum:"debug,info,warn,error" doc:"The minimum level to log."`
+	Format string `json:"format" default:"auto" enum:"auto,text,json" doc:"The log format. auto uses text on a terminal and JSON elsewhere."`
+	File   string `json:"file,omitempty" doc:"The file to append to. If empty, logs go to standard error."`
 }
 
 // Metrics configures the metrics endpoint.
 type Metrics struct {
-	Listen string `json:"listen,omitempty" doc:"A separate address for /metrics, host:port, without authentication. If empty, /metrics is served at the main address, and requires an API key with the scope viewer once a gate requires keys."`
+	Listen string `json:"listen,omitempty" doc:"A separate address for /metrics, host:port, without authentication. If empty, /metrics is served at the main address, and requires an API key with the scope viewer if a gate requires keys."`
 }
 
 // Limits apply to every call and to the HTTP server.
 type Limits struct {
-	Wait    Duration `json:"wait" default:"10s" doc:"How long a call may wait for a limit before it is refused, at most 1h. With 0s, calls do not wait."`
-	Timeout Duration `json:"timeout" default:"30s" doc:"Maximum duration of a call. Tools may set a shorter one."`
+	Wait    Duration `json:"wait" default:"10s" doc:"How long a call can wait for a limit before it is refused, at most 1h. With 0s, calls don't wait."`
+	Timeout Duration `json:"timeout" default:"30s" doc:"Maximum duration of a call. Tools can set a shorter one."`
 	Args    Size     `json:"args" default:"256KiB" doc:"Maximum size of arguments."`
-	Result  Size     `json:"result" default:"1MiB" doc:"Maximum size of a result. A larger text is truncated; larger structured output is refused."`
+	Result  Size     `json:"result" default:"1MiB" doc:"Maximum size of a result. Longer text is truncated; larger structured output is refused."`
 	Body    Size     `json:"body" default:"1MiB" doc:"Maximum size of a request, at most 64MiB."`
 
-	Connections int `json:"connections" default:"20000" minimum:"2" maximum:"1000000" doc:"Maximum number of open HTTP connections. One client address, including a proxy, gets at most half of them."`
-	Streams     int `json:"streams" default:"10000" minimum:"4" maximum:"1000000" doc:"Maximum number of open notification streams. One caller, or one address without a key, gets at most a quarter of them."`
+	Connections int `json:"connections" default:"20000" minimum:"2" maximum:"1000000" doc:"Maximum number of open HTTP connections. A single client address, including a proxy, gets at most half of them."`
+	Streams     int `json:"streams" default:"10000" minimum:"4" maximum:"1000000" doc:"Maximum number of open notification streams. A single caller, or a single address without a key, gets at most a quarter of them."`
 }
 
 // Scripts is a directory of TypeScript tools. Paths are relative to the configuration file.
 type Scripts struct {
-	Dir     string           `json:"dir" default:"tools" minLength:"1" doc:"The directory."`
-	Glob    string           `json:"glob" default:"**/*.ts" minLength:"1" doc:"Glob pattern for the files in it that define tools."`
+	Dir     string           `json:"dir" default:"tools" minLength:"1" doc:"The directory that contains the tools."`
+	Glob    string           `json:"glob" default:"**/*.ts" minLength:"1" doc:"Glob pattern for the files in the directory that define tools."`
 	Memory  Size             `json:"memory" default:"64MiB" doc:"Maximum memory per call, 8MiB to 1024MiB."`
 	CPU     Duration         `json:"cpu" default:"5s" doc:"Maximum CPU time per call."`
-	Workers int              `json:"workers" default:"0" minimum:"0" maximum:"256" doc:"Maximum number of worker processes; 0 for one per processor."`
-	Grants  map[string]Grant `json:"grants,omitempty" doc:"Permissions, by tool name; * for all tools. Everything else is denied."`
+	Workers int              `json:"workers" default:"0" minimum:"0" maximum:"256" doc:"Maximum number of worker processes. 0 means one per processor."`
+	Grants  map[string]Grant `json:"grants,omitempty" doc:"Permissions, by tool name. Use * for all tools. Everything else is denied."`
 }
 
 // Grant is a set of permissions for a script.
 type Grant struct {
-	Net  []HostPattern `json:"net,omitempty" doc:"Hosts: api.example.com, api.example.com:8443, *.example.com or *. A host with a private address must be listed without a wildcard."`
-	Read []string      `json:"read,omitempty" doc:"Directories and files that may be read."`
-	Env  []EnvName     `json:"env,omitempty" doc:"Environment variables: NAME or PREFIX_*."`
+	Net  []HostPattern `json:"net,omitempty" doc:"Hosts that can be reached: api.example.com, api.example.com:8443, *.example.com or *. A host with a private address must be listed without a wildcard."`
+	Read []string      `json:"read,omitempty" doc:"Directories and files that can be read."`
+	Env  []EnvName     `json:"env,omitempty" doc:"Environment variables that can be read: NAME or PREFIX_*."`
 }
 
 // HostPattern matches hosts.
@@ -145,35 +145,35 @@ func (EnvName) JSONSchema() json.RawMessage {
 
 // Toolset is a named selection of tools.
 type Toolset struct {
-	Tools   []string `json:"tools,omitempty" doc:"Names of local tools."`
-	Servers []Pick   `json:"servers,omitempty" doc:"Servers, or some tools and resources of a server."`
-	Packs   []string `json:"packs,omitempty" doc:"Packs whose tools and resources are included."`
+	Tools   []string `json:"tools,omitempty" doc:"Local tools to include, by name."`
+	Servers []Pick   `json:"servers,omitempty" doc:"Servers to include, or some of a server's tools and resources."`
+	Packs   []string `json:"packs,omitempty" doc:"Packs to include, with their tools and resources."`
 }
 
 // Gate is an entry point with its own rules.
 type Gate struct {
-	Mode        toolyard.Mode           `json:"mode" enum:"read,write" doc:"read offers only tools that are declared read-only; write offers all tools."`
-	Surface     toolyard.Surface        `json:"surface" default:"both" enum:"answer,execute,both" doc:"The purpose of its tools: composing answers, or paid execution."`
-	Toolset     string                  `json:"toolset,omitempty" minLength:"1" doc:"The toolset that it offers; all tools if empty."`
-	Naming      gates.Naming            `json:"naming" default:"mcp" enum:"mcp,plain,client" doc:"The format of tool names: mcp is mcp_server__tool, plain is server__tool, client leaves room for a prefix that the client adds. All formats are accepted in calls."`
-	SourceNotes gates.SourceNotes       `json:"sourceNotes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions of TypeScript tools include the file path. The default is off over HTTP, and relative over standard input and output."`
-	Callers     string                  `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who may call: anyone, the default on loopback; callers with an API key (see toolyard keys); callers with an access token from an issuer; or authenticated callers, with either."`
-	Issuers     []string                `json:"issuers,omitempty" doc:"The issuers whose access tokens are accepted; all if empty."`
-	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
-	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
-	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Pack settings at this gate, by pack name."`
-	Rate        Rates                   `json:"rate,omitempty" doc:"Rate limit for all calls at this gate, shared by all replicas, or a list of limits for everyone, each account and each caller."`
-	Spend       Spends                  `json:"spend,omitempty" doc:"Maximum price of all calls at this gate in a day or month, or a list of limits for everyone, each account and each caller."`
-	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that it offers, by name. A gate with agents but without a toolset offers nothing else."`
+	Mode        toolyard.Mode           `json:"mode" enum:"read,write" doc:"Which tools the gate offers: read offers only tools that are declared read-only, and write offers all tools."`
+	Surface     toolyard.Surface        `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the gate's tools are for: composing answers (answer), paid execution (execute), or both."`
+	Toolset     string                  `json:"toolset,omitempty" minLength:"1" doc:"The toolset that the gate offers. If empty, it offers all tools."`
+	Naming      gates.Naming            `json:"naming" default:"mcp" enum:"mcp,plain,client" doc:"The format of tool names: mcp is mcp_server__tool, plain is server__tool, and client leaves room for a prefix that the client adds. Calls can use any format."`
+	SourceNotes gates.SourceNotes       `json:"sourceNotes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions of TypeScript tools include the file path. The default is off over HTTP and relative over standard input and output."`
+	Callers     string                  `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who can call: anyone (the default on loopback), callers with an API key (keys; see toolyard keys), callers with an access token from an issuer (tokens), or callers with either (authenticated)."`
+	Issuers     []string                `json:"issuers,omitempty" doc:"The issuers whose access tokens are accepted. If empty, all issuers are accepted."`
+	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"How errors are returned: as results that a model can read, or as JSON-RPC errors."`
+	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard (the default; the as-of time is the current time), or the caller, for backtests."`
+	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Pack settings for this gate, by pack name."`
+	Rate        Rates                   `json:"rate,omitempty" doc:"Rate limit for all calls at this gate, shared by all replicas; or a list of limits for all callers together, each account and each caller."`
+	Spend       Spends                  `json:"spend,omitempty" doc:"Maximum total price of calls at this gate per day or month; or a list of limits for all callers together, each account and each caller."`
+	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that the gate offers, by name. A gate with agents but without a toolset offers nothing else."`
 	Presentation
 }
 
 // Presentation controls how a gate presents its tools to models.
 type Presentation struct {
-	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: tools, the default, lists every tool; search lists meta-tools that search, describe and call tools, for gates with many tools; code also lists run_code, which runs TypeScript that calls the tools."`
-	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools that are listed next to the meta-tools, in this order. Requires offer: search or code."`
-	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"trifecta accepts that code or agents at this gate can read private data and untrusted text and send data out. Otherwise, this combination is reported as a problem. Calls that send data out after both were read always need approval."`
-	Show   Size        `json:"show,omitempty" doc:"How much of a long result is sent to the client, at least 1KiB. The result is stored for an hour, and the client can read the rest. The default is 40KiB with offer: search or code, and unlimited otherwise."`
+	Offer  gates.Offer `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists. tools (the default): every tool. search: meta-tools that search, describe and call tools, for gates with many tools. code: also run_code, which runs TypeScript that calls the tools."`
+	Pinned []string    `json:"pinned,omitempty" maxItems:"100" doc:"Tools to list next to the meta-tools, in this order. Requires offer: search or code."`
+	Accept string      `json:"accept,omitempty" enum:"trifecta" doc:"Set trifecta to accept that code or agents at this gate can read private data, read untrusted text and send data out. Otherwise, Toolyard reports this combination as a problem. Once both kinds of data have been read, calls that send data out always need approval."`
+	Show   Size        `json:"show,omitempty" doc:"How much of a long result to send to the client, at least 1KiB. The whole result is stored for an hour, and the client can read the rest. The default is 40KiB with offer: search or code, and no limit otherwise."`
 }
 
 // minShow is the minimum value of show.

@@ -23,11 +23,11 @@ type Context struct {
 
 // HTTPContext configures a GET request that returns a service's data about the caller.
 type HTTPContext struct {
-	URL     string            `json:"url" minLength:"1" maxLength:"4096" doc:"The URL to request. The path and the query may contain {caller.id}, {caller.account}, {link}, {link.NAME} and {asOf}; the values are escaped."`
-	Headers map[string]string `json:"headers,omitempty" doc:"Headers to send, with the same placeholders. Values may contain ${secret:name}."`
-	Pointer string            `json:"pointer,omitempty" maxLength:"1024" doc:"JSON Pointer to the object within the response, such as /data; the whole response if omitted."`
-	Timeout Duration          `json:"timeout" default:"2s" doc:"The time limit for the whole request, at most 8s."`
-	Cache   Duration          `json:"cache" default:"0s" doc:"How long a response is reused for the same caller, at most 1h; 0s disables reuse."`
+	URL     string            `json:"url" minLength:"1" maxLength:"4096" doc:"The URL to request. The path and the query can contain {caller.id}, {caller.account}, {link}, {link.NAME} and {asOf}. The values are escaped."`
+	Headers map[string]string `json:"headers,omitempty" doc:"Headers to send. Values can contain the same placeholders and ${secret:name}."`
+	Pointer string            `json:"pointer,omitempty" maxLength:"1024" doc:"JSON Pointer to the object in the response, such as /data. If omitted, the whole response is used."`
+	Timeout Duration          `json:"timeout" default:"2s" doc:"Timeout for the whole request, at most 8s."`
+	Cache   Duration          `json:"cache" default:"0s" doc:"How long to reuse a response for the same caller, at most 1h. 0s disables the cache."`
 }
 
 // Limits on HTTPContext. The call path waits up to 10 s for all of a call's context.
@@ -39,8 +39,8 @@ const (
 // contextFields are the keys of a section that does not belong to a registered provider.
 type contextFields struct {
 	HTTP   *HTTPContext `json:"http,omitempty" doc:"Request the context from an HTTP service."`
-	Script string       `json:"script,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"A TypeScript file whose default export returns the context, relative to this file."`
-	Grants Grant        `json:"grants,omitzero" doc:"What the script may access."`
+	Script string       `json:"script,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"The path of a TypeScript file whose default export returns the context, relative to this file."`
+	Grants Grant        `json:"grants,omitzero" doc:"What the script can access."`
 }
 
 // JSONSchema describes a Context. Other keys are settings of a registered provider, whose own

@@ -13,16 +13,16 @@ import (
 
 // Issuer is an authorization server whose access tokens are accepted.
 type Issuer struct {
-	Issuer     string              `json:"issuer" minLength:"1" doc:"The issuer identifier: an https URL, exactly as in the iss claim of tokens."`
+	Issuer     string              `json:"issuer" minLength:"1" doc:"The issuer identifier: an https URL, exactly as it appears in the iss claim of tokens."`
 	Audiences  []string            `json:"audiences,omitempty" doc:"Accepted audiences, such as the API's application ID in Entra. The default is the gate's URL."`
-	TokenType  string              `json:"tokenType" default:"at+jwt" enum:"at+jwt,any" doc:"The required token type. Some issuers, such as Entra and Keycloak, do not mark access tokens as such: any also accepts unmarked tokens, but no tokens that are marked as another type."`
-	Algorithms []string            `json:"algorithms,omitempty" doc:"Accepted signature algorithms, such as RS256. The default is all of RS, PS, ES and EdDSA."`
-	Subject    string              `json:"subject" default:"sub" minLength:"1" doc:"The claim with the caller's ID, which the issuer must never reassign, such as oid in Entra."`
-	Groups     string              `json:"groups" default:"groups" minLength:"1" doc:"The claim with the caller's groups, such as roles, or a path such as realm_access.roles."`
-	Scopes     map[string][]string `json:"scopes,omitempty" doc:"Permissions that require a scope in the token, by scope: write, viewer, operator or gate:NAME. A scope never grants a permission."`
-	Access     []AccessRule        `json:"access" minItems:"1" doc:"Rules that grant permissions. All rules that match a caller apply; a caller that matches none is refused."`
+	TokenType  string              `json:"tokenType" default:"at+jwt" enum:"at+jwt,any" doc:"The required token type. Some issuers, such as Entra and Keycloak, don't mark access tokens. Set any to accept unmarked tokens as well; tokens that are marked as another type are still rejected."`
+	Algorithms []string            `json:"algorithms,omitempty" doc:"Accepted signature algorithms, such as RS256. By default, all RS, PS, ES and EdDSA algorithms are accepted."`
+	Subject    string              `json:"subject" default:"sub" minLength:"1" doc:"The claim that contains the caller's ID, such as oid in Entra. The issuer must never reassign an ID."`
+	Groups     string              `json:"groups" default:"groups" minLength:"1" doc:"The claim that contains the caller's groups, such as roles, or a path such as realm_access.roles."`
+	Scopes     map[string][]string `json:"scopes,omitempty" doc:"Permissions that require a scope in the token, by scope: write, viewer, operator or gate:NAME. A scope alone never grants a permission."`
+	Access     []AccessRule        `json:"access" minItems:"1" doc:"Rules that grant permissions. All rules that match a caller apply. A caller that matches no rule is refused."`
 	Console    *ConsoleClient      `json:"console,omitempty" doc:"Lets people sign in to the console with this issuer."`
-	Introspect *IntrospectClient   `json:"introspect,omitempty" doc:"Introspects each token at the issuer (RFC 7662) instead of verifying its signature, at most every 30 seconds. For issuers of opaque tokens, and to detect revoked tokens. Only one issuer can have it."`
+	Introspect *IntrospectClient   `json:"introspect,omitempty" doc:"Validate each token by asking the issuer (RFC 7662), at most every 30 seconds, instead of verifying its signature. Use this for issuers of opaque tokens, or to detect revoked tokens. Only one issuer can have this setting."`
 }
 
 // IntrospectClient is the registration of this server as a client that may introspect tokens.
@@ -34,18 +34,18 @@ type IntrospectClient struct {
 // ConsoleClient is the registration of the console as a client of an issuer.
 type ConsoleClient struct {
 	Client    string   `json:"client" minLength:"1" doc:"The client ID. Register the redirect URI URL/console/signin/NAME with the issuer, where URL is the configured url and NAME is the issuer's name in this file."`
-	SecretRef string   `json:"secretRef,omitempty" doc:"The client secret: the name of a secret, or a reference: env:NAME, file:path, age:path#key. Public clients have none."`
-	Scopes    []string `json:"scopes,omitempty" doc:"Scopes to request in addition to openid, profile and email, such as groups."`
+	SecretRef string   `json:"secretRef,omitempty" doc:"The client secret: the name of a secret, or a reference: env:NAME, file:path, age:path#key. Omit it for public clients."`
+	Scopes    []string `json:"scopes,omitempty" doc:"Scopes to request in addition to openid, profile and email; for example, groups."`
 }
 
 // AccessRule grants permissions to an issuer's callers.
 type AccessRule struct {
-	Anyone  bool     `json:"anyone,omitempty" doc:"Matches every caller of the issuer."`
-	Groups  []string `json:"groups,omitempty" doc:"Matches callers in one of these groups."`
+	Anyone  bool     `json:"anyone,omitempty" doc:"Match every caller from this issuer."`
+	Groups  []string `json:"groups,omitempty" doc:"Match callers in any of these groups."`
 	Gates   []string `json:"gates,omitempty" doc:"Gates that the caller may use; * for all."`
-	Write   bool     `json:"write,omitempty" doc:"The caller may use gates with mode write."`
+	Write   bool     `json:"write,omitempty" doc:"Allow the caller to use gates with mode write."`
 	Role    string   `json:"role,omitempty" enum:"viewer,operator" doc:"The role in the console and the API."`
-	Account string   `json:"account,omitempty" minLength:"1" doc:"The account that pays for calls. The default is the caller's own account."`
+	Account string   `json:"account,omitempty" minLength:"1" doc:"The account that pays for calls. By default, it is the caller's own account."`
 }
 
 // AccessIssuers returns the issuers for token verification. It resolves their secrets with the

@@ -22,10 +22,10 @@ type Rates []Rate
 // JSONSchema describes Rates.
 func (Rates) JSONSchema() json.RawMessage {
 	const properties = `"additionalProperties":false,"properties":{` +
-		`"perMinute":{"type":"integer","minimum":1,"maximum":100000000,"description":"Maximum number of calls started in any 60 seconds."},` +
-		`"cooldown":{"type":"string","pattern":"^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$","examples":["30s"],"description":"Minimum time between the starts of two calls."},` +
-		`"concurrency":{"type":"integer","minimum":1,"maximum":1000000,"description":"Maximum number of calls that run at the same time."},` +
-		`"per":{"type":"string","enum":["account","caller"],"description":"Whether each account or each caller has a limit of its own. Default: all callers share it."}}`
+		`"perMinute":{"type":"integer","minimum":1,"maximum":100000000,"description":"Maximum number of calls that start in any 60 seconds."},` +
+		`"cooldown":{"type":"string","pattern":"^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$","examples":["30s"],"description":"Minimum time between the start of one call and the start of the next."},` +
+		`"concurrency":{"type":"integer","minimum":1,"maximum":1000000,"description":"Maximum number of concurrent calls."},` +
+		`"per":{"type":"string","enum":["account","caller"],"description":"Whether the limit applies to each account or each caller separately. By default, all callers share it."}}`
 	return json.RawMessage(`{"type":["object","array"],` + properties + `,"maxItems":3,"items":{"type":"object",` + properties + `}}`)
 }
 

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,11 +17,12 @@ import (
 
 const referenceIntro = "# Configuration\n\n" +
 	"Generated from the JSON Schema by `go test ./internal/config -run Reference -update`. Do not edit.\n\n" +
-	"`toolyard.yaml` is validated against [toolyard.schema.json](../toolyard.schema.json), which editors use for completion; `toolyard schema` prints it. " +
-	"Every setting is optional unless it is marked as required. `${NAME}` and `${NAME:-default}` in a value are replaced by environment variables. " +
-	"In the names of settings below, NAME is a name of your choice, and [] an element of a list. " +
-	"A *duration* is written as `90s` or `1m30s`, a *size* as `64KiB` or `8MiB`, and an *amount* of US dollars as `\"0.001\"`.\n\n" +
-	"`toolyard check` reports every mistake with its line. `toolyard serve` applies a changed file while it runs.\n"
+	"This page lists all settings in `toolyard.yaml`. Every setting is optional unless it is marked as required. " +
+	"In the names below, NAME is a name that you choose, and [] is an element of a list. " +
+	"Write a *duration* as `90s` or `1m30s`, a *size* as `64KiB` or `8MiB`, and an *amount* of US dollars as `\"0.001\"`. " +
+	"To use an environment variable in a value, write `${NAME}` or `${NAME:-default}`.\n\n" +
+	"`toolyard check` validates the file and reports every mistake with its line. `toolyard serve` applies changes to the file while it runs. " +
+	"For completion in your editor, use [toolyard.schema.json](../toolyard.schema.json), or the output of `toolyard schema`.\n"
 
 // schemaNode is the part of a JSON Schema that the reference shows.
 type schemaNode struct {
@@ -69,7 +71,11 @@ func (n *schemaNode) kind() string {
 		return "amount"
 	}
 	if several, ok := n.Type.([]any); ok {
-		return strings.ReplaceAll(strings.Trim(fmt.Sprint(several...), "[]"), "object array", "object or list")
+		var kinds []string
+		for _, kind := range several {
+			kinds = append(kinds, strings.Replace(fmt.Sprint(kind), "array", "list", 1))
+		}
+		return strings.Join(kinds, " or ")
 	}
 	if n.Type == nil {
 		return ""
@@ -80,7 +86,11 @@ func (n *schemaNode) kind() string {
 // plainValues returns JSON values as they are written in YAML.
 func plainValues(values []json.RawMessage) (texts []string) {
 	for _, v := range values {
-		texts = append(texts, strings.Trim(string(v), `"`))
+		var compact bytes.Buffer
+		if json.Compact(&compact, v) != nil {
+			panic("invalid JSON in the schema: " + string(v))
+		}
+		texts = append(texts, strings.Trim(compact.String(), `"`))
 	}
 	return texts
 }
@@ -96,7 +106,7 @@ func (n *schemaNode) describe(required bool) string {
 	if n.Items != nil && len(examples) == 0 {
 		examples = n.Items.Examples
 	}
-	if len(examples) > 0 {
+	if kind := n.kind(); len(examples) > 0 && kind != "duration" && kind != "size" { // the introduction shows both
 		add("Example: `" + strings.Join(plainValues(examples), "`, `") + "`.")
 	}
 	if value := string(n.Default); value != "" && value != "{}" {
@@ -107,7 +117,9 @@ func (n *schemaNode) describe(required bool) string {
 
 // writeRows writes a row for a setting and for each setting below it.
 func writeRows(w *strings.Builder, path string, n *schemaNode, required bool) {
-	fmt.Fprintf(w, "| `%s` | %s | %s |\n", path, n.kind(), n.describe(required))
+	if text := n.describe(required); text != "" || len(n.Properties) == 0 {
+		fmt.Fprintf(w, "| `%s` | %s | %s |\n", path, n.kind(), text)
+	}
 	writeChildren(w, path, n)
 }
 

@@ -13,13 +13,13 @@ import (
 
 // Governance configures which calls are denied and which ones need approval.
 type Governance struct {
-	Rules     []Rule    `json:"rules,omitempty" maxItems:"1000" doc:"Rules for calls. The strictest action wins, whatever the order: deny, then ask. Calls that match no rule run."`
+	Rules     []Rule    `json:"rules,omitempty" maxItems:"1000" doc:"Rules for calls. The strictest matching rule wins, regardless of the order: deny, then ask. Calls that match no rule are allowed."`
 	Approvals Approvals `json:"approvals" default:"{}" doc:"How calls wait for an operator's approval."`
 }
 
 // Approvals configures how calls wait for an operator.
 type Approvals struct {
-	Hold Duration `json:"hold" default:"45s" doc:"How long a call waits for an operator's decision before it fails with APPROVAL_REQUIRED, at most 10m. Clients usually wait 60s for a call. The call can be repeated later with the same arguments."`
+	Hold Duration `json:"hold" default:"45s" doc:"How long a call waits for an operator's decision before it fails with APPROVAL_REQUIRED, at most 10m. Clients usually wait 60s for a call. The caller can repeat the call later with the same arguments."`
 }
 
 // Rule applies an action to the calls that it matches. A call matches if it meets every condition
@@ -27,26 +27,26 @@ type Approvals struct {
 type Rule struct {
 	Name string `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"The unique name of the rule."`
 	RuleMatch
-	Then      rules.Action   `json:"then" enum:"deny,ask,allow" doc:"deny refuses the call, ask requires approval, allow exempts it from the ask rules under overrides."`
-	By        rules.Approver `json:"by" default:"caller" enum:"caller,operator" doc:"Who approves: the user of the calling client, or an operator in the console. If a client cannot ask its user, an operator approves, and without a store the call is refused."`
-	Within    Duration       `json:"within" default:"30m" doc:"How long a request for an operator's approval is valid, including the time to use the approval; at most 168h."`
-	Message   string         `json:"message,omitempty" maxLength:"500" doc:"Text for callers and approvers, such as the reason."`
-	Overrides []string       `json:"overrides,omitempty" doc:"For allow: names of the ask rules that it exempts calls from. A deny rule cannot be overridden."`
+	Then      rules.Action   `json:"then" enum:"deny,ask,allow" doc:"What to do with matching calls: deny refuses them, ask requires approval, and allow exempts them from the ask rules listed under overrides."`
+	By        rules.Approver `json:"by" default:"caller" enum:"caller,operator" doc:"Who approves: the user of the calling client, or an operator in the console. If the client can't ask its user, an operator has to approve. Without a store, the call is then refused."`
+	Within    Duration       `json:"within" default:"30m" doc:"How long a request for an operator's approval is valid, at most 168h. The approval must also be used within this time."`
+	Message   string         `json:"message,omitempty" maxLength:"500" doc:"A message for callers and approvers, such as the reason."`
+	Overrides []string       `json:"overrides,omitempty" doc:"For allow: names of the ask rules to skip. You can't override a deny rule."`
 }
 
 // RuleMatch is the condition of a rule.
 type RuleMatch struct {
-	Tools       []string      `json:"tools,omitempty" doc:"Tools: name for a local tool, server/name for a server's tool; a * at the end matches any suffix."`
-	Servers     []string      `json:"servers,omitempty" doc:"Servers, by id."`
-	Effects     toolyard.Mode `json:"effects,omitempty" enum:"read,write" doc:"Effects of the tool. A tool that does not declare that it only reads counts as write."`
-	Destructive *bool         `json:"destructive,omitempty" doc:"Whether the tool may be destructive. Write tools are, unless their annotation destructiveHint is false."`
-	Gates       []string      `json:"gates,omitempty" doc:"Gates, by name."`
-	Callers     []string      `json:"callers,omitempty" doc:"Callers, by id; a * at the end matches any suffix."`
-	Roles       []string      `json:"roles,omitempty" doc:"Scopes of the caller's key, such as write."`
-	Labels      []string      `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"Labels of the tool."`
-	PriceOver   *Amount       `json:"priceOver,omitempty" doc:"Calls that cost more than this, in US dollars, as a string."`
-	Depth       int           `json:"depth,omitempty" minimum:"1" maximum:"100" doc:"Calls nested at least this deep: 1 for calls that scripts make."`
-	Args        SchemaText    `json:"args,omitempty" doc:"A JSON Schema for the caller's arguments, with defaults filled in. A condition on an argument is also met if the argument is missing, unless required lists it."`
+	Tools       []string      `json:"tools,omitempty" doc:"Tools to match: name for a local tool, server/name for a server's tool. A * at the end matches any suffix."`
+	Servers     []string      `json:"servers,omitempty" doc:"Servers to match, by ID."`
+	Effects     toolyard.Mode `json:"effects,omitempty" enum:"read,write" doc:"The tool's effects. Unless a tool declares that it only reads, it counts as write."`
+	Destructive *bool         `json:"destructive,omitempty" doc:"Whether the tool can be destructive. Write tools are, unless their destructiveHint annotation is false."`
+	Gates       []string      `json:"gates,omitempty" doc:"Gates to match, by name."`
+	Callers     []string      `json:"callers,omitempty" doc:"Callers to match, by ID. A * at the end matches any suffix."`
+	Roles       []string      `json:"roles,omitempty" doc:"Scopes of the caller's key to match, such as write."`
+	Labels      []string      `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"Labels of the tool to match."`
+	PriceOver   *Amount       `json:"priceOver,omitempty" doc:"Match calls that cost more than this, in US dollars, as a string."`
+	Depth       int           `json:"depth,omitempty" minimum:"1" maximum:"100" doc:"Match calls that are nested at least this deep. Calls made by scripts have depth 1."`
+	Args        SchemaText    `json:"args,omitempty" doc:"A JSON Schema for the caller's arguments, after defaults are filled in. A condition on an argument is also met if the argument is missing, unless the argument is listed under required."`
 }
 
 // Amount is an amount of money such as "0.50".

@@ -25,9 +25,9 @@ func (SecretRef) JSONSchema() json.RawMessage {
 
 // SecretStore is where secrets are kept: a program that prints them, or a Vault or OpenBao server.
 type SecretStore struct {
-	Command []string          `json:"command,omitempty" maxItems:"64" doc:"A program and its arguments, which prints a secret to standard output. No shell is involved. {ref} in an argument is replaced by the reference after the colon; without {ref}, the reference is the last argument."`
-	Env     map[string]string `json:"env,omitempty" doc:"Environment variables of the program in addition to PATH, HOME, LANG, TZ and TMPDIR. Values may contain ${secret:env:NAME}, ${secret:file:path} and ${secret:age:path#key}."`
-	Output  string            `json:"output" default:"text" enum:"text,json" doc:"What the program prints: the secret, or a JSON object, in which case references end with #FIELD."`
+	Command []string          `json:"command,omitempty" maxItems:"64" doc:"A program that prints a secret to standard output, and its arguments. It isn't run in a shell. {ref} in an argument is replaced by the part of the reference after the colon. If no argument contains {ref}, that part is added as the last argument."`
+	Env     map[string]string `json:"env,omitempty" doc:"Environment variables for the program, in addition to PATH, HOME, LANG, TZ and TMPDIR. Values can contain ${secret:env:NAME}, ${secret:file:path} and ${secret:age:path#key}."`
+	Output  string            `json:"output" default:"text" enum:"text,json" doc:"What the program prints: the secret as text, or a JSON object. With json, references end with #FIELD."`
 	VaultServer
 	TTL   Duration `json:"ttl" default:"5m" doc:"How long a value is used before it is read again, 1s to 24h."`
 	Stale Duration `json:"stale" default:"1h" doc:"How much longer a value is used if the store fails, at most 24h."`
@@ -36,19 +36,19 @@ type SecretStore struct {
 // VaultServer is a Vault or OpenBao server.
 type VaultServer struct {
 	URL       string     `json:"url,omitempty" maxLength:"2048" doc:"The URL of a Vault or OpenBao server, such as https://vault.example.com:8200. References have the form PATH#FIELD."`
-	Namespace string     `json:"namespace,omitempty" pattern:"^[^\\s]+$" doc:"The namespace of the secrets."`
+	Namespace string     `json:"namespace,omitempty" pattern:"^[^\\s]+$" doc:"The namespace that contains the secrets."`
 	Mount     string     `json:"mount" default:"secret" pattern:"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$" doc:"The mount path of the key/value engine."`
 	KV        int        `json:"kv" default:"2" minimum:"1" maximum:"2" doc:"The version of the key/value engine."`
 	Auth      *StoreAuth `json:"auth,omitempty" doc:"How to authenticate to the server."`
-	Insecure  bool       `json:"insecure" default:"false" doc:"Allow plain HTTP outside loopback, where others on the network can read the token and the secrets."`
+	Insecure  bool       `json:"insecure" default:"false" doc:"Allow plain HTTP outside loopback. Others on the network can then read the token and the secrets."`
 }
 
 // StoreAuth is how to authenticate to a Vault or OpenBao server.
 type StoreAuth struct {
-	Type      string `json:"type" default:"token" enum:"token,approle,kubernetes" doc:"A token, or a login with AppRole or Kubernetes."`
-	SecretRef string `json:"secretRef,omitempty" doc:"env:NAME, file:path or age:path#key of the token, the AppRole secret ID, or the Kubernetes service account token, which is file:/var/run/secrets/kubernetes.io/serviceaccount/token by default."`
+	Type      string `json:"type" default:"token" enum:"token,approle,kubernetes" doc:"How to log in: with a token, AppRole or Kubernetes."`
+	SecretRef string `json:"secretRef,omitempty" doc:"A reference (env:NAME, file:path or age:path#key) to the token, the AppRole secret ID, or the Kubernetes service account token. The default for Kubernetes is file:/var/run/secrets/kubernetes.io/serviceaccount/token."`
 	Role      string `json:"role,omitempty" doc:"The AppRole role ID, or the Kubernetes role name."`
-	Mount     string `json:"mount,omitempty" pattern:"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$" doc:"The mount path of the login method; its type by default."`
+	Mount     string `json:"mount,omitempty" pattern:"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$" doc:"The mount path of the login method. Default: the type."`
 }
 
 const serviceAccountToken = "file:/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // where Kubernetes mounts it

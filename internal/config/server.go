@@ -20,57 +20,57 @@ type Server struct {
 	Program
 	Remote
 
-	Tools     []string                 `json:"tools,omitempty" doc:"The tools to use, by their names on the server; all if empty."`
-	Resources []string                 `json:"resources,omitempty" doc:"The resources to offer, by URI; a * at the end matches any suffix; all if empty."`
-	Effects   map[string]toolyard.Mode `json:"effects,omitempty" doc:"The effect of tools: read or write, by name; * for all others. A tool without a known effect counts as write."`
-	Trust     string                   `json:"trust" default:"none" enum:"none,annotations" doc:"annotations trusts the server's read-only annotations of tools."`
-	Pin       string                   `json:"pin" default:"first" enum:"first,approve,off" doc:"When a tool definition is approved: first approves the first definition that the server offers, approve requires toolyard approve, off approves every definition."`
-	Required  bool                     `json:"required" default:"false" doc:"Whether /readyz requires this server to be up."`
+	Tools     []string                 `json:"tools,omitempty" doc:"The tools to use, by their names on the server. If empty, all tools are used."`
+	Resources []string                 `json:"resources,omitempty" doc:"The resources to offer, by URI. A * at the end matches any suffix. If empty, all resources are offered."`
+	Effects   map[string]toolyard.Mode `json:"effects,omitempty" doc:"The effects of tools, by name: read or write. Use * for all other tools. A tool without a known effect counts as write."`
+	Trust     string                   `json:"trust" default:"none" enum:"none,annotations" doc:"Set annotations to trust the server's read-only annotations."`
+	Pin       string                   `json:"pin" default:"first" enum:"first,approve,off" doc:"How tool definitions are approved: first approves the first definition that the server offers, approve requires you to run toolyard approve, and off approves every definition."`
+	Required  bool                     `json:"required" default:"false" doc:"Whether /readyz fails while this server is down."`
 	Limits    ServerLimits             `json:"limits" default:"{}" doc:"Limits for calls to this server."`
 	Timeouts  map[string]Duration      `json:"timeouts,omitempty" doc:"Maximum duration of calls to individual tools, by name."`
 
-	Labels     []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data its tools handle: private returns the caller's data, untrusted returns text that third parties can write, egress sends data out. Default: untrusted unless a trusted annotation declares openWorldHint: false, and egress for tools that write."`
-	Rate       Rates            `json:"rate,omitempty" doc:"Rate limit for all its tools together, shared by all replicas, or a list of limits for everyone, each account and each caller."`
-	Spend      Spends           `json:"spend,omitempty" doc:"Maximum price of all calls to its tools in a day or month, or a list of limits for everyone, each account and each caller."`
+	Labels     []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data its tools handle: private tools return the caller's data, untrusted tools return text that third parties can write, and egress tools send data out. By default, tools are untrusted unless a trusted annotation declares openWorldHint: false, and tools that write are also egress."`
+	Rate       Rates            `json:"rate,omitempty" doc:"Rate limit for all of its tools together, shared by all replicas; or a list of limits for all callers together, each account and each caller."`
+	Spend      Spends           `json:"spend,omitempty" doc:"Maximum total price of calls to its tools per day or month; or a list of limits for all callers together, each account and each caller."`
 	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"The default price of a call to its tools at an execute gate."`
-	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices of its tools, by name."`
+	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices for its tools, by name."`
 }
 
 // Program is a server that runs as a child process.
 type Program struct {
-	Command string            `json:"command,omitempty" doc:"The program to start, which speaks MCP over standard input and output. It is looked up in PATH, or relative to this file if it contains a slash."`
-	Args    []string          `json:"args,omitempty" doc:"Arguments of the program. Do not put secrets here: every user of the machine can read them."`
-	Env     map[string]string `json:"env,omitempty" doc:"Environment variables in addition to PATH, HOME, LANG, TZ and TMPDIR. Values may contain ${secret:name}."`
+	Command string            `json:"command,omitempty" doc:"The program to start. It must speak MCP over standard input and output. It is looked up in PATH, or relative to this file if it contains a slash."`
+	Args    []string          `json:"args,omitempty" doc:"Arguments for the program. Don't put secrets here, because every user of the machine can read them."`
+	Env     map[string]string `json:"env,omitempty" doc:"Environment variables, in addition to PATH, HOME, LANG, TZ and TMPDIR. Values can contain ${secret:name}."`
 	Dir     string            `json:"dir,omitempty" doc:"Working directory, relative to this file."`
 }
 
 // Remote is a server that is reached over HTTP.
 type Remote struct {
-	URL       string            `json:"url,omitempty" doc:"The URL of the server, http or https."`
-	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers to send with every request. Values may contain ${secret:name}."`
+	URL       string            `json:"url,omitempty" doc:"The server's URL, http or https."`
+	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers to send with every request. Values can contain ${secret:name}."`
 	Auth      *Auth             `json:"auth,omitempty" doc:"How to authenticate to the server."`
-	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"Usually not needed: it is derived from command or url, and servers that support only the old HTTP+SSE transport are detected."`
+	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"The transport. You usually don't need this: Toolyard derives it from command or url, and detects servers that support only the old HTTP+SSE transport."`
 }
 
 // Auth is how the yard authenticates to a server.
 type Auth struct {
-	Type      string      `json:"type" enum:"bearer,client,person,header,exchange,assertion" doc:"bearer sends a fixed token in the Authorization header; client obtains tokens from the server's authorization server with the OAuth client credentials grant; person calls the server on behalf of each caller, who signs in there with OAuth; header sends a key that each person enters; exchange calls the server on behalf of each caller with a token that the issuer of the caller's access token issues in exchange for it; assertion does so with a token that the server's authorization server issues for an identity assertion (ID-JAG) of that issuer."`
+	Type      string      `json:"type" enum:"bearer,client,person,header,exchange,assertion" doc:"How to authenticate. bearer: send a fixed token in the Authorization header. client: get tokens from the server's authorization server with the OAuth client credentials grant. person: call the server on behalf of each caller, who signs in there with OAuth. header: send a key that each person enters. exchange: call the server on behalf of each caller, with a token that the caller's issuer provides in exchange for the caller's access token. assertion: like exchange, but with a token that the server's authorization server provides in exchange for an identity assertion (ID-JAG) from the caller's issuer."`
 	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
-	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered at the authorization server."`
-	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The issuer identifier of the authorization server. By default, the one that the server declares."`
+	Client    *AuthClient `json:"client,omitempty" doc:"The client that is registered with the authorization server."`
+	Issuer    string      `json:"issuer,omitempty" minLength:"1" doc:"The authorization server's issuer identifier. By default, the one that the MCP server declares."`
 	Scopes    []string    `json:"scopes,omitempty" doc:"Scopes to request. By default, those that the server requires."`
-	Header    string      `json:"header,omitempty" pattern:"^[A-Za-z0-9-]{1,64}$" doc:"For header: the name of the HTTP header, such as PRIVATE-TOKEN. The default is Authorization, with the key as a bearer token."`
-	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange and assertion: the name of the issuer, under issuers, that exchanges the access tokens of callers."`
-	Audience  string      `json:"audience,omitempty" minLength:"1" doc:"For exchange: the name of the server at the issuer. By default, the address of the server is sent as the resource."`
-	AtClient  *AuthClient `json:"atClient,omitempty" doc:"For assertion: the client that is registered at the issuer and requests the assertions. By default, the client of the issuer's console."`
-	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has a key of their own, which is the default."`
+	Header    string      `json:"header,omitempty" pattern:"^[A-Za-z0-9-]{1,64}$" doc:"For header: the name of the HTTP header, such as PRIVATE-TOKEN. By default, the key is sent as a bearer token in Authorization."`
+	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange and assertion: the issuer that exchanges callers' access tokens, by its name under issuers."`
+	Audience  string      `json:"audience,omitempty" minLength:"1" doc:"For exchange: the issuer's name for the server. By default, Toolyard sends the server's URL as the resource."`
+	AtClient  *AuthClient `json:"atClient,omitempty" doc:"For assertion: the client that is registered with the issuer and requests the assertions. By default, the client under the issuer's console."`
+	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has their own key. This is the default."`
 }
 
 // AuthClient is an OAuth client that an operator has registered.
 type AuthClient struct {
 	ID        string `json:"id" minLength:"1" doc:"The client ID."`
 	SecretRef string `json:"secretRef,omitempty" minLength:"1" doc:"The client secret. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
-	KeyRef    string `json:"keyRef,omitempty" minLength:"1" doc:"Instead of a client secret, a private key in PEM with which the client signs its requests (private_key_jwt). RSA, P-256, P-384 or Ed25519."`
+	KeyRef    string `json:"keyRef,omitempty" minLength:"1" doc:"A private key in PEM format that signs the client's requests (private_key_jwt), instead of a client secret: RSA, P-256, P-384 or Ed25519."`
 }
 
 func (c *AuthClient) twoSecrets() bool { return c != nil && c.SecretRef != "" && c.KeyRef != "" }
@@ -109,9 +109,9 @@ func (a *Auth) secretRefs() map[string]string {
 // ServerLimits bound the calls to a server, in addition to the limits of every call.
 type ServerLimits struct {
 	Timeout     Duration `json:"timeout" default:"10s" doc:"Maximum duration of a call."`
-	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"Maximum number of calls that run at the same time. Others wait up to limits.wait."`
+	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"Maximum number of concurrent calls. Others wait up to limits.wait."`
 	Args        *Size    `json:"args,omitempty" doc:"Maximum size of arguments."`
-	Result      *Size    `json:"result,omitempty" doc:"Maximum size of a result. A larger text is truncated; larger structured output is refused."`
+	Result      *Size    `json:"result,omitempty" doc:"Maximum size of a result. Longer text is truncated; larger structured output is refused."`
 }
 
 // Pick selects tools and resources of a server for a toolset. In the file it is the id of the
@@ -124,11 +124,11 @@ type Pick struct {
 
 // JSONSchema describes a Pick.
 func (Pick) JSONSchema() json.RawMessage {
-	return json.RawMessage(`{"type":["string","object"],"minLength":1,"description":"The id of a server, for everything that it offers, or an object.",
+	return json.RawMessage(`{"type":["string","object"],"minLength":1,"description":"The ID of a server, to include everything that it offers, or an object.",
 		"required":["id"],"additionalProperties":false,"properties":{
-			"id":{"type":"string","minLength":1,"description":"The id of a server."},
-			"tools":{"type":"array","items":{"type":"string"},"description":"Tools, by their names on the server; all if empty."},
-			"resources":{"type":"array","items":{"type":"string"},"description":"Resources, by URI; a * at the end matches any suffix; all if empty."}}}`)
+			"id":{"type":"string","minLength":1,"description":"The server's ID."},
+			"tools":{"type":"array","items":{"type":"string"},"description":"Tools, by their names on the server. If empty, all tools."},
+			"resources":{"type":"array","items":{"type":"string"},"description":"Resources, by URI. A * at the end matches any suffix. If empty, all resources."}}}`)
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

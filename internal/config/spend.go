@@ -19,11 +19,11 @@ type Spends []Spend
 
 // JSONSchema describes Spends.
 func (Spends) JSONSchema() json.RawMessage {
-	const amount = `{"type":"string","pattern":"^[0-9]{1,9}(\\.[0-9]{1,9})?$","examples":["20.00"],"description":"Maximum price of all calls in a calendar `
+	const amount = `{"type":"string","pattern":"^[0-9]{1,9}(\\.[0-9]{1,9})?$","examples":["20.00"],"description":"Maximum total price of calls per calendar `
 	const properties = `"additionalProperties":false,"properties":{` +
 		`"perDayUsd":` + amount + `day (UTC), in US dollars, as a string."},` +
 		`"perMonthUsd":` + amount + `month (UTC), in US dollars, as a string."},` +
-		`"per":{"type":"string","enum":["account","caller"],"description":"Whether each account or each caller has a limit of its own. Default: all callers share it."}}`
+		`"per":{"type":"string","enum":["account","caller"],"description":"Whether the limit applies to each account or each caller separately. By default, all callers share it."}}`
 	return json.RawMessage(`{"type":["object","array"],` + properties + `,"maxItems":3,"items":{"type":"object",` + properties + `}}`)
 }
 

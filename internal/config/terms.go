@@ -12,14 +12,14 @@ import (
 // Terms override what a tool declares. Of two limits the stricter one applies; the price
 // replaces that of the tool.
 type Terms struct {
-	Rate          Rates            `json:"rate,omitempty" doc:"Rate limit, or a list of limits for everyone, each account and each caller."`
-	Spend         Spends           `json:"spend,omitempty" doc:"Maximum price of all calls in a day or month, or a list of limits for everyone, each account and each caller."`
-	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"Price of a call at an execute gate, in US dollars, as a string; none if the tool is not for sale."`
-	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"The purpose of the tool: answers, paid execution, or both."`
-	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether the tool may be used to compose answers."`
+	Rate          Rates            `json:"rate,omitempty" doc:"Rate limit, or a list of limits for all callers together, each account and each caller."`
+	Spend         Spends           `json:"spend,omitempty" doc:"Maximum total price of calls per day or month; or a list of limits for all callers together, each account and each caller."`
+	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"Price of a call at an execute gate, in US dollars, as a string, or none if the tool is not for sale."`
+	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"What the tool is for: composing answers, paid execution, or both."`
+	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether the tool can be used to compose answers."`
 	Latency       string           `json:"latencyClass,omitempty" enum:"instant,fast,slow,streaming" doc:"How long callers should expect to wait."`
-	Labels        []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data the tool handles, instead of the labels that it or its server has: private returns the caller's data, untrusted returns text that third parties can write, egress sends data out."`
-	Contexts      *Contexts        `json:"contextRequirements,omitempty" doc:"The context that is injected into its arguments, instead of what the tool declares: [{kind: crm, argument: customer}]."`
+	Labels        []string         `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"What data the tool handles. Replaces the labels of the tool or its server. private: returns the caller's data. untrusted: returns text that third parties can write. egress: sends data out."`
+	Contexts      *Contexts        `json:"contextRequirements,omitempty" doc:"The context to inject into the tool's arguments, instead of what the tool declares."`
 }
 
 // Contexts are kinds of context and the arguments that receive them.
@@ -73,12 +73,12 @@ func (p Price) MarshalText() ([]byte, error) {
 
 // Record configures what is recorded of calls.
 type Record struct {
-	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is recorded about arguments: nothing, their names and types, or everything except secrets."`
-	Writes    string   `json:"writes" default:"before" enum:"before,after" doc:"When write calls are recorded: before the tool runs, so that a call is refused if the store is not responding, or only after it ran."`
-	Retention Duration `json:"retention" default:"720h" doc:"How long recorded calls and queries of agents are kept."`
+	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What to record about arguments: nothing, their names and types, or everything except secrets."`
+	Writes    string   `json:"writes" default:"before" enum:"before,after" doc:"When write calls are recorded. before: before the tool runs; the call is refused if the store isn't responding. after: only after the tool has run."`
+	Retention Duration `json:"retention" default:"720h" doc:"How long to keep recorded calls and agent queries."`
 
-	AuditRetention    Duration `json:"auditRetention" default:"9600h" doc:"How long the audit log is kept."`
-	InactiveRetention Duration `json:"inactiveRetention" default:"9600h" doc:"How long people are kept after their last call, API keys after they were revoked or expired, and connections without calls. Blocked people are kept."`
+	AuditRetention    Duration `json:"auditRetention" default:"9600h" doc:"How long to keep the audit log."`
+	InactiveRetention Duration `json:"inactiveRetention" default:"9600h" doc:"How long to keep people after their last call, API keys after they are revoked or expire, and connections that aren't used. Blocked people are kept until they are unblocked."`
 }
 
 // Values of Gate.Callers.

@@ -51,8 +51,8 @@ func TestDurationsNameABoundedNumberOfTools(t *testing.T) {
 }
 
 const metricsIntro = "# Metrics\n\nGenerated from the code by `go test ./internal/telemetry -run MetricsReference -update`. Do not edit.\n\n" +
-	"`GET /metrics` serves these metrics for Prometheus, and the standard `go_*` and `process_*` metrics. [Observability](../OBSERVE.md) describes who may read " +
-	"them, and has alerts.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
+	"Toolyard serves these metrics for Prometheus at `GET /metrics`, together with the standard `go_*` and `process_*` metrics. To set up access and alerts, see " +
+	"[Observability](../OBSERVE.md).\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
 
 // TestMetricsReferenceIsCurrent generates docs/reference/METRICS.md from a scrape.
 func TestMetricsReferenceIsCurrent(t *testing.T) {

@@ -32,16 +32,16 @@ func Pack() yard.Pack {
 type settings struct {
 	URL      string            `json:"url" pattern:"^https?://[^/]" doc:"Address of Home Assistant, such as http://192.168.1.5:8123."`
 	Token    string            `json:"token" minLength:"1" doc:"Long-lived access token of a Home Assistant user who is not an administrator."`
-	Expose   exposure          `json:"expose,omitzero" doc:"Entities that tools can see. assist: those that the home exposes to voice assistants."`
+	Expose   exposure          `json:"expose,omitzero" doc:"Entities that tools can see. assist means the entities that you expose to voice assistants in Home Assistant."`
 	Confirm  []string          `json:"confirm,omitempty" doc:"Entities that require confirmation, in addition to locks, alarms, valves, sirens and garage doors. * matches any characters."`
 	Deny     []string          `json:"deny,omitempty" doc:"Entities that tools can neither see nor control. Takes precedence over everything else."`
-	Codes    map[string]string `json:"codes,omitempty" doc:"Codes of locks and alarms, by entity. They are sent to Home Assistant only."`
-	Services []string          `json:"services,omitempty" doc:"Services that call_service can call, such as vacuum.* or notify.family. Without them, the tool is not offered."`
+	Codes    map[string]string `json:"codes,omitempty" doc:"Lock and alarm codes, by entity. They are sent only to Home Assistant."`
+	Services []string          `json:"services,omitempty" doc:"Services that call_service can call, such as vacuum.* or notify.family. If empty, the tool isn't offered."`
 }
 
 // gateSettings are gates.GATE.packs.homeassistant.
 type gateSettings struct {
-	Expose exposure `json:"expose,omitzero" doc:"Entities that tools of this gate can see, out of those that the pack exposes."`
+	Expose exposure `json:"expose,omitzero" doc:"Entities that tools at this gate can see, out of those that the pack exposes."`
 }
 
 // source is the source of the pack.

@@ -26,10 +26,10 @@ func (exposure) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"anyOf":[
 		{"type":"string","enum":["assist","all"]},
 		{"type":"object","minProperties":1,"additionalProperties":false,"properties":{
-			"areas":{"type":"array","items":{"type":"string"},"description":"IDs or names of areas."},
-			"labels":{"type":"array","items":{"type":"string"},"description":"IDs or names of labels."},
+			"areas":{"type":"array","items":{"type":"string"},"description":"Area IDs or names."},
+			"labels":{"type":"array","items":{"type":"string"},"description":"Label IDs or names."},
 			"domains":{"type":"array","items":{"type":"string"},"description":"Domains, such as light."},
-			"entities":{"type":"array","items":{"type":"string"},"description":"IDs of entities; * matches any characters."}}}]}`)
+			"entities":{"type":"array","items":{"type":"string"},"description":"Entity IDs. * matches any characters."}}}]}`)
 }
 
 // UnmarshalJSON decodes "assist", "all" or an object.

@@ -48,22 +48,22 @@ const (
 
 // serviceSettings are the settings of every kind.
 type serviceSettings struct {
-	URL    string `json:"url,omitempty" pattern:"^https?://[^/]" doc:"The address of the service; its public address if omitted."`
-	Budget int    `json:"budget,omitempty" minimum:"1" doc:"Request weight per minute, in the units of the service."`
+	URL    string `json:"url,omitempty" pattern:"^https?://[^/]" doc:"The service's URL. Default: its public URL."`
+	Budget int    `json:"budget,omitempty" minimum:"1" doc:"Maximum request weight per minute, in the service's own units."`
 }
 
 // walletSettings are the settings of the kind wallet.
 type walletSettings struct {
-	URL    string          `json:"url" pattern:"^https?://[^/]" doc:"The JSON-RPC address of a node."`
-	Chain  int             `json:"chain,omitempty" minimum:"1" doc:"The ID of the chain that the node must serve."`
-	Tokens []tokenSettings `json:"tokens,omitempty" doc:"The tokens whose balances are read."`
-	Budget int             `json:"budget,omitempty" minimum:"1" doc:"Requests per minute."`
+	URL    string          `json:"url" pattern:"^https?://[^/]" doc:"The JSON-RPC URL of a node."`
+	Chain  int             `json:"chain,omitempty" minimum:"1" doc:"The chain ID that the node must serve."`
+	Tokens []tokenSettings `json:"tokens,omitempty" doc:"The tokens to read balances of."`
+	Budget int             `json:"budget,omitempty" minimum:"1" doc:"Maximum number of requests per minute."`
 }
 
 type tokenSettings struct {
 	Symbol   string `json:"symbol" minLength:"1" doc:"The symbol to show."`
-	Address  string `json:"address" pattern:"^0x[0-9a-fA-F]{40}$" doc:"The address of the contract."`
-	Decimals *int   `json:"decimals,omitempty" minimum:"0" maximum:"36" doc:"Decimal places; read from the contract if omitted."`
+	Address  string `json:"address" pattern:"^0x[0-9a-fA-F]{40}$" doc:"The contract address."`
+	Decimals *int   `json:"decimals,omitempty" minimum:"0" maximum:"36" doc:"The number of decimal places. By default, it is read from the contract."`
 }
 
 // Kinds returns the kinds of context that a configuration can enable with this package:

@@ -18,66 +18,66 @@ import (
 
 // settings are packs.trading in the configuration.
 type settings struct {
-	Hyperliquid hyperliquidSettings        `json:"hyperliquid,omitzero" doc:"Where market data comes from and live orders go to."`
-	CryptoPanic *cryptopanicSettings       `json:"cryptopanic,omitempty" doc:"Source of news; none if absent."`
-	Bars        string                     `json:"bars" default:"bars" doc:"Folder of stored price bars, relative to the configuration file. It is also the cache of bars."`
-	Accounts    map[string]accountSettings `json:"accounts,omitempty" doc:"Accounts by name. A gate is bound to one with packs: {trading: {account: NAME}}."`
-	Risk        riskSettings               `json:"risk,omitzero" doc:"Limits of all accounts. An account can tighten them."`
+	Hyperliquid hyperliquidSettings        `json:"hyperliquid,omitzero" doc:"Where to read market data and place live orders."`
+	CryptoPanic *cryptopanicSettings       `json:"cryptopanic,omitempty" doc:"The news source. If absent, there is no news."`
+	Bars        string                     `json:"bars" default:"bars" doc:"Folder with stored price bars, relative to the configuration file. New bars are cached there."`
+	Accounts    map[string]accountSettings `json:"accounts,omitempty" doc:"Accounts, by name. To use an account at a gate, set packs: {trading: {account: NAME}} there."`
+	Risk        riskSettings               `json:"risk,omitzero" doc:"Limits for all accounts. An account can tighten them."`
 }
 
 type hyperliquidSettings struct {
-	URL         string `json:"url,omitempty" format:"uri" doc:"Address of the API; the public one by default."`
-	Testnet     *bool  `json:"testnet,omitempty" doc:"Use the testnet. Default: true if an account has broker: hyperliquid and not live: true, else false."`
+	URL         string `json:"url,omitempty" format:"uri" doc:"The API's URL. Default: the public URL."`
+	Testnet     *bool  `json:"testnet,omitempty" doc:"Use the testnet. Default: true if an account has broker: hyperliquid without live: true, otherwise false."`
 	Leaderboard bool   `json:"leaderboard,omitempty" doc:"Let get_top_traders read the leaderboard, an undocumented file of about 25 MB."`
 
-	LeaderboardURL string `json:"leaderboardUrl,omitempty" format:"uri" doc:"Address of the leaderboard; the public one by default."`
+	LeaderboardURL string `json:"leaderboardUrl,omitempty" format:"uri" doc:"The leaderboard's URL. Default: the public URL."`
 }
 
 type cryptopanicSettings struct {
-	Plan  string `json:"plan" enum:"developer,growth,enterprise" default:"developer"`
+	Plan  string `json:"plan" enum:"developer,growth,enterprise" default:"developer" doc:"The CryptoPanic plan."`
 	Token string `json:"token" minLength:"1" doc:"API token, usually ${secret:NAME}."`
-	URL   string `json:"url,omitempty" format:"uri"`
+	URL   string `json:"url,omitempty" format:"uri" doc:"The API's URL. Default: the public URL for the plan."`
 }
 
 // accountSettings describe an account.
 type accountSettings struct {
-	Broker string             `json:"broker" enum:"paper,hyperliquid"`
-	Submit account.Submission `json:"submit,omitempty" enum:"auto,confirm,never" doc:"Place orders at once, after a person confirmed them, or never. Default: auto for paper, confirm for hyperliquid."`
-	Risk   riskSettings       `json:"risk,omitzero"`
+	Broker string             `json:"broker" enum:"paper,hyperliquid" doc:"Where orders are placed: paper simulates them, hyperliquid sends them to Hyperliquid."`
+	Submit account.Submission `json:"submit,omitempty" enum:"auto,confirm,never" doc:"When to place orders: immediately (auto), after a person confirms them (confirm), or never. Default: auto for paper, confirm for hyperliquid."`
+	Risk   riskSettings       `json:"risk,omitzero" doc:"Limits for this account. They can only be stricter than the pack's limits."`
 
 	DepositUSD  *amount         `json:"depositUsd,omitempty" doc:"Paper: initial cash. Default: 10000."`
-	SlippageBps *int            `json:"slippageBps,omitempty" minimum:"0" maximum:"1000" doc:"Paper: by how much fills are worse than the market. Default: 2."`
-	TakerFee    *amount         `json:"takerFee,omitempty" doc:"Paper: as a share of the value of a fill. Default: 0.00045."`
-	MakerFee    *amount         `json:"makerFee,omitempty" doc:"Paper: default 0.00015."`
-	Interval    market.Interval `json:"interval" enum:"1m,5m,15m,1h,4h,1d" default:"1m" doc:"Paper: length of the bars that fill orders."`
+	SlippageBps *int            `json:"slippageBps,omitempty" minimum:"0" maximum:"1000" doc:"Paper: how much worse than the market orders are filled, in basis points. Default: 2."`
+	TakerFee    *amount         `json:"takerFee,omitempty" doc:"Paper: taker fee, as a fraction of the fill's value. Default: 0.00045."`
+	MakerFee    *amount         `json:"makerFee,omitempty" doc:"Paper: maker fee, as a fraction of the fill's value. Default: 0.00015."`
+	Interval    market.Interval `json:"interval" enum:"1m,5m,15m,1h,4h,1d" default:"1m" doc:"Paper: length of the bars that are used to fill orders."`
 
-	Address  string `json:"address,omitempty" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Hyperliquid: address that holds the money."`
-	AgentKey string `json:"agentKey,omitempty" doc:"Hyperliquid: private key of an agent (API wallet), which can trade but not withdraw. Without it, the account is read-only."`
+	Address  string `json:"address,omitempty" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Hyperliquid: the address of the account with the money."`
+	AgentKey string `json:"agentKey,omitempty" doc:"Hyperliquid: private key of an agent (API wallet), which can trade but can't withdraw. Without it, the account is read-only."`
 	Live     bool   `json:"live,omitempty" doc:"Hyperliquid: trade with real money, on mainnet. The default is the testnet."`
 }
 
 // riskSettings are limits. A limit that is absent is inherited.
 type riskSettings struct {
-	AllowedSymbols  []string `json:"allowedSymbols,omitempty" maxItems:"200" uniqueItems:"true" doc:"Symbols that may be traded; all if empty."`
-	MaxOrderUSD     *amount  `json:"maxOrderUsd,omitempty"`
-	MaxPositionUSD  *amount  `json:"maxPositionUsd,omitempty"`
-	MaxPositionPct  *amount  `json:"maxPositionPct,omitempty" doc:"Of the equity. Default: 25."`
-	MaxExposurePct  *amount  `json:"maxExposurePct,omitempty" doc:"Of the equity, for all positions. Default: 100."`
-	MaxSymbols      *int     `json:"maxSymbols,omitempty" minimum:"0" doc:"Default: 5."`
-	MaxLeverage     *amount  `json:"maxLeverage,omitempty" doc:"Default: 3."`
-	CollarBps       *int     `json:"collarBps,omitempty" minimum:"0" maximum:"5000" doc:"How far beyond the market an order may be priced. Default: 100."`
-	MaxDailyLossUSD *amount  `json:"maxDailyLossUsd,omitempty" doc:"Since 00:00 UTC."`
-	MaxDailyLossPct *amount  `json:"maxDailyLossPct,omitempty" doc:"Default: 5."`
-	MaxDrawdownPct  *amount  `json:"maxDrawdownPct,omitempty" doc:"Default: 20."`
-	RequireStop     *bool    `json:"requireStop,omitempty" doc:"Opening orders need a stop loss."`
+	AllowedSymbols  []string `json:"allowedSymbols,omitempty" maxItems:"200" uniqueItems:"true" doc:"Symbols that can be traded. If empty, all symbols."`
+	MaxOrderUSD     *amount  `json:"maxOrderUsd,omitempty" doc:"Maximum value of an order, in US dollars. Default: no limit."`
+	MaxPositionUSD  *amount  `json:"maxPositionUsd,omitempty" doc:"Maximum value of a position, in US dollars. Default: no limit."`
+	MaxPositionPct  *amount  `json:"maxPositionPct,omitempty" doc:"Maximum value of a position, in percent of the equity. Default: 25."`
+	MaxExposurePct  *amount  `json:"maxExposurePct,omitempty" doc:"Maximum value of all positions together, in percent of the equity. Default: 100."`
+	MaxSymbols      *int     `json:"maxSymbols,omitempty" minimum:"0" doc:"Maximum number of symbols with open positions. Default: 5."`
+	MaxLeverage     *amount  `json:"maxLeverage,omitempty" doc:"Maximum leverage. Default: 3."`
+	CollarBps       *int     `json:"collarBps,omitempty" minimum:"0" maximum:"5000" doc:"How much worse than the market an order's price can be, in basis points. Default: 100."`
+	MaxDailyLossUSD *amount  `json:"maxDailyLossUsd,omitempty" doc:"Maximum loss since 00:00 UTC, in US dollars."`
+	MaxDailyLossPct *amount  `json:"maxDailyLossPct,omitempty" doc:"Maximum loss since 00:00 UTC, in percent of the equity at that time. Default: 5."`
+	MaxDrawdownPct  *amount  `json:"maxDrawdownPct,omitempty" doc:"Maximum drop from the peak equity, in percent. Default: 20."`
+	RequireStop     *bool    `json:"requireStop,omitempty" doc:"Require a stop loss for orders that open a position."`
 	riskPace
 }
 
 type riskPace struct {
-	OrdersPerMinute *int      `json:"ordersPerMinute,omitempty" minimum:"0" doc:"Default: 6."`
-	Cooldown        *duration `json:"cooldown,omitempty" doc:"After closing a position, before the symbol can be opened again. Default: 0s."`
-	MaxStopsPerDay  *int      `json:"maxStopsPerDay,omitempty" minimum:"0" doc:"Default: 4."`
-	DuplicateWithin *duration `json:"duplicateWithin,omitempty" doc:"In which an equal order is taken for a repetition. Default: 60s."`
+	OrdersPerMinute *int      `json:"ordersPerMinute,omitempty" minimum:"0" doc:"Maximum number of proposals per minute. Default: 6."`
+	Cooldown        *duration `json:"cooldown,omitempty" doc:"How long to wait after a position is closed before the same symbol can be opened again. Default: 0s."`
+	MaxStopsPerDay  *int      `json:"maxStopsPerDay,omitempty" minimum:"0" doc:"Maximum number of stop losses per day. After that, no positions can be opened. Default: 4."`
+	DuplicateWithin *duration `json:"duplicateWithin,omitempty" doc:"How long an identical order counts as a duplicate. Default: 60s."`
 }
 
 var (

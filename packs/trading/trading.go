@@ -48,7 +48,7 @@ func packWith(connect connector) yard.Pack {
 
 // gateSettings bind a gate to an account.
 type gateSettings struct {
-	Account string `json:"account" minLength:"1" doc:"The account that the tools of the gate are about."`
+	Account string `json:"account" minLength:"1" doc:"The account that the gate's tools work with."`
 }
 
 // Source is the opened pack.
