@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"strings"
@@ -38,6 +39,27 @@ func sitePages(t *testing.T) (site fs.FS, pages map[string]string) {
 		t.Fatal(err, len(pages))
 	}
 	return site, pages
+}
+
+// A page must not replace another.
+func TestSiteRefusesEqualAddresses(t *testing.T) {
+	t.Parallel()
+	script := `import { address, distinct } from "./pages.mjs"; distinct(process.argv.slice(1).map((file) => ({ file, id: address(file) })));`
+	for _, tt := range []struct {
+		files string
+		want  string // in the error; empty for none
+	}{
+		{"README.md IDENTITY.md providers/README.md", ""},
+		{"README.md IDENTITY.md identity/README.md", "docs/IDENTITY.md and docs/identity/README.md have the same address identity/"},
+		{"ADD_A_TOOL.md add-a-tool.md", "have the same address add-a-tool/"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "node", append([]string{"--input-type=module", "--eval", script}, strings.Fields(tt.files)...)...)
+		cmd.Dir = "../site"
+		out, err := cmd.CombinedOutput()
+		if (err != nil) != (tt.want != "") || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%s: %v\n%s", tt.files, err, out)
+		}
+	}
 }
 
 var reference = regexp.MustCompile(`\b(href|src)="([^"]*)"`)

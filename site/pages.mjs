@@ -27,7 +27,17 @@ export function sections() {
 export function pages() {
   const start = page("README.md", "Toolyard documentation", "An MCP gateway and tool platform in one Go binary");
   const listed = sections().flatMap((section) => section.pages);
-  return [start, ...listed.flatMap((p) => [p, ...below(p)])];
+  return distinct([start, ...listed.flatMap((p) => [p, ...below(p)])]);
+}
+
+// distinct returns the pages, or throws if one would replace another, such as IDENTITY.md and identity/README.md.
+export function distinct(pages) {
+  const files = new Map();
+  for (const { id, file } of pages) {
+    if (files.has(id)) throw new Error(`docs/${files.get(id)} and docs/${file} have the same address ${id}: rename one of them`);
+    files.set(id, file);
+  }
+  return pages;
 }
 
 function below(index) {
