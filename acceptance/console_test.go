@@ -356,7 +356,7 @@ gates:
 
 const shipScript = `import { z } from "zod";
 export const description = "Ships an order.";
-export const inputSchema = z.object({ id: z.number().int() });
+export const inputSchema = z.object({ id: z.number().int(), items: z.array(z.string()).optional() });
 export default ({ id }) => "shipped " + id;
 `
 

@@ -45,13 +45,24 @@ await main(async () => {
   });
 
   await step(page, 'an operator approves a call', async () => {
-    const ship = () => api(settings.caller, 'POST', '/calls', { gate: 'desk', tool: 'ship_order', args: { id: 7 } });
+    const ship = () => api(settings.caller, 'POST', '/calls', { gate: 'desk', tool: 'ship_order', args: { id: 7, items: Array.from({ length: 30 }, (_, i) => `item ${i}`) } });
     const refused = await ship();
     check('the call needs approval', refused.status === 403, refused);
     await go(page, '/approvals');
     await page.getByRole('button', { name: 'Approve ship_order' }).waitFor(patience);
     await look(page, '/approvals?view=all');
     await go(page, '/approvals');
+    for (const name of ['Approve ship_order', 'Decline ship_order']) { // on a phone, where the arguments are longer than the screen
+      const button = page.getByRole('button', { name });
+      await button.waitFor(patience);
+      await painted(page);
+      const seen = await button.evaluate((element) => {
+        const { left, top, width, height } = element.getBoundingClientRect();
+        const at = document.elementFromPoint(left + width / 2, top + height / 2);
+        return { scrolled: scrollY, bottom: top + height, height: innerHeight, hit: element.contains(at), page: document.documentElement.scrollHeight };
+      });
+      check(`${name}: visible without scrolling`, seen.scrolled === 0 && seen.page > seen.height && seen.bottom <= seen.height && seen.hit, seen);
+    }
     await page.getByRole('button', { name: 'Approve ship_order' }).click(patience);
     await page.getByText('No calls are waiting for approval').waitFor(patience);
     const shipped = await ship();
