@@ -72,6 +72,7 @@ type Error struct {
 	Missing    []string      // client capabilities for MissingCapability, otherwise scopes that the caller lacks
 	Approval   string        // ID of the requested approval, for ApprovalRequired
 	Expires    time.Time     // when that request expires
+	Secret     string        // the part of the message that only the caller may see, such as a link's ticket; see [Error.Redacted]
 	Err        error         // the cause; logged, never sent
 }
 
@@ -105,6 +106,17 @@ func (e *Error) Error() string {
 		b.WriteString(issue.Message)
 	}
 	return b.String()
+}
+
+// Redacted returns the error as it is logged, traced and recorded: its message does not contain the
+// secret.
+func (e *Error) Redacted() *Error {
+	if e.Secret == "" {
+		return e
+	}
+	redacted := *e
+	redacted.Message, redacted.Secret = strings.ReplaceAll(e.Message, e.Secret, "[redacted]"), ""
+	return &redacted
 }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely.

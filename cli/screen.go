@@ -148,7 +148,7 @@ func (s *screen) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome
 	arguments := s.paint(dim, shorten(compact(c.Args), 60))
 	switch {
 	case o.Err != nil:
-		s.line(red, "✗", name, o.Elapsed, arguments, s.paint(red, shorten(o.Err.Error(), 120)))
+		s.line(red, "✗", name, o.Elapsed, arguments, s.paint(red, shorten(o.Err.Redacted().Error(), 120)))
 		var thrown *script.Thrown
 		if errors.As(o.Err.Err, &thrown) && thrown.Stack != "" {
 			for frame := range strings.Lines(thrown.Stack) {

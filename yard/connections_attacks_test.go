@@ -271,6 +271,25 @@ func TestOtherSitesBeginNoSignIn(t *testing.T) {
 	}
 }
 
+// A59: the link in an error is for the caller. Logs and recorded calls do not contain its ticket.
+func TestTicketsAreNotLogged(t *testing.T) {
+	c := newConnectable(t, false, "{type: person}")
+	c.start()
+	_, ticket := ticketOf(c.linkFor("ann"))
+	var calls string
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(calls, `"caller":"ann"`); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the call was not recorded", calls)
+		}
+		_, calls = c.api("GET", "/calls", "")
+	}
+	for place, text := range map[string]string{"log": c.log.String(), "recorded calls": calls} {
+		if !strings.Contains(text, "SIGN_IN_REQUIRED") || strings.Contains(text, ticket) {
+			t.Errorf("%s: %s", place, text)
+		}
+	}
+}
+
 // A59: a callback reveals nothing to other sites, to caches and to logs: the response moves to the fragment.
 func TestCallbackIsPrivate(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +32,26 @@ type connectable struct {
 	server *httptest.Server
 	url    string
 	file   string // the configuration
+	log    *safeLog
+}
+
+// safeLog collects what a yard logs.
+type safeLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements [io.Writer].
+func (l *safeLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *safeLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func newConnectable(t *testing.T, legacy bool, auth string) *connectable {
@@ -56,8 +78,9 @@ servers:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	log := &safeLog{}
 	y, err := yard.New(yard.Options{
-		ConfigFile: file, Command: yard.Command{OperatorToken: operatorToken},
+		ConfigFile: file, Command: yard.Command{OperatorToken: operatorToken}, Log: slog.New(slog.NewTextHandler(log, nil)),
 		Process: yard.Process{Getenv: func(name string) (string, bool) {
 			return strings.Repeat("k", 32), name == "CONNECTIONS"
 		}},
@@ -68,7 +91,7 @@ servers:
 	h := y.Handler()
 	handler.Store(&h)
 	runYard(t, y)
-	return &connectable{y, t, as, server, server.URL, file}
+	return &connectable{y, t, as, server, server.URL, file, log}
 }
 
 // api sends a request of the operator to the HTTP API.

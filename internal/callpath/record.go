@@ -81,7 +81,7 @@ func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) 
 		level = slog.LevelWarn // the message may contain data about the caller
 	} else if o.Err != nil {
 		level = slog.LevelWarn
-		attrs = append(attrs, slog.String("error", o.Err.Error()))
+		attrs = append(attrs, slog.String("error", o.Err.Redacted().Error()))
 		if o.Err.Err != nil && o.Err.Err.Error() != o.Err.Message {
 			attrs = append(attrs, slog.String("cause", o.Err.Err.Error()))
 		}

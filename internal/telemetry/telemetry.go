@@ -226,7 +226,7 @@ func (t *Tracer) Policy() toolyard.Policy {
 			case err != nil:
 				e := toolyard.AsError(err)
 				span.SetAttributes(attribute.String("error.type", string(e.Code)))
-				span.SetStatus(codes.Error, e.Message)
+				span.SetStatus(codes.Error, e.Redacted().Message)
 			case res.IsError:
 				span.SetAttributes(attribute.String("error.type", "tool_error"))
 				span.SetStatus(codes.Error, "")

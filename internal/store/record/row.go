@@ -56,7 +56,7 @@ func (a Arguments) message(tool *toolyard.Tool, o toolyard.Outcome) string {
 func said(o toolyard.Outcome) string {
 	switch {
 	case o.Err != nil:
-		return o.Err.Error()
+		return o.Err.Redacted().Error()
 	case o.Result == nil || !o.Result.IsError:
 		return ""
 	}

@@ -86,7 +86,8 @@ func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, 
 	if asked < maxQuestions && c.Depth == 0 && c.RequestState == "" && c.Supports("elicitation.url") {
 		return newQuestion(fmt.Sprintf("To call %s, %s the server %s.", c.Tool.Name, what, p.server.ID), address, asked+1)
 	}
-	return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first. Show the user this link, which is for this user only, and call again afterwards: %s", what, p.server.ID, address)
+	_, ticket, _ := strings.Cut(address, ticketFragment)
+	return &toolyard.Error{Code: SignInRequired, Secret: ticket, Message: fmt.Sprintf("The user has to %s the server %s first. Show the user this link, which is for this user only, and call again afterwards: %s", what, p.server.ID, address)}
 }
 
 func newQuestion(message, address string, number int) error {
