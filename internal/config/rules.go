@@ -42,8 +42,8 @@ type RuleMatch struct {
 	Destructive *bool         `json:"destructive,omitempty" doc:"Whether the tool can be destructive. Write tools are, unless their destructiveHint annotation is false."`
 	Gates       []string      `json:"gates,omitempty" doc:"Gates to match, by name."`
 	Callers     []string      `json:"callers,omitempty" doc:"Callers to match, by ID. A * at the end matches any suffix."`
-	Roles       []string      `json:"roles,omitempty" doc:"Scopes of the caller's key to match, such as write."`
-	Labels      []string      `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"Labels of the tool to match."`
+	Roles       []string      `json:"roles,omitempty" doc:"Match callers whose key has one of these scopes, such as write."`
+	Labels      []string      `json:"labels,omitempty" enum:"private,untrusted,egress" doc:"Match tools with one of these labels."`
 	PriceOver   *Amount       `json:"priceOver,omitempty" doc:"Match calls that cost more than this, in US dollars, as a string."`
 	Depth       int           `json:"depth,omitempty" minimum:"1" maximum:"100" doc:"Match calls that are nested at least this deep. Calls made by scripts have depth 1."`
 	Args        SchemaText    `json:"args,omitempty" doc:"A JSON Schema for the caller's arguments, after defaults are filled in. A condition on an argument is also met if the argument is missing, unless the argument is listed under required."`

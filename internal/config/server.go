@@ -62,7 +62,7 @@ type Auth struct {
 	Header    string      `json:"header,omitempty" pattern:"^[A-Za-z0-9-]{1,64}$" doc:"For header: the name of the HTTP header, such as PRIVATE-TOKEN. By default, the key is sent as a bearer token in Authorization."`
 	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange and assertion: the issuer that exchanges callers' access tokens, by its name under issuers."`
 	Audience  string      `json:"audience,omitempty" minLength:"1" doc:"For exchange: the issuer's name for the server. By default, Toolyard sends the server's URL as the resource."`
-	AtClient  *AuthClient `json:"atClient,omitempty" doc:"For assertion: the client that is registered with the issuer and requests the assertions. By default, the client under the issuer's console."`
+	AtClient  *AuthClient `json:"atClient,omitempty" doc:"For assertion: the client that is registered with the issuer and requests the assertions. By default, this is the client in the issuer's console settings."`
 	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has their own key. This is the default."`
 }
 

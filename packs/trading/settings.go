@@ -46,7 +46,7 @@ type accountSettings struct {
 	Risk   riskSettings       `json:"risk,omitzero" doc:"Limits for this account. They can only be stricter than the pack's limits."`
 
 	DepositUSD  *amount         `json:"depositUsd,omitempty" doc:"Paper: initial cash. Default: 10000."`
-	SlippageBps *int            `json:"slippageBps,omitempty" minimum:"0" maximum:"1000" doc:"Paper: how much worse than the market orders are filled, in basis points. Default: 2."`
+	SlippageBps *int            `json:"slippageBps,omitempty" minimum:"0" maximum:"1000" doc:"Paper: slippage of fills compared to the market price, in basis points. Default: 2."`
 	TakerFee    *amount         `json:"takerFee,omitempty" doc:"Paper: taker fee, as a fraction of the fill's value. Default: 0.00045."`
 	MakerFee    *amount         `json:"makerFee,omitempty" doc:"Paper: maker fee, as a fraction of the fill's value. Default: 0.00015."`
 	Interval    market.Interval `json:"interval" enum:"1m,5m,15m,1h,4h,1d" default:"1m" doc:"Paper: length of the bars that are used to fill orders."`
