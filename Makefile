@@ -1,4 +1,4 @@
-.PHONY: help assets console licenses pictures build test race acceptance conformance providers services chaos orders approvals zoo lint fuzz bench ci snapshot packages chart observe workflows site site-test recording
+.PHONY: help assets console licenses pictures build test race acceptance conformance providers services chaos orders approvals renewals zoo lint fuzz bench ci snapshot packages chart observe workflows site site-test recording
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -53,6 +53,8 @@ orders: ## Place orders while killing the server 300 times, and three replicas 3
 	go test -timeout 60m -count 1 -v ./acceptance -run '^TestOrdersSurviveKills' -order-kills 300 -replica-order-kills 300
 approvals: ## Use 1,000 approvals at two replicas at once while killing them
 	go test -timeout 60m -count 1 -v ./acceptance -run '^TestApprovalsAreUsedOnceUnderKills$$' -approval-uses 1000
+renewals: ## Let tokens of MCP servers expire at three replicas while killing them 100 times
+	go test -timeout 60m -count 1 -v ./acceptance -run '^TestTokensAreRenewedOnceUnderKills$$' -renewal-calls 1000 -renewal-kills 100
 chaos: ## Test money and limits on three replicas while killing them 1,000 times
 	CHAOS_KILLS=1000 go test -count=1 -timeout 60m -v -run Chaos ./acceptance
 zoo: ## Run 10,000 hostile MCP servers and kill 10,000 processes

@@ -46,7 +46,7 @@ func (c *connections) options(address string) serverauth.Options {
 	}
 	return serverauth.Options{
 		Document: document, Store: c.store, Keys: c.keys, URL: address, Name: c.name, Now: c.opts.Process.Now, Log: c.log,
-		Hide: func(text string) { c.vault().Hide(text) },
+		Hide: func(text string) { c.vault().HideToken(text) },
 		OnConnect: func(server string) {
 			if s := c.yard.current.Load().upstreams[server]; s != nil {
 				s.Refresh()

@@ -290,6 +290,103 @@ func (l *recordedLog) String() string {
 	return l.buf.String()
 }
 
+// A59: the log, the metrics and the store contain no code, state, ticket, cookie or token of a sign-in to
+// the console or to a server.
+func TestSignInsLeaveNoTrace(t *testing.T) {
+	as, corp := oauthtest.New(t), issuertest.New(t)
+	address := startProtectedServer(t, as, false)
+	t.Setenv("CONSOLE_SECRET", "secret-of-the-console")
+	corp.Provider.Secret = "secret-of-the-console"
+	var log recordedLog
+	s := newTestAPI(t, fmt.Sprintf(`
+url: %s
+hosts: [tools.example.com]
+issuers:
+  corp:
+    issuer: %s
+    console: {client: console, secretRef: env:CONSOLE_SECRET}
+    access: [{anyone: true, gates: [chat]}]
+servers:
+  crm: {url: %q, auth: {type: person}, effects: {"*": read}}
+gates:
+  chat: {mode: read, callers: tokens}
+`, publicURL, corp.URL, address), yard.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	within(t, time.Minute, "the issuer to be known", func() bool {
+		status, _ := s.do(t, "none", "POST", "/api/v1/signin/issuers/corp", "")
+		return status == http.StatusOK
+	})
+	b := newBrowser(t, s)
+	first := corp.Authorize(b.begin("corp"))
+	if status, answer := b.complete("corp", first); status != http.StatusOK {
+		t.Fatal(status, answer)
+	}
+	status, answer := b.send("POST", "/connections/crm", nil)
+	link, _ := answer["url"].(string)
+	_, ticket := ticketOf(link)
+	if status != http.StatusOK || ticket == "" {
+		t.Fatal(status, answer)
+	}
+	if status, answer = b.beginConnection(link); status != http.StatusOK {
+		t.Fatal(status, answer)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Get(answer["address"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	second, err := res.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := []string{first.Get("code"), first.Get("state"), b.flow, b.page, ticket, second.Query().Get("code"), second.Query().Get("state"), "secret-of-the-console"}
+	for _, value := range b.cookie {
+		secrets = append(secrets, value)
+	}
+	if status, answer = b.finishConnection(b.back(s.URL + "/oauth/callback?" + second.RawQuery)); status != http.StatusOK {
+		t.Fatal(status, answer)
+	}
+	within(t, time.Minute, "a call", func() bool {
+		status, answer = b.send("POST", "/calls", map[string]any{"gate": "chat", "tool": "crm__whoami", "args": struct{}{}})
+		return status == http.StatusOK && at(answer, "result.content") != ""
+	})
+	searched := map[string]string{"the log": log.String()}
+	for _, path := range []string{"/metrics", "/api/v1/changes", "/api/v1/connections"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+s.keys["local"])
+		res, body := doPatiently(t, req)
+		if res.StatusCode != http.StatusOK {
+			t.Error(path, res.Status)
+		}
+		searched[path] = body
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(s.file), "toolyard.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		searched[filepath.Base(file)] = string(data)
+	}
+	tokens := regexp.MustCompile(`[ar]t-[A-Z2-7]{26}|secret-of-client|eyJ[A-Za-z0-9_-]+\.`)
+	for where, text := range searched {
+		if found := tokens.FindString(text); found != "" {
+			t.Errorf("%s contains %s", where, found)
+		}
+		for i, secret := range secrets {
+			if len(secret) < 10 || strings.Contains(text, secret) {
+				t.Errorf("%s contains the secret %d, %q", where, i, secret)
+			}
+		}
+	}
+}
+
 // A76: the token of a caller is not sent to any server, whatever its authentication, and is not logged or
 // recorded.
 func TestCallersTokensStayHere(t *testing.T) {

@@ -132,7 +132,7 @@ func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) 
 	case c.Auth == nil || c.Auth.Type == config.AuthBearer:
 		return nil
 	case c.Auth.Type == config.AuthClientCredentials:
-		return serverauth.NewProgram(protectedServer(id, c, vault), vault.Hide, b.opts.Process.Now)
+		return serverauth.NewProgram(protectedServer(id, c, vault), vault.HideToken, b.opts.Process.Now)
 	case c.Auth.Type == config.AuthExchange:
 		return serverauth.NewExchange(b.delegation(id, c, c.Auth.Client, vault), protectedServer(id, c, vault), c.Auth.Audience)
 	case c.Auth.Type == config.AuthAssertion:
@@ -152,7 +152,7 @@ func (b *assembler) delegation(id string, c *serverConfig, client *config.AuthCl
 		Issuer: serverauth.Issuer{
 			Name: c.Auth.At, URL: c.issuer, Client: func() (*oauthclient.Credentials, error) { return clientCredentials(client, vault) },
 		},
-		Subjects: serverauth.RequestTokens(id, c.Auth.At, b.access.callerOfToken), Hide: vault.Hide, Now: b.opts.Process.Now,
+		Subjects: serverauth.RequestTokens(id, c.Auth.At, b.access.callerOfToken), Hide: vault.HideToken, Now: b.opts.Process.Now,
 	}
 }
 

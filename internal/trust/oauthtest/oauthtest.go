@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Server is a running authorization server. Set its fields before the first request, or call Set.
@@ -32,6 +33,9 @@ type Server struct {
 	Trusted   *IdentityProvider // whose assertions are accepted; nil for none
 	OnRequest func(text string) // receives token requests; may be nil
 
+	// Latency is the delay of token responses, whose tokens are valid meanwhile. It is nil for none.
+	Latency func() time.Duration
+
 	t  testing.TB
 	mu sync.Mutex
 	state
@@ -45,6 +49,7 @@ type state struct {
 	access   map[string]*family    // by token
 	refresh  map[string]*family    // by token; the current one is in the family
 	redirect map[string]bool       // of registered clients
+	people   map[string]*Renewals  // by person
 }
 
 // family is all tokens of one sign-in.
@@ -60,17 +65,20 @@ type Counters struct {
 	Codes, Redeemed, Refreshes, ClientTokens, Registrations, Revocations, Reuses, Assertions int
 }
 
+// Renewals count the refresh tokens that were sent for a person, and those among them that were used before.
+type Renewals struct{ Refreshes, Reuses int }
+
 // New starts a server, which is stopped when the test ends.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
 		t: t, Person: "ann", Lifetime: 3600, Clients: map[string]string{"robot": "robot-secret"},
-		state: state{used: map[string]bool{}, codes: map[string]url.Values{}, access: map[string]*family{}, refresh: map[string]*family{}, redirect: map[string]bool{}},
+		state: state{used: map[string]bool{}, codes: map[string]url.Values{}, access: map[string]*family{}, refresh: map[string]*family{}, redirect: map[string]bool{}, people: map[string]*Renewals{}},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server", s.serveMetadata)
 	mux.HandleFunc("GET /authorize", s.authorize)
-	mux.HandleFunc("POST /token", s.token)
+	mux.HandleFunc("POST /token", s.delayedToken)
 	mux.HandleFunc("POST /register", s.register)
 	mux.HandleFunc("POST /revoke", s.revoke)
 	server := httptest.NewServer(mux)
@@ -95,6 +103,27 @@ func (s *Server) Counts() Counters {
 
 // Expire makes all access tokens invalid. Refresh tokens stay valid.
 func (s *Server) Expire() { s.Set(func(s *Server) { clear(s.access) }) }
+
+// ExpirePerson makes the access tokens of a person invalid.
+func (s *Server) ExpirePerson(person string) {
+	s.Set(func(s *Server) {
+		maps.DeleteFunc(s.access, func(_ string, f *family) bool { return f.person == person })
+	})
+}
+
+// RenewalsOf returns the counters of a person.
+func (s *Server) RenewalsOf(person string) Renewals {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *s.renewals(person)
+}
+
+func (s *Server) renewals(person string) *Renewals {
+	if s.people[person] == nil {
+		s.people[person] = &Renewals{}
+	}
+	return s.people[person]
+}
 
 // RevokeAll makes all tokens invalid.
 func (s *Server) RevokeAll() {
@@ -165,6 +194,23 @@ func (s *Server) client(r *http.Request) string {
 	return id
 }
 
+// delayedToken sends the response of a token request after the latency.
+func (s *Server) delayedToken(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	latency := s.Latency
+	s.mu.Unlock()
+	if latency == nil {
+		s.token(w, r)
+		return
+	}
+	response := httptest.NewRecorder()
+	s.token(response, r)
+	time.Sleep(latency())
+	maps.Copy(w.Header(), response.Header())
+	w.WriteHeader(response.Code)
+	_, _ = w.Write(response.Body.Bytes())
+}
+
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +250,11 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		old := s.refresh[r.PostFormValue("refresh_token")]
 		if old != nil && old.current != r.PostFormValue("refresh_token") {
 			s.counters.Reuses++
+			s.renewals(old.person).Reuses++
 			old.revoked = true
+		}
+		if old != nil {
+			s.renewals(old.person).Refreshes++
 		}
 		if old == nil || old.revoked {
 			refuse("invalid_grant")

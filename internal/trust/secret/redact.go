@@ -16,12 +16,14 @@ const (
 	minRedacted = 6     // bytes; shorter secrets would match ordinary words
 	minLine     = 16    // bytes of a line of a multi-line secret
 	maxKnown    = 1_000 // secrets to redact; beyond that, the oldest are dropped
+	maxTokens   = 1_000 // tokens to redact; beyond that, those that were not used for the longest time are dropped
 )
 
 // known are the secrets to redact. Vaults that follow each other share them.
 type known struct {
 	mu       sync.Mutex
 	list     []string                                 // oldest first; elements are immutable
+	tokens   []string                                 // likewise; in the order of their last use
 	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; built on first use
 }
 
@@ -44,10 +46,37 @@ func (k *known) add(s string) {
 	if over := len(k.list) - maxKnown; over > 0 {
 		k.list = k.list[over:]
 	}
-	list := k.list
-	replacer := sync.OnceValue(func() *strings.Replacer { return newReplacer(list) })
+	k.update()
+}
+
+// addToken adds a token to redact, or marks it as used.
+func (k *known) addToken(s string) {
+	if len(s) < minRedacted {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.Index(k.tokens, s)
+	if i >= 0 {
+		k.tokens = append(slices.Delete(k.tokens, i, i+1), s)
+		return
+	}
+	if k.tokens = append(k.tokens, s); len(k.tokens) > maxTokens {
+		k.tokens = slices.Delete(k.tokens, 0, len(k.tokens)-maxTokens)
+	}
+	k.update()
+}
+
+// update replaces the replacer. It is built when it is needed.
+func (k *known) update() {
+	all := slices.Concat(k.list, k.tokens)
+	replacer := sync.OnceValue(func() *strings.Replacer { return newReplacer(all) })
 	k.replacer.Store(&replacer)
 }
+
+// HideToken adds a token that is replaced often, such as an access token of a person. Tokens of many people
+// do not displace other secrets.
+func (v *Vault) HideToken(text string) { v.known.addToken(text) }
 
 // Hide adds a secret that was not resolved from a reference.
 func (v *Vault) Hide(text string) { v.known.add(text) }

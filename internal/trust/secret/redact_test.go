@@ -82,6 +82,18 @@ func TestOnlyTheNewestOfVeryManyAreKnown(t *testing.T) {
 	}
 }
 
+// Tokens of many people do not displace secrets, nor tokens that are in use.
+func TestTokensDoNotDisplaceSecrets(t *testing.T) {
+	v := knowing(t, "secret-0000")
+	for i := range 3_000 {
+		v.HideToken(fmt.Sprintf("token-%04d", i))
+		v.HideToken("token-0007")
+	}
+	if got := v.Redact("secret-0000 token-0007 token-0008 token-2999"); got != "[redacted] [redacted] token-0008 [redacted]" {
+		t.Error(got)
+	}
+}
+
 func BenchmarkRedact(b *testing.B) {
 	text := strings.Repeat("an ordinary line of a log with nothing in it\n", 100)
 	for _, n := range []int{0, 20} {
