@@ -70,11 +70,11 @@ func checkAskable(c *Call, q Question) error {
 	case q.Key == "" || q.Message == "":
 		return errors.New("a question needs a key and a message")
 	case len(q.State) > maxQuestionState:
-		return fmt.Errorf("the state of a question is %d bytes; the limit is %d", len(q.State), maxQuestionState)
+		return fmt.Errorf("the question's state is %d bytes; the limit is %d", len(q.State), maxQuestionState)
 	case c.Supports("elicitation"):
 		return nil // the server checks the details
 	}
-	message := fmt.Sprintf("%s requires input from the user, and this client cannot ask for it.", c.Tool.Name)
+	message := fmt.Sprintf("%s requires input from the user, but this client does not support elicitation.", c.Tool.Name)
 	if c.Depth > 0 {
 		message = fmt.Sprintf("%s requires input from the user, which is not available in a call from another tool. Call it directly.", c.Tool.Name)
 	}
@@ -155,7 +155,7 @@ func answeredQuestions(c *Call) map[string]askedQuestion {
 type inputRequest struct{ result *Result }
 
 func (*inputRequest) Error() string {
-	return "the handler must return the error from toolyard.Ask so that the user is asked"
+	return "the handler must return the error from toolyard.Ask so that the question reaches the user"
 }
 
 // Unfinished returns the result that makes the client ask its user.

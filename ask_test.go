@@ -235,7 +235,7 @@ func TestAskInSequence(t *testing.T) {
 
 func TestAskNeedsAClientThatCanAsk(t *testing.T) {
 	tool := asking[struct{}](toolyard.Question{Key: "k", Message: "?"})
-	for depth, want := range []string{"this client cannot ask for it", "Call it directly"} {
+	for depth, want := range []string{"this client does not support elicitation", "Call it directly"} {
 		_, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), Environment: toolyard.Environment{Depth: depth}, Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"sampling":{}}`)}})
 		if e := toolyard.AsError(err); e.Code != toolyard.MissingCapability || !cmp.Equal(e.Missing, []string{"elicitation"}) || !strings.Contains(e.Message, want) {
 			t.Errorf("%+v", e)

@@ -224,7 +224,7 @@ func (c *Clients) Join(others ...*Clients) (*Clients, error) {
 		}
 		for t, l := range c.lent {
 			if _, twice := joined.lent[t]; twice {
-				return nil, fmt.Errorf("the client %v is lent twice", t)
+				return nil, fmt.Errorf("more than one client of type %v is provided", t)
 			}
 			joined.lent[t] = l
 		}

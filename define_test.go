@@ -192,8 +192,8 @@ func TestNewToolRefusesBadSchemas(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"string"}`: `must have "type": "object"`,
 		`{}`:                `must have "type": "object"`,
-		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`:     "is not supported",
-		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s"}}}`:  "is not supported",
+		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`:     "are not supported",
+		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s"}}}`:  "are not supported",
 		`{"type":"object","properties":{"a":{"type":"strnig"}}}`:                 "input schema",
 		`{"type":"object","properties":{"a":{"type":"string","pattern":"(?<"}}}`: "input schema",
 		`{"type":"object"} {"x":`: "data after the value",
@@ -340,10 +340,10 @@ func TestPatternsOfJavaScript(t *testing.T) {
 
 func TestNewToolRefusesBadSpecs(t *testing.T) {
 	for want, spec := range map[string]toolyard.Spec{
-		"_meta.x is not JSON": {Name: "x", Meta: map[string]json.RawMessage{"x": json.RawMessage("oops")}},
-		"server id":           {Name: "x", Server: "a b"},
-		"unknown surface":     {Name: "x", Terms: toolyard.Terms{Surface: "everywhere"}},
-		"unknown latency":     {Name: "x", Terms: toolyard.Terms{Latency: "soon"}},
+		"_meta.x is not valid JSON": {Name: "x", Meta: map[string]json.RawMessage{"x": json.RawMessage("oops")}},
+		"server id":                 {Name: "x", Server: "a b"},
+		"unknown surface":           {Name: "x", Terms: toolyard.Terms{Surface: "everywhere"}},
+		"unknown latency":           {Name: "x", Terms: toolyard.Terms{Latency: "soon"}},
 	} {
 		if _, err := toolyard.NewTool(spec, noHandler); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", spec, err)

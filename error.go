@@ -134,7 +134,7 @@ func AsError(err error) *Error {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Code: Timeout, Message: "The call took too long and was stopped.", Err: err}
+		return &Error{Code: Timeout, Message: "The call timed out and was stopped.", Err: err}
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: Canceled, Message: "The call was canceled.", Err: err}
 	}

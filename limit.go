@@ -11,7 +11,7 @@ var limitScopes = []string{"", "account", "caller"}
 
 func (l Limit) check() error {
 	if !slices.Contains(limitScopes, l.Per) {
-		return fmt.Errorf("unknown scope %.80q of the limit; use account or caller", l.Per)
+		return fmt.Errorf("unknown limit scope %.80q; use account or caller", l.Per)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 func (s *Spec) checkMeta() error {
 	for _, key := range slices.Sorted(maps.Keys(s.Meta)) {
 		if slices.Contains(metaKeys, key) {
-			return fmt.Errorf("_meta.%s: has no effect in Meta; set the field of Spec, or use SetMeta", key)
+			return fmt.Errorf("_meta.%s has no effect in Meta; set the corresponding Spec field, or use SetMeta", key)
 		}
 		near := otherNames[key]
 		if near == "" {
@@ -128,7 +128,7 @@ const maxContexts = 16
 func readContexts(value json.RawMessage) (kinds []string, args map[string]string, err error) {
 	var items []json.RawMessage
 	if jsonobject.Kind(value) != '[' || json.Unmarshal(value, &items) != nil {
-		return nil, nil, errors.New("must be a list of strings or of objects with kind and argument")
+		return nil, nil, errors.New("must be a list of strings or objects with kind and argument")
 	}
 	if len(items) > maxContexts {
 		return nil, nil, fmt.Errorf("must have at most %d entries", maxContexts)
@@ -162,7 +162,7 @@ func readContext(item json.RawMessage) (kind, argument string, err error) {
 	if !isText {
 		fields, ok := jsonobject.Map(item)
 		if !ok {
-			return "", "", errors.New("must be a list of strings or of objects with kind and argument")
+			return "", "", errors.New("must be a list of strings or objects with kind and argument")
 		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if known := []string{"kind", "argument"}; !slices.Contains(known, name) {
@@ -173,14 +173,14 @@ func readContext(item json.RawMessage) (kind, argument string, err error) {
 		kind, hasKind = jsonobject.String(fields["kind"])
 		argument, hasArgument = jsonobject.String(fields["argument"])
 		if !hasKind || !hasArgument {
-			return "", "", errors.New("an object must have the strings kind and argument")
+			return "", "", errors.New("each object must have the string fields kind and argument")
 		}
 		if !isContextName(argument) {
 			return "", "", fmt.Errorf("%.80q is not a valid argument name: use letters, digits, dots, - and _", argument)
 		}
 	}
 	if !isContextName(kind) {
-		return "", "", fmt.Errorf("%.80q is not a valid kind of context: use letters, digits, dots, - and _", kind)
+		return "", "", fmt.Errorf("%.80q is not a valid context kind: use letters, digits, dots, - and _", kind)
 	}
 	return kind, argument, nil
 }
@@ -195,14 +195,14 @@ func isContextName(name string) bool {
 func (s *Spec) checkContexts() error {
 	for kind, argument := range s.ContextArgs {
 		if !slices.Contains(s.Contexts, kind) {
-			return fmt.Errorf("the argument %s receives the context %s, which is not declared", argument, kind)
+			return fmt.Errorf("argument %s receives context %s, which is not declared", argument, kind)
 		}
 	}
 	receives := make(map[string]string, len(s.Contexts))
 	for _, kind := range s.contextKinds() {
 		argument := s.contextArgument(kind)
 		if other := receives[strings.ToLower(argument)]; other != "" {
-			return fmt.Errorf("the argument %s receives two contexts, %s and %s", argument, other, kind)
+			return fmt.Errorf("argument %s receives two contexts, %s and %s", argument, other, kind)
 		}
 		receives[strings.ToLower(argument)] = kind
 	}

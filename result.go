@@ -115,7 +115,7 @@ func ResultOf(v any) (*Result, error) {
 	}
 	raw, err := jsonobject.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("the result cannot be encoded as JSON: %w", err)
+		return nil, fmt.Errorf("encode the result as JSON: %w", err)
 	}
 	return resultOfJSON(raw)
 }
@@ -123,7 +123,7 @@ func ResultOf(v any) (*Result, error) {
 func resultOfJSON(raw json.RawMessage) (*Result, error) {
 	raw = bytes.TrimSpace(raw)
 	if !json.Valid(raw) {
-		return nil, errors.New("the result is not JSON")
+		return nil, errors.New("the result is not valid JSON")
 	}
 	switch jsonobject.Kind(raw) {
 	case 'n':
@@ -188,7 +188,7 @@ func isWholeResult(o map[string]json.RawMessage) bool {
 func structuredResult(v any) (*Result, error) {
 	raw, err := jsonobject.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("the result cannot be encoded as JSON: %w", err)
+		return nil, fmt.Errorf("encode the result as JSON: %w", err)
 	}
 	if string(raw) == "null" { // encode a nil slice or map as empty
 		switch reflect.TypeOf(v).Kind() {
@@ -257,16 +257,16 @@ func (r *Result) check() error {
 	if len(r.Structured) == 0 {
 		r.Structured = nil
 	} else if !json.Valid(r.Structured) {
-		return errors.New("the structured content is not JSON")
+		return errors.New("the structured content is not valid JSON")
 	}
 	for _, c := range r.Content {
 		if c == nil || !isJSON(c) {
-			return errors.New("an item of content is not JSON")
+			return errors.New("a content item is not valid JSON")
 		}
 	}
 	for key, value := range r.Meta {
 		if !json.Valid(value) {
-			return fmt.Errorf("_meta.%s is not JSON", key)
+			return fmt.Errorf("_meta.%s is not valid JSON", key)
 		}
 	}
 	return nil

@@ -257,14 +257,14 @@ func TestContextArguments(t *testing.T) {
 
 func TestContextArgumentsThatCannotBeUsed(t *testing.T) {
 	for meta, want := range map[string]string{
-		`"crm"`:                                 "list of strings or of objects",
-		`[7]`:                                   "list of strings or of objects",
-		`[{"kind":"crm"}]`:                      "must have the strings kind and argument",
-		`[{"argument":"customer"}]`:             "must have the strings kind and argument",
-		`[{"kind":7,"argument":"customer"}]`:    "must have the strings kind and argument",
+		`"crm"`:                                 "list of strings or objects",
+		`[7]`:                                   "list of strings or objects",
+		`[{"kind":"crm"}]`:                      "must have the string fields kind and argument",
+		`[{"argument":"customer"}]`:             "must have the string fields kind and argument",
+		`[{"kind":7,"argument":"customer"}]`:    "must have the string fields kind and argument",
 		`[{"kind":"crm","argument":""}]`:        "not a valid argument name",
 		`[{"kind":"crm","argument":"a b"}]`:     "not a valid argument name",
-		`[{"kind":"c/m","argument":"a"}]`:       "not a valid kind of context",
+		`[{"kind":"c/m","argument":"a"}]`:       "not a valid context kind",
 		`[{"kind":"crm","argment":"a"}]`:        `did you mean "argument"?`,
 		`["crm",{"kind":"crm","argument":"a"}]`: `duplicate kind "crm"`,
 		`[{"kind":"crm","argument":"a"},"crm"]`: `duplicate kind "crm"`,
@@ -519,7 +519,7 @@ func TestSetMetaRefuses(t *testing.T) {
 		`{"latencyClass":1}`:                                              "_meta.latencyClass: must be a string",
 		`{"queryEligible":null}`:                                          "_meta.queryEligible: must be true or false",
 		`{"contextRequirements":"wallet"}`:                                "_meta.contextRequirements: must be a list of strings",
-		`{"contextRequirements":["a b"]}`:                                 `_meta.contextRequirements: "a b" is not a valid kind of context`,
+		`{"contextRequirements":["a b"]}`:                                 `_meta.contextRequirements: "a b" is not a valid context kind`,
 		`{"contextRequirements":[` + strings.Repeat(`"a",`, 20) + `"a"]}`: "_meta.contextRequirements: must have at most 16 entries",
 	} {
 		if _, err := readSpec(meta); err == nil || !strings.Contains(err.Error(), want) {

@@ -203,7 +203,7 @@ func (s *Spec) check() error {
 		return fmt.Errorf("unknown effects %.80q; use read or write", s.Effects)
 	}
 	if s.Server == "" && s.Category == ident.ExternalCategory {
-		return fmt.Errorf("category %s is reserved for tools of MCP servers", ident.ExternalCategory)
+		return fmt.Errorf("category %s is reserved for MCP server tools", ident.ExternalCategory)
 	}
 	if s.Server == "" {
 		if err := s.checkMeta(); err != nil {
@@ -230,7 +230,7 @@ func (s *Spec) check() error {
 	for _, members := range []map[string]json.RawMessage{s.Meta, s.Extra} {
 		for key, value := range members {
 			if !json.Valid(value) {
-				return fmt.Errorf("_meta.%s is not JSON", key)
+				return fmt.Errorf("_meta.%s is not valid JSON", key)
 			}
 		}
 	}
@@ -336,7 +336,7 @@ func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {
 		res = &Result{}
 	}
 	if err := res.check(); err != nil {
-		return nil, &Error{Code: InvalidOutput, Message: "The result of " + t.Name + " cannot be encoded: " + err.Error()}
+		return nil, &Error{Code: InvalidOutput, Message: "Cannot encode the result of " + t.Name + ": " + err.Error()}
 	}
 	if err := t.checkOutput(ctx, c, res); err != nil {
 		return nil, err

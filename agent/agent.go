@@ -213,7 +213,7 @@ func (a *Agent) asOf(c *toolyard.Call, q *Query) (*toolyard.Call, error) {
 	at, err := time.Parse(time.RFC3339, q.AsOf)
 	switch {
 	case !a.opts.Gate.CallerClock():
-		return nil, toolyard.Errorf(toolyard.Invalid, "The agent %s does not let callers set the as-of time. Omit asOf.", a.opts.Name)
+		return nil, toolyard.Errorf(toolyard.Invalid, "Agent %s does not let callers set the as-of time. Omit asOf.", a.opts.Name)
 	case err != nil:
 		return nil, toolyard.Errorf(toolyard.Invalid, "asOf must be a time in RFC 3339, such as 2026-01-31T09:30:00Z.")
 	case at.After(a.opts.Now()):

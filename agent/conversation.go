@@ -32,7 +32,7 @@ func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 	o := &c.agent.opts
 	instructions, err := o.Instructions()
 	if err != nil {
-		return nil, nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The agent " + o.Name + " has no instructions.", Err: err}
+		return nil, nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Agent " + o.Name + " has no instructions.", Err: err}
 	}
 	c.system, c.maxOutput = systemText(instructions, c.query.Shape), o.Model.MaxOutput
 	if c.offer.Offer, err = o.Gate.Offer(); err != nil {
@@ -60,7 +60,7 @@ func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 	c.offer.declare()
 	c.offered = max(c.offered, c.offer.count())
 	if most := o.Limits.InputTokens; c.estimate() > most {
-		return nil, nil, toolyard.Errorf(toolyard.Failed, "The instructions and %d functions of the agent %s use about %d tokens, which exceeds its limit of %d. Set offer: search at its gate, or narrow the gate's toolset.", len(c.offer.functions), o.Name, c.estimate(), most)
+		return nil, nil, toolyard.Errorf(toolyard.Failed, "The instructions and %d functions of agent %s use about %d tokens, which exceeds its limit of %d. Set offer: search at its gate, or narrow the gate's toolset.", len(c.offer.functions), o.Name, c.estimate(), most)
 	}
 	return nil, nil, nil
 }
@@ -102,7 +102,7 @@ func (c *conversation) selectTools() error {
 			for _, t := range tools {
 				names = append(names, t.Name)
 			}
-			return toolyard.Errorf(toolyard.Invalid, "The agent %s has no tool %.128q%s.", c.agent.opts.Name, name, spelling.DidYouMean(name, names))
+			return toolyard.Errorf(toolyard.Invalid, "Agent %s has no tool %.128q%s.", c.agent.opts.Name, name, spelling.DidYouMean(name, names))
 		}
 	}
 	c.offer.narrowTo(kept)

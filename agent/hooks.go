@@ -133,7 +133,7 @@ func (c *conversation) hookError(ctx context.Context, hook string, err error) er
 		return ctx.Err()
 	}
 	c.root.opts.Log.ErrorContext(ctx, "agent hook failed", "agent", c.agent.opts.Name, "hook", hook, "query", c.call.ID, "error", err)
-	return &toolyard.Error{Code: toolyard.Failed, Message: "The agent " + c.agent.opts.Name + " failed: its hook " + hook + " is faulty.", Err: err}
+	return &toolyard.Error{Code: toolyard.Failed, Message: "Agent " + c.agent.opts.Name + " failed: its hook " + hook + " is faulty.", Err: err}
 }
 
 // narrow applies Create's decision. It fails if the decision would extend anything.
@@ -160,7 +160,7 @@ func (c *conversation) narrow(d *decision) error {
 	for _, pick := range *d.Servers {
 		ofServer := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t.Server != pick.ID })
 		if len(ofServer) == 0 {
-			return fmt.Errorf("mcp_servers: the gate offers no tools from the server %q", untrusted.Prefix(pick.ID, 64))
+			return fmt.Errorf("mcp_servers: the gate offers no tools from server %q", untrusted.Prefix(pick.ID, 64))
 		}
 		if len(pick.Tools) == 0 {
 			kept = append(kept, ofServer...)
@@ -168,7 +168,7 @@ func (c *conversation) narrow(d *decision) error {
 		for _, name := range pick.Tools {
 			i := slices.IndexFunc(ofServer, func(t Tool) bool { return t.Tool.Name == name })
 			if i < 0 {
-				return fmt.Errorf("mcp_servers: the gate does not offer the tool %q of the server %q", untrusted.Prefix(name, 64), pick.ID)
+				return fmt.Errorf("mcp_servers: the gate does not offer tool %q from server %q", untrusted.Prefix(name, 64), pick.ID)
 			}
 			kept = append(kept, ofServer[i])
 		}

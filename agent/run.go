@@ -149,7 +149,7 @@ func (r *run) failure(ctx context.Context, err error) error {
 	}
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		r.root.opts.Log.WarnContext(ctx, "model failed", "query", r.call.ID, "agent", r.root.opts.Name, "error", r.root.opts.Redact(failed.Error()))
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The language model of the agent " + r.root.opts.Name + " is unavailable. Nothing was charged.", Err: err}
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The language model of agent " + r.root.opts.Name + " is unavailable. Nothing was charged.", Err: err}
 	}
 	return err
 }

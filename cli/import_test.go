@@ -85,7 +85,7 @@ func TestImportRefuses(t *testing.T) {
 		"no such file":                  {"missing.json"},
 		"claude is neither a file nor a client (did you mean \"claude-desktop\" or \"claude-code\"?)": {"claude"},
 		"curser is neither a file nor a client (did you mean \"cursor\"?)":                            {"curser"},
-		"is not JSON":        {"bad.json"},
+		"is not valid JSON":  {"bad.json"},
 		"not a regular file": {"."},
 		"not a mapping":      {"good.json", "--write"},
 	} {

@@ -185,7 +185,7 @@ func (c *installCommand) stdioHints(client *clientconfig.Client) []string {
 
 func variableList(names []string) string {
 	if len(names) == 1 {
-		return "the environment variable " + names[0]
+		return "environment variable " + names[0]
 	}
 	return "the environment variables " + strings.Join(names, ", ")
 }

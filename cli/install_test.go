@@ -192,7 +192,7 @@ func TestInstallRefuses(t *testing.T) {
 		"does not support URLs":           {"claude-desktop", "--url", "http://x/mcp"},
 		"no project file":                 {"windsurf", "--project"},
 		"not http or https":               {"vscode", "--url", "ftp://x"},
-		"is not JSON":                     {"cursor"},
+		"is not valid JSON":               {"cursor"},
 		"omit --gate":                     {"vscode", "--url", "http://x/mcp", "--gate", "a"},
 		"none of the others can be":       {"vscode", "--url", "http://x/mcp", "--stdio"},
 	} {

@@ -44,8 +44,8 @@ func newPackCommand(a *app, name string) *cobra.Command {
 	c := &packCommand{app: a, pack: name}
 	cmd := &cobra.Command{
 		Use:   name + " ACTION [KEY=VALUE]...",
-		Short: "Run an action or a command of the pack " + name,
-		Long: "Run an action of the pack " + name + " as an operator. Without an action, list the actions.\n" +
+		Short: "Run an action or a command of pack " + name,
+		Long: "Run an action of pack " + name + " as an operator. Without an action, list the actions.\n" +
 			"The action works on the store of this yard, so all replicas see its effect, and it is audited.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
@@ -99,7 +99,7 @@ func (c *packCommand) run(ctx context.Context, args []string) (err error) {
 	defer func() { err = errors.Join(err, fail(y.Close())) }()
 	actions, err := y.Actions(c.pack)
 	if err != nil {
-		return usageError(fmt.Errorf("the pack %s is not enabled; add it under packs in the configuration", c.pack))
+		return usageError(fmt.Errorf("pack %s is not enabled; add it under packs in the configuration", c.pack))
 	}
 	if len(args) == 0 {
 		return c.list(actions)
@@ -150,12 +150,12 @@ func (c *packCommand) find(actions []*toolyard.Tool, name string) (*toolyard.Too
 	for _, p := range c.opts.Packs[c.pack].Commands {
 		names = append(names, p.Name)
 	}
-	return nil, fmt.Errorf("unknown action %q of the pack %s%s", name, c.pack, spelling.DidYouMean(name, names))
+	return nil, fmt.Errorf("pack %[2]s has no action %[1]q%[3]s", name, c.pack, spelling.DidYouMean(name, names))
 }
 
 func (c *packCommand) list(actions []*toolyard.Tool) error {
 	if len(actions) == 0 {
-		c.printf("The pack %s has no actions.", c.pack)
+		c.printf("Pack %s has no actions.", c.pack)
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, t := range actions {

@@ -103,7 +103,7 @@ func TestPackCommands(t *testing.T) {
 		{"alarm silence zone=hall level=3", 0, "hall silenced 2 times, level 3\n"},
 		{"alarm silence zone=12", 0, "12 silenced 1 times, level 1\n"},
 		{"alarm silence", 5, "zone"},
-		{"alarm silenc zone=hall", 2, `unknown action "silenc" of the pack alarm (did you mean "silence"?)`},
+		{"alarm silenc zone=hall", 2, `pack alarm has no action "silenc" (did you mean "silence"?)`},
 		{"alarm silence hall", 2, "is not KEY=VALUE"},
 		{"alarm fail", 5, "broken"},
 		{"alarm replay past --days 2", 0, "2026-01-01T00:00:00Z\n2026-01-02T00:00:00Z\n"},

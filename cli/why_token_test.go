@@ -45,7 +45,7 @@ gates: {chat: {mode: read, callers: tokens}}
 	const resource = "https://tools.example.com/mcp/chat"
 	for token, want := range map[string]string{
 		issuer.Opaque(resource, nil):                                          "caller   corp:ann",
-		issuer.Opaque(resource, map[string]any{"groups": []string{"guests"}}): `RULE: no access rule matches the groups ["guests"]`,
+		issuer.Opaque(resource, map[string]any{"groups": []string{"guests"}}): `RULE: no access rule matches groups ["guests"]`,
 		issuer.Opaque("https://other.example", nil):                           `AUD: the token's audience is ["https://other.example"]`,
 		"made-up": "INACTIVE: the issuer does not recognize the token",
 	} {

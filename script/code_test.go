@@ -499,7 +499,7 @@ func orders() (g *fakeGate, approve func()) {
 	})
 	g.tools["ship"] = func(args map[string]any) (*toolyard.Result, error) {
 		if total, _ := args["total"].(float64); total > 100 && !approved {
-			return nil, &toolyard.Error{Code: toolyard.ApprovalRequired, Message: "The rule big-orders requires approval.", Approval: "06ea"}
+			return nil, &toolyard.Error{Code: toolyard.ApprovalRequired, Message: "Rule big-orders requires approval.", Approval: "06ea"}
 		}
 		return text("shipped")
 	}

@@ -207,7 +207,7 @@ func (d *declaration) warnOfMembers(file string, data []byte, t *declaredTool, r
 		if slices.ContainsFunc(declaredMembers, func(known string) bool { return strings.EqualFold(known, name) }) {
 			continue
 		}
-		warn(fmt.Sprintf("the member %.80q of %s has no effect%s", name, t.Name, spelling.DidYouMean(name, declaredMembers)), name)
+		warn(fmt.Sprintf("member %.80q of %s has no effect%s", name, t.Name, spelling.DidYouMean(name, declaredMembers)), name)
 	}
 	if t.Parameters == nil && t.InputSchema == nil {
 		warn(t.Name+" declares no parameters, so it accepts any arguments", "name")

@@ -221,7 +221,7 @@ func (r *reach) variable(name string) (any, error) {
 	named := func(pattern string) bool { return nameWithin(name, pattern) }
 	if !slices.ContainsFunc(r.granted.Env, named) {
 		if r.requested != nil && slices.Contains(r.requested.Env, name) {
-			return nil, r.notCapable("reading the variable "+name, "env", name)
+			return nil, r.notCapable("reading variable "+name, "env", name)
 		}
 		return nil, nil
 	}

@@ -42,7 +42,7 @@ func (c *CodeOfRun) source(name string) string {
 	fmt.Fprintf(&b, `import { z } from "zod";
 import { gateTools, type Context } from "toolyard";
 
-// From the run %s. Review the code, describe the tool, and turn its constants into arguments.
+// From run %s. Review the code, describe the tool, and turn its constants into arguments.
 export const description = %s;
 `, c.Run, quoted("Runs the code of "+name+"."))
 	if c.Mode == toolyard.Read {

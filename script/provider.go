@@ -196,7 +196,7 @@ func (p *Provider) object(answer json.RawMessage) (json.RawMessage, error) {
 	value := bytes.TrimSpace(returned.Value)
 	switch {
 	case returned.Text == nil && (len(value) == 0 || string(value) == "null"):
-		return nil, toolyard.Errorf(toolyard.NoData, "The context %s has no data for you.", p.folder.kind)
+		return nil, toolyard.Errorf(toolyard.NoData, "Context %s has no data for you.", p.folder.kind)
 	case returned.Text != nil || value[0] != '{':
 		return nil, p.unavailable("its script did not return an object", nil)
 	}
@@ -204,7 +204,7 @@ func (p *Provider) object(answer json.RawMessage) (json.RawMessage, error) {
 }
 
 func (p *Provider) unavailable(why string, cause error) error {
-	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The context %s is unavailable: %s.", p.folder.kind, why), Err: cause}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("Context %s is unavailable: %s.", p.folder.kind, why), Err: cause}
 }
 
 // report logs when the script starts failing and when it recovers.

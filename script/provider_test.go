@@ -116,7 +116,7 @@ func TestProviderThatCannotBeLoaded(t *testing.T) {
 			t.Errorf("%s: %v", source, problems)
 		}
 		_, err := p.Provide(t.Context(), toolyard.Caller{ID: "ann"}, time.Now())
-		if e := toolyard.AsError(err); e.Code != toolyard.Unavailable || e.Message != "The context crm is unavailable: its script cannot be loaded." {
+		if e := toolyard.AsError(err); e.Code != toolyard.Unavailable || e.Message != "Context crm is unavailable: its script cannot be loaded." {
 			t.Errorf("%s: %v", source, err)
 		}
 	}

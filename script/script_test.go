@@ -175,7 +175,7 @@ func TestFaults(t *testing.T) {
 		"price":       {hello + "export const _meta = { priceing: { executeUsd: \"1\" } };\n", "x.ts:5:24: _meta.priceing: unknown key (did you mean \"pricing\"?)"},
 		"surface":     {hello + "export const _meta = { surface: \"anywhere\" };\n", "x.ts:5:24: _meta.surface: unknown value"},
 		"timeout":     {hello + "export const timeout = 1e12;\n", "x.ts:5:1: timeout must be"},
-		"external":    {hello + "export const category = \"external\";\n", "x.ts:5:1: category external is reserved for tools of MCP servers"},
+		"external":    {hello + "export const category = \"external\";\n", "x.ts:5:1: category external is reserved for MCP server tools"},
 		"name":        {hello + "export const name = 5;\n", "x.ts:5:1: name must be a string"},
 		"bad-name":    {hello + "export const name = \"a b\";\n", "x.ts:5:1"},
 		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category is longer than 16 KiB"},
@@ -504,7 +504,7 @@ func TestWarnings(t *testing.T) {
 		got = append(got, p.String()+" | "+p.Fix)
 	}
 	want := []string{
-		"scripts.grants.granted.env: the variable UNSET is granted, but it is not set | Set it in Toolyard's environment, or remove the grant.",
+		"scripts.grants.granted.env: variable UNSET is granted, but it is not set | Set it in Toolyard's environment, or remove the grant.",
 		"granted.ts:6:15: process.env.SET is read while the module is loaded, when no variable is set | Read it inside the function.",
 		"meta.ts:5:1: the export meta has no effect (did you mean \"_meta\"?) | ",
 		"mode.ts:5:1: the export mode has no effect (did you mean \"modes\"?) | ",
@@ -533,7 +533,7 @@ func TestDeclaredVariableMustBeGranted(t *testing.T) {
 		}
 	}
 	_, err := callTool(t, tool, `{"name":"API_KEY"}`)
-	if want := `reading the variable API_KEY is not allowed; to allow it, write in toolyard.yaml: scripts: {grants: {say: {env: ["API_KEY"]}}}`; err == nil || toolyard.AsError(err).Message != want {
+	if want := `reading variable API_KEY is not allowed; to allow it, write in toolyard.yaml: scripts: {grants: {say: {env: ["API_KEY"]}}}`; err == nil || toolyard.AsError(err).Message != want {
 		t.Errorf("%v", err)
 	}
 }

@@ -38,7 +38,7 @@ func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	for _, d := range definitions {
 		l.warnOfGrants(f, &d, said.Early)
 		if near := lint.Category(d.Category); near != "" {
-			f.warn(partFault(f, fmt.Sprintf("the category %.80q is unknown%s", d.Category, spelling.Hint(near)), "category"))
+			f.warn(partFault(f, fmt.Sprintf("category %.80q is unknown%s", d.Category, spelling.Hint(near)), "category"))
 		}
 	}
 }
@@ -50,10 +50,10 @@ func unknownExport(name string) string {
 		return ""
 	}
 	if near := spelling.Nearest(name, metaExports); near != "" {
-		return fmt.Sprintf("the export %s has no effect: put it into _meta: export const _meta = { %s: … }", name, near)
+		return fmt.Sprintf("export %s has no effect: put it into _meta: export const _meta = { %s: … }", name, near)
 	}
 	if near := spelling.Nearest(name, knownExports); near != "" {
-		return fmt.Sprintf("the export %s has no effect%s", name, spelling.Hint(near))
+		return fmt.Sprintf("export %s has no effect%s", name, spelling.Hint(near))
 	}
 	return ""
 }
@@ -127,7 +127,7 @@ func (f *Folder) unsetVariables() (problems []toolyard.Problem) {
 			}
 			problems = append(problems, toolyard.Problem{
 				Source: "scripts", Subject: subject, Warning: true,
-				Message: "the variable " + name + " is granted, but it is not set", Fix: "Set it in Toolyard's environment, or remove the grant.",
+				Message: "variable " + name + " is granted, but it is not set", Fix: "Set it in Toolyard's environment, or remove the grant.",
 			})
 		}
 	}

@@ -94,7 +94,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 			return nil, err
 		}
 		if r.current != nil && !r.current() { // the definition may have changed with a restart
-			return nil, toolyard.Errorf(toolyard.Unavailable, "The server %s no longer offers %s as it was approved.", conv.opts.ID, c.Tool.Name)
+			return nil, toolyard.Errorf(toolyard.Unavailable, "Server %s no longer offers %s as it was approved.", conv.opts.ID, c.Tool.Name)
 		}
 		if c.RequestState != "" && !s.modern() { // starting over could repeat a side effect
 			return nil, &toolyard.Error{

@@ -49,7 +49,7 @@ type httpLink struct {
 func newHTTPLink(o *Options, onMessage func(message)) (*httpLink, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, errors.New("its url is invalid")
+		return nil, errors.New("the server's URL is invalid")
 	}
 	l := &httpLink{url: o.URL, header: http.Header{}, authorizer: o.Authorizer, owner: o.owner, onMessage: onMessage, streamReady: make(chan struct{}), ending: newEnding()}
 	if l.client, err = outbound.NewServerClient(u, outbound.Network{Private: o.Private}, o.Connections); err != nil {
@@ -183,7 +183,7 @@ func callOf(x *exchange) *toolyard.Call {
 func (l *httpLink) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, l.url, body)
 	if err != nil {
-		return nil, errors.New("its url is invalid")
+		return nil, errors.New("the server's URL is invalid")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

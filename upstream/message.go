@@ -74,7 +74,7 @@ func parse(data []byte) (m message, err error) {
 			failure = value
 		default:
 			if slices.ContainsFunc(members, func(name string) bool { return strings.EqualFold(key, name) }) {
-				return m, fmt.Errorf("it sent a message with the member %q", key)
+				return m, fmt.Errorf("it sent a message with member %q", key)
 			}
 		}
 	}

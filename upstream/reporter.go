@@ -39,7 +39,7 @@ func (rep *reporter) describe(err error) string {
 
 // unavailable returns the error for a call that the server could not serve.
 func (rep *reporter) unavailable(err error) *toolyard.Error {
-	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", rep.opts.ID, rep.describe(err))
+	return toolyard.Errorf(toolyard.Unavailable, "Server %s is not available: %s", rep.opts.ID, rep.describe(err))
 }
 
 // notReady is like unavailable, for a call that was never sent and can therefore be repeated.

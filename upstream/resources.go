@@ -31,7 +31,7 @@ func (d *definitions) resourcesOf(l *listing) (resources []*toolyard.Resource, p
 		for _, raw := range list.items {
 			uri := text(raw, list.key)
 			if err := checkResource(raw, uri); err != nil {
-				problems = append(problems, d.problem("", "the resource "+untrusted.Quote(uri)+" is omitted: "+err.Error(), ""))
+				problems = append(problems, d.problem("", "resource "+untrusted.Quote(uri)+" is omitted: "+err.Error(), ""))
 				continue
 			}
 			add(&toolyard.Resource{URI: uri, Template: list.template, Definition: raw})

@@ -165,7 +165,7 @@ func (conv *conversations) failure(s *session, err error) error {
 		return e.err
 	}
 	if size, ok := errors.AsType[*sizeError](err); ok {
-		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but its result was dropped: the server %s: %w", conv.opts.ID, size)
+		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but its result was dropped: server %s: %w", conv.opts.ID, size)
 	}
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -212,7 +212,7 @@ func (conv *conversations) statusFailure(e *statusError) error {
 	case http.StatusTooManyRequests:
 		out.Code = toolyard.RateLimited
 	}
-	out.Message = fmt.Sprintf("The server %s refused the call: %s", conv.opts.ID, conv.describe(e))
+	out.Message = fmt.Sprintf("Server %s refused the call: %s", conv.opts.ID, conv.describe(e))
 	return out
 }
 

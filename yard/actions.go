@@ -69,7 +69,7 @@ func (y *Yard) pack(name string) (*openPack, error) {
 	p := packs[name]
 	switch {
 	case p == nil:
-		return nil, toolyard.Errorf(toolyard.NotFound, "The pack %q is not enabled%s.", name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(packs))))
+		return nil, toolyard.Errorf(toolyard.NotFound, "Pack %q is not enabled%s.", name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(packs))))
 	case !p.acquire():
 		return nil, errReloaded
 	}
@@ -104,7 +104,7 @@ func (p *openPack) action(name string) (*toolyard.Tool, error) {
 		}
 		names = append(names, t.Name)
 	}
-	return nil, toolyard.Errorf(toolyard.NotFound, "The pack %s has no action %q%s.", p.name, name, spelling.DidYouMean(name, names))
+	return nil, toolyard.Errorf(toolyard.NotFound, "Pack %s has no action %q%s.", p.name, name, spelling.DidYouMean(name, names))
 }
 
 // Packs describes the enabled packs for the API.

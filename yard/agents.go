@@ -251,7 +251,7 @@ func reachProblem(name, gate string, found map[string]*toolyard.Tool, by map[*to
 		Subject: "agents." + name,
 		Message: fmt.Sprintf("with the agents that it reaches, the agent can read private data (%s) and untrusted text (%s), and send data out (%s); after both were read, calls that send data out need approval",
 			with(taint.Private), with(taint.Untrusted), with(taint.Egress)),
-		Fix: fmt.Sprintf("Remove a step of %s from delegates or from the agents of a gate, exclude the tools with one of these labels, correct their labels, or set accept: trifecta at the gate %s.", strings.Join(last, " → "), gate),
+		Fix: fmt.Sprintf("Remove a step of %s from delegates or from the agents of a gate, exclude the tools with one of these labels, correct their labels, or set accept: trifecta at gate %s.", strings.Join(last, " → "), gate),
 	}
 }
 

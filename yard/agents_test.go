@@ -396,7 +396,7 @@ func TestAgentConfigurationIsChecked(t *testing.T) {
 		"unknown gate":        {"gate: research", "gate: reserch", `agents.librarian.gate: unknown gate "reserch"`},
 		"unknown agent":       {"agents: [librarian]", "agents: [libarian]", "gates.ask.agents"},
 		"unknown delegate":    {"queryUsd", "delegates: [nobody]\n    queryUsd", "agents.librarian.delegates"},
-		"delegates to itself": {"queryUsd", "delegates: [librarian]\n    queryUsd", "names the agent itself"},
+		"delegates to itself": {"queryUsd", "delegates: [librarian]\n    queryUsd", "refers to the agent itself"},
 		"circular delegates":  {"toolsets:", "  first: {model: main, gate: research, instructions: x, delegates: [second]}\n  second: {model: main, gate: research, instructions: x, delegates: [first]}\ntoolsets:", "first → second → first"},
 		"missing hooks":       {"queryUsd", "hooks: none.ts\n    queryUsd", "agents.librarian.hooks: there is no file"},
 		"missing file":        {"You answer questions about people.", "none.md", "agents.librarian.instructions"},

@@ -669,7 +669,7 @@ func TestFirstGateByEdit(t *testing.T) {
 	}
 	for _, gate := range []string{"default", "extra"} {
 		if _, ok := s.yard.View(gate); !ok {
-			t.Errorf("the gate %s is gone", gate)
+			t.Errorf("gate %s is gone", gate)
 		}
 	}
 	if got, answer := s.do(t, "operator", "DELETE", "/api/v1/gates/extra?version=1", ""); got != 204 {

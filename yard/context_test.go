@@ -117,7 +117,7 @@ func TestContextFromAnHTTPService(t *testing.T) {
 	if got := callEcho(t, server.URL, "ann", `{"q":"x","customer":{"tier":"forged"}}`); got != `{"q":"x","customer":{"tier":"gold"}}` {
 		t.Error(got)
 	}
-	if got := callEcho(t, server.URL, "bob", `{}`); !strings.Contains(got, "The context crm has no data for you") {
+	if got := callEcho(t, server.URL, "bob", `{}`); !strings.Contains(got, "Context crm has no data for you") {
 		t.Error(got)
 	}
 	record.Store(`{"data":{"tier":7}}`)
@@ -165,7 +165,7 @@ func TestContextFromAScript(t *testing.T) {
 	if got := callEcho(t, server.URL, "ann", `{"q":"x"}`); got != `{"q":"x","customer":{"tier":"gold"}}` {
 		t.Error(got)
 	}
-	if got := callEcho(t, server.URL, "bob", `{}`); !strings.Contains(got, "The context crm has no data for you") {
+	if got := callEcho(t, server.URL, "bob", `{}`); !strings.Contains(got, "Context crm has no data for you") {
 		t.Error(got)
 	}
 	if problems := y.Problems(); len(problems) > 0 {

@@ -198,7 +198,7 @@ func storable(text string) bool { return utf8.ValidString(text) && !strings.Cont
 
 // conflict reports that another writer has appended to a stream.
 func conflict(stream string, after uint64) error {
-	return toolyard.Errorf(toolyard.VersionConflict, "journal: the stream %q does not end at %d; read it again", stream, after)
+	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q does not end at %d; read it again", stream, after)
 }
 
 // memoryJournal stores streams in memory.

@@ -67,7 +67,7 @@ func (y *Yard) recheckCall(ctx context.Context, c *toolyard.Call) error {
 		return toolyard.Errorf(toolyard.ApprovalRequired, "The tool changed while the call waited for approval. Call again to request a new approval.")
 	}
 	if current := y.current.Load().Rules.Decide(ctx, c, admission.Price(c)); current.Action == rules.Deny {
-		return toolyard.Errorf(toolyard.PermissionDenied, "Denied by the rule %s.", current.Names())
+		return toolyard.Errorf(toolyard.PermissionDenied, "Denied by rule %s.", current.Names())
 	}
 	return y.access.recheck(ctx, y.enforcement.store, c.Caller, v.Gate)
 }

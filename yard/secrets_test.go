@@ -77,7 +77,7 @@ func TestCheckReadsAllSecrets(t *testing.T) {
 		got.WriteString(p.String() + "\n")
 	}
 	want := "toolyard.yaml:5:3: secrets.bad: vault:app#other: it has no such field\n" +
-		"toolyard.yaml:6:3: secrets.none: env:NONE: this environment variable is not set\n" +
+		"toolyard.yaml:6:3: secrets.none: env:NONE: the environment variable is not set\n" +
 		"toolyard.yaml:2:3: secretStores.vault: cannot read vault:app#other: it has no such field\n"
 	if got.String() != want {
 		t.Errorf("got  %s\nwant %s", got.String(), want)
@@ -96,7 +96,7 @@ func TestSealKeysOfTheConfiguration(t *testing.T) {
 	for config, want := range map[string]string{
 		"sealKeys: [env:SEAL]":                       "",
 		"sealKeys: [env:SEAL, env:SEAL]":             "",
-		"sealKeys: [env:NONE]":                       "sealKeys.0: env:NONE: this environment variable is not set",
+		"sealKeys: [env:NONE]":                       "sealKeys.0: env:NONE: the environment variable is not set",
 		"sealKeys: [env:SEAL, env:SHORT]":            "sealKeys.1: the key is shorter than 32 characters",
 		"sealKeys: [nme]\nsecrets: {name: env:SEAL}": `secret "nme" is not defined (did you mean "name"?)`,
 		"sealKeys: [vaul:a#b]":                       "unknown secret store",

@@ -63,7 +63,7 @@ func (c *conversation) check() error {
 		for _, a := range m.answers {
 			at := slices.Index(open, a.id)
 			if at < 0 {
-				return fmt.Errorf("message %d answers the call %q, which is not open", i, a.id)
+				return fmt.Errorf("message %d answers call %q, which is not open", i, a.id)
 			}
 			open = slices.Delete(open, at, at+1)
 		}
@@ -97,7 +97,7 @@ func (c *conversation) declare(name string, schema json.RawMessage) error {
 		return fmt.Errorf("%q is not a function name", name)
 	}
 	if c.tools[name] {
-		return fmt.Errorf("the function %q is declared twice", name)
+		return fmt.Errorf("function %q is declared twice", name)
 	}
 	c.tools[name] = true
 	var s struct {

@@ -98,7 +98,7 @@ func (c *conversation) addGemini(role string, parts []json.RawMessage, open []ge
 		}
 		switch {
 		case role == "model" && p.Response != nil, role == "user" && p.Call != nil, role != "user" && role != "model":
-			return nil, fmt.Errorf("unexpected part for the role %q", role)
+			return nil, fmt.Errorf("unexpected part for role %q", role)
 		case p.Call != nil:
 			id := fmt.Sprintf("%d:%s", len(calls), p.Call.Name)
 			next.calls = append(next.calls, id)

@@ -251,7 +251,7 @@ func (e *Expect) check(body []byte, c *conversation) string {
 	}
 	for _, want := range e.Tools {
 		if !c.tools[want] {
-			return fmt.Sprintf("the function %q is not declared", want)
+			return fmt.Sprintf("function %q is not declared", want)
 		}
 	}
 	if e.NoTools != nil && *e.NoTools != c.noTools {

@@ -269,7 +269,7 @@ func (c *Client) check(r *Request) error {
 			return err
 		}
 		if names[f.Name] {
-			return invalid("the function %s is declared twice", f.Name)
+			return invalid("function %s is declared twice", f.Name)
 		}
 		names[f.Name] = true
 	}

@@ -60,5 +60,5 @@ func (b *backlog) remove(w *waiter) {
 
 var (
 	errFull       = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many calls are waiting. Try again later.", RetryAfter: time.Second}
-	errCallerFull = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many of your calls are waiting. Make fewer concurrent calls.", RetryAfter: time.Second}
+	errCallerFull = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many of your calls are waiting. Reduce the number of concurrent calls.", RetryAfter: time.Second}
 )

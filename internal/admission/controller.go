@@ -227,7 +227,7 @@ func (c *Controller) expire(w *waiter) time.Duration {
 		if left := time.Until(w.entered.Add(storeTimeout)); left > 0 {
 			return left
 		}
-		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not respond in time; the call did not run.", RetryAfter: time.Second}
+		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not respond in time, so the call was not run.", RetryAfter: time.Second}
 	}
 	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // it has already waited: no immediate retry
 		again := *err
@@ -313,7 +313,7 @@ func (c *Controller) Settle(_ context.Context, a *Admission, o toolyard.Outcome)
 		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call ran, but the store is not responding, so its charge has not been recorded yet."}
 	}
 	if r := s.refused; r != nil {
-		return nil, &toolyard.Error{Code: r.Code, Message: "The call ran, but it could not be settled. " + r.Message}
+		return nil, &toolyard.Error{Code: r.Code, Message: "The call ran, but its charge could not be settled. " + r.Message}
 	}
 	return s.receipt, nil
 }

@@ -275,7 +275,7 @@ func (o *loop) exchange(ctx context.Context, b *batch) bool {
 		return false
 	}
 	if !o.outage.since.IsZero() {
-		o.opts.Log.Info("the store is available again", "after", time.Since(o.outage.since).Round(time.Millisecond))
+		o.opts.Log.Info("store available again", "after", time.Since(o.outage.since).Round(time.Millisecond))
 		o.outage.since = time.Time{}
 		o.opts.OnStore(true)
 	}
@@ -325,7 +325,7 @@ func (b *batch) parts() (list []*batch) {
 
 // discard fails the requests of a batch that the store rejected.
 func (o *loop) discard(b *batch, err error) {
-	o.opts.Log.Error("the store rejected a request", "error", err)
+	o.opts.Log.Error("store rejected a request", "error", err)
 	refused := &ledger.Refusal{Code: toolyard.Internal, Message: "The store rejected the request."}
 	reason := &toolyard.Error{Code: refused.Code, Message: refused.Message, Err: err}
 	for _, s := range b.settlements {
@@ -359,7 +359,7 @@ func (o *loop) settled(s *settling, refused *ledger.Refusal) {
 		s.receipt.Spent, s.receipt.Remaining = &spent, &rest
 	}
 	if refused != nil {
-		o.opts.Log.Error("a call could not be settled", "call", s.Call, "problem", refused.Message)
+		o.opts.Log.Error("could not settle a call", "call", s.Call, "problem", refused.Message)
 	}
 	s.refused = refused
 	close(s.done)
@@ -376,13 +376,13 @@ func (o *loop) admitted(w *waiter, a ledger.AdmitResult) {
 	case w.attempt.canceled:
 	case r == nil && a.Replay == nil && late:
 		o.undo(w, a.Limits)
-		w.finish(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store responded too late; the call did not run.", RetryAfter: time.Second})
+		w.finish(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store responded too late, so the call was not run.", RetryAfter: time.Second})
 	case r == nil && a.Replay == nil:
 		w.finish(&Admission{Request: w.request, Reserved: &reservation{durable: true, grants: a.Limits, spent: a.Spent, rest: a.Remaining}}, nil)
 	case r == nil:
 		result := &toolyard.Result{}
 		if err := result.UnmarshalJSON(a.Replay); err != nil {
-			w.finish(nil, &toolyard.Error{Code: toolyard.Internal, Message: "The stored result cannot be decoded.", Err: err})
+			w.finish(nil, &toolyard.Error{Code: toolyard.Internal, Message: "The stored result could not be decoded.", Err: err})
 			return
 		}
 		w.finish(&Admission{Request: w.request, Replay: result, Reserved: &reservation{durable: true}}, nil)
@@ -442,7 +442,7 @@ func (o *loop) unavailable(b *batch, err error) {
 	now := time.Now()
 	if o.outage.since.IsZero() {
 		o.outage.since = now
-		o.opts.Log.Warn("the store is unavailable", "error", err)
+		o.opts.Log.Warn("store unavailable", "error", err)
 		o.opts.OnStore(false)
 	}
 	o.outbox.settlements = append(slices.Clone(b.settlements), o.outbox.settlements...)
@@ -479,7 +479,7 @@ func (o *loop) leaseLocally(b *batch, now time.Time) {
 
 // refuseOverdue refuses all waiters that have waited for the store long enough.
 func (o *loop) refuseOverdue(now time.Time) {
-	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store for limits and balances is unavailable; the call did not run.", RetryAfter: time.Second}
+	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store for limits and balances is unavailable, so the call was not run.", RetryAfter: time.Second}
 	overdue := func(w *waiter) bool { return now.After(w.entered.Add(storeTimeout)) }
 	for _, q := range o.queues {
 		for _, w := range q.all() {
@@ -518,7 +518,7 @@ func (o *loop) sweep(ctx context.Context) {
 			case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
 				more = false // the loop logs it
 			default:
-				o.opts.Log.Error("expired rows could not be removed from the store; skipping them for a minute", "error", err)
+				o.opts.Log.Error("could not remove expired rows from the store; skipping them for one minute", "error", err)
 			}
 		}
 	}
@@ -559,4 +559,4 @@ func (o *loop) close(ctx context.Context) {
 }
 
 // errClosing refuses calls that arrive or wait when the yard closes.
-var errClosing = &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing.", RetryAfter: time.Second}
+var errClosing = &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is shutting down.", RetryAfter: time.Second}

@@ -114,7 +114,7 @@ func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]strin
 		kind := injected[argument]
 		p := providers(kind)
 		if p == nil {
-			return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s, which %s requires, is not configured.", kind, c.Tool.Name)
+			return nil, toolyard.Errorf(toolyard.Unavailable, "Context %s, which %s requires, is not configured.", kind, c.Tool.Name)
 		}
 		go func() {
 			value, err := provide(within, p, kind, caller, asOf)
@@ -154,7 +154,7 @@ func late(injected map[string]string, values map[string]json.RawMessage) error {
 		}
 	}
 	slices.Sort(kinds)
-	return toolyard.Errorf(toolyard.Unavailable, "The context %s was not available within %v.", strings.Join(kinds, ", "), provideTime)
+	return toolyard.Errorf(toolyard.Unavailable, "Context %s was not available within %v.", strings.Join(kinds, ", "), provideTime)
 }
 
 // provide calls a provider and accepts only a JSON object of bounded size.
@@ -169,7 +169,7 @@ func provide(ctx context.Context, p toolyard.ContextProvider, kind string, calle
 		return nil, explain(kind, err)
 	}
 	if len(value) > maxContext {
-		return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s is %d bytes; the limit is %d.", kind, len(value), maxContext)
+		return nil, toolyard.Errorf(toolyard.Unavailable, "Context %s is %d bytes; the limit is %d.", kind, len(value), maxContext)
 	}
 	if value = bytes.TrimSpace(value); len(value) == 0 || value[0] != '{' || !json.Valid(value) {
 		return nil, unavailable(kind, errors.New("the provider did not return a JSON object"))
@@ -179,7 +179,7 @@ func provide(ctx context.Context, p toolyard.ContextProvider, kind string, calle
 
 // unavailable hides a cause from the caller.
 func unavailable(kind string, cause error) error {
-	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The context " + kind + " is unavailable.", RetryAfter: time.Second, Err: cause}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Context " + kind + " is unavailable.", RetryAfter: time.Second, Err: cause}
 }
 
 // explain adds the kind to the error of a provider.
@@ -228,7 +228,7 @@ func attribute(ctx context.Context, log *slog.Logger, c *toolyard.Call, kept [][
 	log.WarnContext(ctx, "context does not match the tool's input schema", "kind", kinds, "tool", c.Tool.Name, "server", c.Tool.Server, "call", c.ID, "issues", describe(theirs))
 	return &toolyard.Error{
 		Code: toolyard.Unavailable, Err: errors.New(describe(theirs)),
-		Message: fmt.Sprintf("The context %s does not match the input schema of %s. The fault is with its provider, not with your arguments.", kinds, c.Tool.Name),
+		Message: fmt.Sprintf("Context %s does not match the input schema of %s. The fault is with its provider, not with your arguments.", kinds, c.Tool.Name),
 	}
 }
 

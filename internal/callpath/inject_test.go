@@ -76,12 +76,12 @@ func TestContextThatCannotBeHad(t *testing.T) {
 		"nobody":     {nil, toolyard.Unavailable, "The context kind, which t requires, is not configured."},
 		"its error":  {says("", unlinked), toolyard.NoData, "kind: Please link your wallet in Settings."},
 		"it names":   {says("", toolyard.Errorf(toolyard.NoData, "Link a kind.")), toolyard.NoData, "Link a kind."},
-		"any error":  {says("", errors.New("token abc was refused")), toolyard.Unavailable, "The context kind is unavailable."},
-		"no object":  {says(`[]`, nil), toolyard.Unavailable, "The context kind is unavailable."},
-		"no JSON":    {says(`{"a":}`, nil), toolyard.Unavailable, "The context kind is unavailable."},
-		"nothing":    {says(``, nil), toolyard.Unavailable, "The context kind is unavailable."},
-		"large":      {says(`{"a":"`+strings.Repeat("x", 256<<10)+`"}`, nil), toolyard.Unavailable, "The context kind is 262152 bytes; the limit is 262144."},
-		"it crashes": {providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) { panic("ouch") }), toolyard.Unavailable, "The context kind is unavailable."},
+		"any error":  {says("", errors.New("token abc was refused")), toolyard.Unavailable, "Context kind is unavailable."},
+		"no object":  {says(`[]`, nil), toolyard.Unavailable, "Context kind is unavailable."},
+		"no JSON":    {says(`{"a":}`, nil), toolyard.Unavailable, "Context kind is unavailable."},
+		"nothing":    {says(``, nil), toolyard.Unavailable, "Context kind is unavailable."},
+		"large":      {says(`{"a":"`+strings.Repeat("x", 256<<10)+`"}`, nil), toolyard.Unavailable, "Context kind is 262152 bytes; the limit is 262144."},
+		"it crashes": {providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) { panic("ouch") }), toolyard.Unavailable, "Context kind is unavailable."},
 	} {
 		for _, needs := range []string{"kind", "kind other"} {
 			ran, err := withContext(t.Context(), needs, `{}`, map[string]toolyard.ContextProvider{"kind": tt.provider, "other": good})
@@ -185,15 +185,15 @@ func TestContextThatBreaksTheInputSchema(t *testing.T) {
 		logged              string
 	}{
 		"good":                {input, `{"tier":"gold"}`, `{"order":"7"}`, nil, "", "", nil, ""},
-		"wrong value":         {input, `{"tier":"bronze"}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match the input schema of discount. The fault is with its provider, not with your arguments.", nil, "customer.tier: must be one of"},
-		"missing member":      {input, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: is required"},
-		"composed schema":     {either, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer"},
-		"two alternatives":    {several, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: is required"},
+		"wrong value":         {input, `{"tier":"bronze"}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match the input schema of discount. The fault is with its provider, not with your arguments.", nil, "customer.tier: must be one of"},
+		"missing member":      {input, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match", nil, "customer.tier: is required"},
+		"composed schema":     {either, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match", nil, "customer"},
+		"two alternatives":    {several, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match", nil, "customer.tier: is required"},
 		"both are wrong":      {input, `{}`, `{"order":7}`, nil, toolyard.Invalid, "Invalid arguments for discount", []string{"order"}, ""},
 		"the caller is wrong": {input, `{"tier":"gold"}`, `{"order":7}`, nil, toolyard.Invalid, "Invalid arguments for discount", []string{"order"}, ""},
 		"the tool refuses the context": {
 			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for discount", Issues: []toolyard.Issue{{Path: "customer.tier", Message: "too rich", Location: []string{"customer", "tier"}}}},
-			toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: too rich",
+			toolyard.Unavailable, "Context crm does not match", nil, "customer.tier: too rich",
 		},
 		"the tool refuses the arguments": {
 			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "No such order", Issues: []toolyard.Issue{{Path: "order", Message: "unknown", Location: []string{"order"}}}},

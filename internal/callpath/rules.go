@@ -80,7 +80,7 @@ func (s *ruleStep) decide(ctx context.Context, c *toolyard.Call, tainted string)
 	v := withTaint(s.Rules.Decide(ctx, c, price), tainted)
 	switch v.Action {
 	case rules.Deny:
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s", refusal(&v, "Denied by the rule "+v.Names()+"."))
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s", refusal(&v, "Denied by rule "+v.Names()+"."))
 	case rules.Ask:
 	default:
 		return s.next(ctx, c)
@@ -156,7 +156,7 @@ func (s *ruleStep) askCaller(ctx context.Context, c *toolyard.Call, a *Approval,
 		return nil, toolyard.Errorf(toolyard.Invalid, "The approval is not valid for this call or has expired. Call again without the answer.")
 	}
 	if !reply.Accepted() || reply.Form.Decision != "approve" {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The user declined the call, which requires approval by the rule %s. Do not repeat it unless the user asks for it.", a.Verdict.Names())
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The user declined the call, which requires approval by rule %s. Do not repeat it unless the user asks for it.", a.Verdict.Names())
 	}
 	c.RequestState, c.InputResponses = "", nil // the answer was for this step
 	return s.run(ctx, c, a)
@@ -175,9 +175,9 @@ func (s *ruleStep) run(ctx context.Context, c *toolyard.Call, a *Approval) (*too
 // askOperator waits for an operator's decision, and runs the call if it is approved.
 func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approval) (*toolyard.Result, error) {
 	if s.Operators == nil {
-		text := fmt.Sprintf("The rule %s requires the user's approval of this call, but this client cannot ask for it. Use a client that supports elicitation.", a.Verdict.Names())
+		text := fmt.Sprintf("Rule %s requires the user's approval of this call, but this client cannot ask for it. Use a client that supports elicitation.", a.Verdict.Names())
 		if c.Depth > 0 {
-			text = fmt.Sprintf("The rule %s requires approval of this call, which cannot be requested in a call from another tool.", a.Verdict.Names())
+			text = fmt.Sprintf("Rule %s requires approval of this call, which cannot be requested in a call from another tool.", a.Verdict.Names())
 		}
 		return nil, toolyard.Errorf(toolyard.ApprovalRequired, "%s", refusal(&a.Verdict, text))
 	}
@@ -214,7 +214,7 @@ func approvalID(ctx context.Context, c *toolyard.Call) string {
 // question is the text of the form.
 func question(c *toolyard.Call, a *Approval) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Approve this call? The rule %s requires it.\n", a.Verdict.Names())
+	fmt.Fprintf(&b, "Approve this call? Rule %s requires it.\n", a.Verdict.Names())
 	if m := a.Verdict.Message(); m != "" {
 		b.WriteString(m + "\n")
 	}

@@ -104,7 +104,7 @@ func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 		at("must be between 1s and 30m", "limits", "time")
 	}
 	if c.Gates[a.Gate].Surface == toolyard.Execute {
-		at("is an execute gate, where callers would pay for every call the agent makes: set the gate's surface to answer, or use another gate", "gate")
+		at("is an execute gate, where callers pay for every call that the agent makes: set the gate's surface to answer, or use another gate", "gate")
 	}
 	if limit := a.Limits.USD; limit != nil && limit.USD > 0 {
 		if m, ok := c.Models[a.Model]; ok && (m.USDPerMillion.Input == nil || m.USDPerMillion.Output == nil) {
@@ -117,19 +117,22 @@ func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 		case !ok:
 			at("unknown agent "+to+spelling.DidYouMean(to, slices.Collect(maps.Keys(c.Agents))), "delegates")
 		case to == name:
-			at("names the agent itself", "delegates")
+			at("refers to the agent itself", "delegates")
 		case c.Gates[a.Gate].Mode == toolyard.Read && c.Gates[other.Gate].Mode == toolyard.Write:
-			at("names "+to+", which can write; this agent is read-only", "delegates")
+			at("refers to "+to+", which can write; this agent is read-only", "delegates")
 		default:
 			if path := c.agentPath(to, name, nil); path != nil {
-				at("names "+to+", from which a query can return to this agent: "+strings.Join(append([]string{name}, path...), " → ")+". Remove "+to+" here, or one of the later steps", "delegates")
+				at("creates a cycle: "+to+" can call back to this agent: "+
+					strings.Join(append([]string{name}, path...), " → ")+". Remove "+to+
+					" here, or break the cycle at a later step", "delegates")
 				return
 			}
 		}
 	}
 	for _, offered := range c.Gates[a.Gate].Agents {
 		if path := c.agentPath(offered, name, nil); path != nil {
-			at("is a gate at which the agent can reach itself: "+strings.Join(append([]string{name}, path...), " → ")+". Remove it from gates."+a.Gate+".agents", "gate")
+			at("lets the agent reach itself through this gate: "+strings.Join(append([]string{name}, path...), " → ")+
+				". Remove it from gates."+a.Gate+".agents", "gate")
 			return
 		}
 	}

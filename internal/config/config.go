@@ -328,7 +328,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	if host, ok := listenHost(c.Listen); !ok {
 		report("must be host:port, such as 127.0.0.1:3001", "listen")
 	} else if !c.Anonymous && !IsLoopback(host) && c.Open() {
-		report("is reachable from other machines. Outside loopback, set callers: keys at every gate or anonymous: true.", "listen")
+		report("is reachable from other machines. To listen on a non-loopback address, set callers: keys on every gate, or set anonymous: true.", "listen")
 	}
 	if _, ok := listenHost(c.Metrics.Listen); !ok && c.Metrics.Listen != "" {
 		report("must be host:port, such as 127.0.0.1:9090", "metrics", "listen")

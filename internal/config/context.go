@@ -90,7 +90,7 @@ func (c *Config) checkContext(add reportFunc) {
 	for _, kind := range slices.Sorted(maps.Keys(c.Context)) {
 		at := func(message string, steps ...string) { add(message, append([]string{"context", kind}, steps...)...) }
 		if !contextKind.MatchString(kind) {
-			at("is not a valid kind of context: use letters, digits, dots, - and _")
+			at("is not a valid context kind: use letters, digits, dots, - and _")
 		}
 		context := c.Context[kind]
 		context.check(at)
@@ -102,7 +102,7 @@ func (c *Context) check(add reportFunc) {
 		return // the schema of the registered provider decides
 	}
 	if c.HTTP != nil && c.Script != "" {
-		add("has both http and script; remove one")
+		add("sets both http and script; remove one")
 	}
 	var keys map[string]json.RawMessage
 	_ = json.Unmarshal(c.Settings, &keys) // it is an object
@@ -112,7 +112,7 @@ func (c *Context) check(add reportFunc) {
 		case !slices.Contains(known, key):
 			add("is unknown"+spelling.DidYouMean(key, known), key)
 		case key == "grants" && c.Script == "":
-			add("has an effect only with script", key)
+			add("has no effect without script", key)
 		}
 	}
 	if h := c.HTTP; h != nil {

@@ -53,7 +53,7 @@ func ParseEdits(data []byte) (*Edits, error) {
 		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "The edits are invalid.", Issues: issues}
 	}
 	if err := json.Unmarshal(value, e); err != nil {
-		return nil, fmt.Errorf("cannot decode the edits: %w", err)
+		return nil, fmt.Errorf("decode the edits: %w", err)
 	}
 	return e, nil
 }

@@ -103,7 +103,7 @@ func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 // with getenv.
 func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Source, error) {
 	if len(data) > maxFile {
-		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}}
+		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("exceeds %d bytes", maxFile)}}
 	}
 	s := &Source{name: name, text: data, positions: make(map[string]position), variables: make(map[string]bool)}
 	tree, err := yamltree.Parse(data)
@@ -298,7 +298,7 @@ func (w *walker) expand(at position, text string, steps []string) any {
 	}
 	expanded := b.String()
 	if strings.Count(expanded, "${secret:") != secrets {
-		w.fault(at, steps, "a variable contains a reference to a secret: write references to secrets in this file")
+		w.fault(at, steps, "a variable contains a secret reference: write secret references in this file")
 		return text
 	}
 	if isBool := expanded == "true" || expanded == "false"; isBool && !isString(steps) {
@@ -338,7 +338,7 @@ func checkSecretPath(steps []string) error {
 		len(steps) == 4 && steps[0] == "secretStores" && steps[2] == "env" || isContextHeader(steps) {
 		return nil
 	}
-	return errors.New("secrets are allowed only in env and headers of a server, in headers of a context and in packs, where other users cannot read them")
+	return errors.New("secrets are allowed only in a server's env and headers, in a context's headers and in packs, where other users cannot read them")
 }
 
 func isContextHeader(steps []string) bool {

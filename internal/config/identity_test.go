@@ -19,7 +19,7 @@ issuers:
 	const auth = "servers: {pay: {url: \"https://pay.example/mcp\", auth: "
 	for name, test := range map[string]struct{ more, want string }{
 		"valid":                      {auth + "{type: exchange, at: corp, client: {id: c, secretRef: s}}}}\n", ""},
-		"two introspecting issuers":  {"  b: {issuer: \"https://b.example\", access: [{anyone: true, gates: [chat]}], introspect: {client: c, secretRef: s}}\n", "is the second issuer with introspect"},
+		"two introspecting issuers":  {"  b: {issuer: \"https://b.example\", access: [{anyone: true, gates: [chat]}], introspect: {client: c, secretRef: s}}\n", "cannot also set introspect: b already does"},
 		"unknown secret":             {"  b: {issuer: \"https://b.example\", access: [{anyone: true, gates: [chat]}], introspect: {client: c, secretRef: nothing}}\n", "nothing"},
 		"exchange without an issuer": {auth + "{type: exchange, client: {id: c, secretRef: s}}}}\n", "must be the name of an issuer"},
 		"exchange at another issuer": {auth + "{type: exchange, at: crop, client: {id: c, secretRef: s}}}}\n", `did you mean "corp"`},

@@ -15,7 +15,7 @@ type misplaced struct {
 }
 
 func (m misplaced) String() string {
-	return fmt.Sprintf("%s is indented by %s, but the surrounding keys by %d", m.key, spaces(m.indent), m.others)
+	return fmt.Sprintf("%s is indented by %s, but the surrounding keys are indented by %d", m.key, spaces(m.indent), m.others)
 }
 
 func spaces(n int) string {

@@ -85,13 +85,13 @@ func (c *Config) checkIssuers(report reportFunc) {
 		report("is required with issuers, such as https://tools.example.com", "url")
 	}
 	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || accesstoken.CheckURL(c.URL) != nil || u.Path != "") {
-		report("must be an https URL without a path, such as https://tools.example.com; http is accepted on loopback", "url")
+		report("must be an https URL without a path, such as https://tools.example.com; http is allowed on loopback", "url")
 	}
 	seen := make(map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {
 		c.checkIssuer(name, report)
 		if other := seen[c.Issuers[name].Issuer]; other != "" {
-			report("is also the issuer "+other+": remove one of them", "issuers", name, "issuer")
+			report("is also issuer "+other+": remove one of them", "issuers", name, "issuer")
 		}
 		seen[c.Issuers[name].Issuer] = name
 	}
@@ -152,7 +152,7 @@ func (c *Config) checkIntrospection(report reportFunc) {
 			continue
 		}
 		if first != "" {
-			report("is the second issuer with introspect, after "+first+": an opaque token does not identify its issuer", "issuers", name, "introspect")
+			report("cannot also set introspect: "+first+" already does, and an opaque token does not identify its issuer", "issuers", name, "introspect")
 		}
 		first = name
 		c.checkSecret(i.SecretRef, func(message string) { report(message, "issuers", name, "introspect", "secretRef") })
@@ -164,18 +164,18 @@ func (c *Config) checkConsole(name string, client *ConsoleClient, report reportF
 		c.checkSecret(client.SecretRef, func(message string) { report(message, "issuers", name, "console", "secretRef") })
 	}
 	if slices.Contains(c.Issuers[name].Audiences, client.Client) {
-		report("is also an accepted audience: register separate clients for the console and for the gates, so that a token of one is not valid for the other", "issuers", name, "console", "client")
+		report("is also an accepted audience: register separate clients for the console and the gates, so that a token for one is not valid for the other", "issuers", name, "console", "client")
 	}
 	for n, scope := range client.Scopes {
 		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
-			report("is not a scope", "issuers", name, "console", "scopes", strconv.Itoa(n))
+			report("is not a valid scope", "issuers", name, "console", "scopes", strconv.Itoa(n))
 		}
 	}
 }
 
 func (c *Config) checkGateIssuers(name string, g *Gate, report reportFunc) {
 	if g.RequiresAuth() && g.AcceptsTokens() && len(c.Issuers) == 0 {
-		report("needs an issuer of access tokens: add one under issuers", "gates", name, "callers")
+		report("requires an access token issuer: add one under issuers", "gates", name, "callers")
 	}
 	if len(g.Issuers) > 0 && !g.AcceptsTokens() {
 		report("has no effect with callers: keys; set callers to tokens or authenticated", "gates", name, "issuers")

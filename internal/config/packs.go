@@ -33,7 +33,7 @@ var packName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 func (c *Config) checkPacks(report reportFunc) {
 	for _, name := range slices.Sorted(maps.Keys(c.Packs)) {
 		if !packName.MatchString(name) {
-			report("is not the name of a pack: use a-z, 0-9 and -", "packs", name)
+			report("is not a valid pack name: use a-z, 0-9 and -", "packs", name)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (c *Config) checkRules(report reportFunc) {
 func checkOverrides(r *Rule, at string, asks []string, others map[string]rules.Action, report reportFunc) {
 	switch {
 	case r.Then == rules.Allow && len(r.Overrides) == 0:
-		report("has no effect: list the ask rules that it exempts calls from under overrides", "rules", at, "then")
+		report("has no effect: under overrides, list the ask rules from which it exempts calls", "rules", at, "then")
 	case r.Then != rules.Allow && len(r.Overrides) > 0:
 		report("only a rule with then: allow can override others", "rules", at, "overrides")
 	}

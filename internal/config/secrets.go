@@ -173,7 +173,7 @@ func (c *Config) checkSecret(ref string, report func(message string)) {
 		}
 		fix := spelling.DidYouMean(scheme, slices.Concat(schemes, slices.Collect(maps.Keys(c.SecretStores))))
 		if fix == "" {
-			fix = "; use env:, file: or age:, or add it under secretStores"
+			fix = "; use env:, file: or age:, or add the store under secretStores"
 		}
 		report("unknown secret store" + fix) // the reference is not quoted: it may be a misplaced secret
 		return

@@ -191,7 +191,7 @@ func (s *Server) check(report reportFunc) {
 	}
 	for tool, mode := range s.Effects {
 		if tool != "*" && strings.Contains(tool, "*") {
-			report("is not a tool name: use * alone for all other tools", "effects", tool)
+			report("is not a tool name: use * by itself to match all other tools", "effects", tool)
 		}
 		if mode != toolyard.Read && mode != toolyard.Write {
 			report("must be read or write", "effects", tool)
@@ -265,7 +265,7 @@ func (a *Auth) check(address string, report reportFunc) {
 		report(accesstoken.CheckURL(a.Issuer).Error(), "issuer")
 	}
 	if a.Type != AuthBearer && address != "" && accesstoken.CheckURL(address) != nil {
-		report("the server must use https, because tokens are sent to it; http is accepted on loopback", "type")
+		report("the server must use https because tokens are sent to it; http is allowed on loopback", "type")
 	}
 }
 
@@ -279,7 +279,8 @@ func (c *Config) checkConnections(report reportFunc) {
 	}
 	for id, s := range c.Servers {
 		if s.Auth.PerPerson() {
-			report("is required with PostgreSQL, because people's connections to the server "+id+" are stored; create a secret with: openssl rand -hex 32", "connections", "keys")
+			report("is required with PostgreSQL because user connections to server "+id+
+				" are stored; generate a secret with: openssl rand -hex 32", "connections", "keys")
 			return
 		}
 	}

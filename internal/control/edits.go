@@ -76,7 +76,7 @@ func (c *Control) Versions(ctx context.Context, limit int) ([]store.VersionRow, 
 // Version implements [httpapi.Yard].
 func (c *Control) Version(ctx context.Context, version int64) (row store.VersionRow, edits *config.Edits, err error) {
 	if c.opts.Store == nil {
-		return row, nil, toolyard.Errorf(toolyard.NotFound, "There is no version %d.", version)
+		return row, nil, toolyard.Errorf(toolyard.NotFound, "Version %d not found.", version)
 	}
 	row, body, err := c.opts.Store.VersionOf(ctx, settings.EditsDocument, version)
 	if err != nil {

@@ -18,7 +18,7 @@ func (c *Control) Execute(ctx context.Context, r *serve.CallRequest) (outcome se
 	case !ok && r.Gate == "":
 		return outcome, toolyard.Errorf(toolyard.Invalid, "Specify a gate: %s.", strings.Join(c.opts.MCP.Gates(), ", "))
 	case !ok:
-		return outcome, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
+		return outcome, toolyard.Errorf(toolyard.NotFound, "Gate %s not found.", r.Gate)
 	}
 	if err := c.yard.Authorize(r.Caller, v.Gate); err != nil {
 		return outcome, err
@@ -36,9 +36,9 @@ func unknownTool(v *gates.View, name string) error {
 	names := make([]string, 0, len(v.Tools))
 	for _, t := range v.Tools {
 		if t.Tool.Name == name {
-			return toolyard.Errorf(toolyard.UnknownTool, "At the gate %s, the tool %s is named %s.", v.Gate.Name, name, t.Name)
+			return toolyard.Errorf(toolyard.UnknownTool, "At gate %s, tool %s is named %s.", v.Gate.Name, name, t.Name)
 		}
 		names = append(names, t.Name)
 	}
-	return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool %q at the gate %s%s.", name, v.Gate.Name, spelling.DidYouMean(name, names))
+	return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool %q at gate %s%s.", name, v.Gate.Name, spelling.DidYouMean(name, names))
 }

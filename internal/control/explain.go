@@ -74,10 +74,10 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gates.Step) {
 	s := c.yard.State()
 	for _, limit := range s.Config.Gates[gate].Rate.Limits() {
-		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls at the gate " + gate + ": " + gates.Describe(limit)})
+		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls at gate " + gate + ": " + gates.Describe(limit)})
 	}
 	for _, limit := range s.Servers[t.Server].Rate.Limits() {
-		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls of the server " + t.Server + ": " + gates.Describe(limit)})
+		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls of server " + t.Server + ": " + gates.Describe(limit)})
 	}
 	for _, l := range s.SpendLimitsOf(gate, t) {
 		text := fmt.Sprintf("%s: at most %s USD per %s", l.Name, l.Max, l.Period)

@@ -69,7 +69,7 @@ func (c *Control) upstream(id string) (*upstream.Server, error) {
 	if s := c.yard.State().Upstreams[id]; s != nil {
 		return s, nil
 	}
-	return nil, toolyard.Errorf(toolyard.NotFound, "There is no server %s.", id)
+	return nil, toolyard.Errorf(toolyard.NotFound, "Server %s not found.", id)
 }
 
 // pending returns the definitions of a server that differ from the approved ones.

@@ -168,7 +168,7 @@ func (d *dialog) next() ([]model.FunctionCall, string) {
 		}
 		for _, tool := range t.tools {
 			if !slices.Contains(d.tools, tool) {
-				return nil, "The question needs the tool " + tool + ", which is not available."
+				return nil, "The question needs tool " + tool + ", which is not available."
 			}
 		}
 		return t.next(d)

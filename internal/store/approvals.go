@@ -144,7 +144,7 @@ func (s *approvalStore) createApproval(ctx context.Context, r *ApprovalRequest, 
 		return nil, false, s.approvalError(err)
 	}
 	if pending >= maxPending {
-		return nil, false, &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: time.Minute, Message: fmt.Sprintf("%d of your calls are already waiting for approval, which is the maximum. Wait for decisions first.", pending)}
+		return nil, false, &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: time.Minute, Message: fmt.Sprintf("%d of your calls are already waiting for approval, which is the maximum. Wait until some are decided.", pending)}
 	}
 	done, err := s.db.ExecContext(ctx, `INSERT INTO approvals (id, binding, account, caller, gate, server, tool, definition, arguments, preview, hidden, cut,
 		rule, rule_digest, message, price, call, state, created, expires)
@@ -191,7 +191,7 @@ func (s *approvalStore) Approval(ctx context.Context, id string) (*Approval, err
 	}
 	a, err := scanApproval(s.db.QueryRowContext(ctx, `SELECT `+approvalColumns+` FROM approvals WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, toolyard.Errorf(toolyard.NotFound, "There is no approval %.64s.", id)
+		return nil, toolyard.Errorf(toolyard.NotFound, "Approval %.64s not found.", id)
 	}
 	if err != nil {
 		return nil, s.approvalError(err)
@@ -321,5 +321,5 @@ func (s *approvalStore) DeleteGrant(ctx context.Context, id string) error {
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return toolyard.Errorf(toolyard.NotFound, "There is no grant %.64s.", id)
+	return toolyard.Errorf(toolyard.NotFound, "Grant %.64s not found.", id)
 }

@@ -129,7 +129,7 @@ func (w *backupWriter) line(value any) error {
 		return err
 	}
 	if w.buf.Len() > maxBackupLine {
-		return fmt.Errorf("a row is larger than %d bytes", maxBackupLine)
+		return fmt.Errorf("row exceeds %d bytes", maxBackupLine)
 	}
 	_, _ = w.sum.Write(w.buf.Bytes()) // never fails
 	_, err := w.zip.Write(w.buf.Bytes())
@@ -157,7 +157,7 @@ func (w *backupWriter) row(values []any) error {
 		case nil, int64:
 			line[i] = v
 		default:
-			return fmt.Errorf("a value has the type %T", v)
+			return fmt.Errorf("unsupported value type %T", v)
 		}
 	}
 	return w.line(line)
@@ -196,13 +196,13 @@ func (r *backupReader) next() ([]byte, error) {
 	for {
 		part, err := r.lines.ReadSlice('\n')
 		if len(line)+len(part) > maxBackupLine {
-			return nil, r.fault("is longer than %d bytes", maxBackupLine)
+			return nil, r.fault("exceeds %d bytes", maxBackupLine)
 		}
 		line = append(line, part...)
 		switch {
 		case err == bufio.ErrBufferFull: //nolint:errorlint // never wrapped
 		case err == io.EOF:
-			return nil, r.fault("is missing: the file is not complete")
+			return nil, r.fault("is missing: the file is incomplete")
 		case err != nil:
 			return nil, r.fault("cannot be read: %v", err)
 		default:
@@ -225,7 +225,7 @@ func (r *backupReader) decode(line []byte, into any) error {
 		return r.fault("is invalid: %v", err)
 	}
 	if dec.More() {
-		return r.fault("has more than one value")
+		return r.fault("contains more than one value")
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (r *backupReader) header() (h BackupHeader, err error) {
 		return h, err
 	}
 	if err := r.decode(line, &h); err != nil || h.Format != backupFormat {
-		return h, fmt.Errorf("the file is not a backup in the format %s", backupFormat)
+		return h, fmt.Errorf("the file is not a backup in %s format", backupFormat)
 	}
 	r.add(line)
 	return h, nil
@@ -277,7 +277,7 @@ func (r *backupReader) trailer(line []byte) error {
 		return r.fault("does not match the preceding lines")
 	}
 	if _, err := r.lines.ReadByte(); err != io.EOF {
-		return r.fault("is not the last one")
+		return r.fault("is not the last line")
 	}
 	return nil
 }
@@ -327,7 +327,7 @@ func (r *backupReader) value(raw json.RawMessage, k kind) (any, error) {
 		code = e.Text
 	}
 	if code == nil {
-		return nil, r.fault("has a value whose type differs from its column's")
+		return nil, r.fault("contains a value that does not match its column's type")
 	}
 	data, err := base64.StdEncoding.DecodeString(*code)
 	if err != nil {

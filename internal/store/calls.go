@@ -171,7 +171,7 @@ func (s *callStore) Call(ctx context.Context, id string) (*CallRow, error) {
 			return list[0], nil
 		}
 	}
-	return nil, toolyard.Errorf(toolyard.NotFound, "No recorded call has the ID %s.", id)
+	return nil, toolyard.Errorf(toolyard.NotFound, "Recorded call %s not found.", id)
 }
 
 // endOfCall returns the SQL expression of the end of a call.
@@ -238,7 +238,7 @@ func collect[T any](ctx context.Context, d *database, most int, scan func(scanne
 	case errors.Is(err, errTooManyRows):
 		return nil, toolyard.Errorf(toolyard.Invalid, "The result has more than %d rows. Choose a shorter period.", most)
 	case ctx.Err() != nil: // the query took too long
-		return nil, fmt.Errorf("store: record of calls: %w", ctx.Err())
+		return nil, fmt.Errorf("store: recorded calls: %w", ctx.Err())
 	}
 	return nil, d.engine.explain(err)
 }

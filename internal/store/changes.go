@@ -44,7 +44,7 @@ const changeColumns = "id, at, caller, account, action, subject, detail, status,
 // BeginChange stores a change before it is made.
 func (s *changeStore) BeginChange(ctx context.Context, c *Change) error {
 	if c.ID == "" || len(c.Detail) > maxDetail || len(c.Detail) > 0 && !json.Valid(c.Detail) {
-		return toolyard.Errorf(toolyard.Invalid, "A change needs an ID, and its detail must be JSON of at most %d KiB.", maxDetail>>10)
+		return toolyard.Errorf(toolyard.Invalid, "A change requires an ID, and its detail must be JSON of at most %d KiB.", maxDetail>>10)
 	}
 	_, err := s.db.ExecContext(ctx, `INSERT INTO changes (`+changeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		clean(c.ID), c.At.UTC(), clean(c.Caller), clean(c.Account), clean(c.Action), clean(c.Subject), optional(c.Detail), c.Status, clean(c.Remote))
@@ -62,7 +62,7 @@ func (s *changeStore) EndChange(ctx context.Context, id string, status int, subj
 	case err != nil:
 		return fmt.Errorf("store: change %s: %w", id, s.engine.explain(err))
 	case !done:
-		return toolyard.Errorf(toolyard.NotFound, "There is no change %s.", id)
+		return toolyard.Errorf(toolyard.NotFound, "Change %s not found.", id)
 	}
 	return nil
 }

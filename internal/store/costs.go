@@ -85,7 +85,7 @@ func (s *callStore) groups(by []string) (columns, grouped []string, err error) {
 				continue
 			}
 			if found = true; columns[c.at] != "''" {
-				return nil, nil, toolyard.Errorf(toolyard.Invalid, "group costs by only one of day, week and month")
+				return nil, nil, toolyard.Errorf(toolyard.Invalid, "costs can be grouped by only one of day, week and month")
 			}
 			columns[c.at], grouped = c.column, append(grouped, strconv.Itoa(c.at+1))
 		}

@@ -57,7 +57,7 @@ func (s *Store) DeleteCaller(ctx context.Context, account, caller string) (*Dele
 	}
 	d.run(s.isLite())
 	if d.err == nil && len(d.Deleted)+len(d.Kept) == 0 {
-		return nil, toolyard.Errorf(toolyard.NotFound, "There is no data for the caller %.64q.", caller)
+		return nil, toolyard.Errorf(toolyard.NotFound, "No data found for caller %.64q.", caller)
 	}
 	if d.err == nil {
 		d.err = tx.Commit()
@@ -160,7 +160,7 @@ func (d *deleter) renameAccount(lite bool) {
 	}
 	d.names(`SELECT id FROM balances WHERE account = $1 ORDER BY id`+lock, d.caller)
 	if held := d.names(`SELECT id FROM holds WHERE balance IN (SELECT id FROM balances WHERE account = $1) LIMIT 1`, d.caller); d.err == nil && len(held) > 0 {
-		d.err = &toolyard.Error{Code: toolyard.Unavailable, Message: "Calls by this caller are running, or ran within the last minute, and hold funds. Revoke the caller's keys, then try again.", RetryAfter: leaseTime}
+		d.err = &toolyard.Error{Code: toolyard.Unavailable, Message: "This caller has calls that are running or ran within the last minute, and they hold funds. Revoke the caller's keys, then try again.", RetryAfter: leaseTime}
 		return
 	}
 	d.keep("balances", `id = $2`, `id = $1`, d.caller, d.Pseudonym)

@@ -36,7 +36,7 @@ func (s *documentStore) SetDocument(ctx context.Context, name string, body []byt
 // replace replaces a document, and stores the new version in the history unless it is nil.
 func (s *documentStore) replace(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (next int64, err error) {
 	if name == "" || len(name) > maxDocumentName {
-		return 0, fmt.Errorf("store: the name of a document must have 1 to %d bytes", maxDocumentName)
+		return 0, fmt.Errorf("store: a document name must be 1 to %d bytes", maxDocumentName)
 	}
 	if len(body) > MaxDocument {
 		return 0, toolyard.Errorf(toolyard.ArgsTooLarge, "%s exceeds %d MiB.", name, MaxDocument>>20)

@@ -514,15 +514,15 @@ func TestAudit(t *testing.T) {
 		want  string // a part of the finding
 	}{
 		{"", ""},
-		{`UPDATE balances SET available = 61`, "a has a balance of 61, but its transfers add up to 60"},
-		{`UPDATE holds SET unspent = 29, spent = 11`, "hold h has 29 left, but its transfers add up to 30"},
-		{`UPDATE balances SET held = 41`, "a has 41 on hold, but its holds add up to 40"},
-		{`UPDATE balances SET held_calls = 6`, "a has 6 calls on hold, but its holds add up to 5"},
-		{`UPDATE balances SET spent = 1`, "a has spent 11, but its charges add up to 10"},
-		{`DELETE FROM transfers WHERE id = '2'`, "hold/gone no longer exists, but its transfers add up to 7"},
+		{`UPDATE balances SET available = 61`, "a has a balance of 61, but its transfers total 60"},
+		{`UPDATE holds SET unspent = 29, spent = 11`, "hold h has 29 left, but its transfers total 30"},
+		{`UPDATE balances SET held = 41`, "a has 41 on hold, but its holds total 40"},
+		{`UPDATE balances SET held_calls = 6`, "a has 6 calls on hold, but its holds total 5"},
+		{`UPDATE balances SET spent = 1`, "a has spent 11, but its charges total 10"},
+		{`DELETE FROM transfers WHERE id = '2'`, "hold/gone no longer exists, but its transfers total 7"},
 		{`UPDATE transfers SET balance = 'x' WHERE kind = 'charge'`, "charge charge/call-0 belongs to a missing account or session"},
-		{`DELETE FROM calls WHERE id = 'call-1'`, "a was charged 10, but its recorded calls add up to 5"},
-		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (balance, amount) VALUES ('a', 5)`, "account a has 2 calls of 10 in the totals, but 1 calls of 5"},
+		{`DELETE FROM calls WHERE id = 'call-1'`, "a was charged 10, but its recorded calls total 5"},
+		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (balance, amount) VALUES ('a', 5)`, "account a has 2 calls of 10 in the totals but 1 calls of 5"},
 		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (balance, amount) VALUES ('a', 5); UPDATE sums SET calls = 1, usd = 5`, ""},
 	}
 	onEngines(t, func(t *testing.T, s *Store) {

@@ -93,7 +93,7 @@ func nullable(body json.RawMessage) any {
 }
 
 func journalConflict(stream string, after uint64) error {
-	return toolyard.Errorf(toolyard.VersionConflict, "journal: the stream %q does not end at %d; read it again", stream, after)
+	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q does not end at %d; read it again", stream, after)
 }
 
 // Journal returns entries of a stream.

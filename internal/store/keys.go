@@ -36,7 +36,7 @@ func (s *keyStore) PutKey(ctx context.Context, k identity.Key) error {
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return toolyard.Errorf(toolyard.VersionConflict, "The key %s already exists; create another one.", k.Prefix)
+	return toolyard.Errorf(toolyard.VersionConflict, "Key %s already exists; create another key.", k.Prefix)
 }
 
 // Key implements identity.Keys.
@@ -49,7 +49,7 @@ func (s *keyStore) Key(ctx context.Context, prefix string) (identity.Key, error)
 }
 
 func noKey(prefix string) error {
-	return toolyard.Errorf(toolyard.NotFound, "There is no key %s.", prefix)
+	return toolyard.Errorf(toolyard.NotFound, "Key %s not found.", prefix)
 }
 
 // KeyQuery selects keys. Empty fields select everything.

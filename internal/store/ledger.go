@@ -55,7 +55,7 @@ func (s *accountStore) sameFunding(ctx context.Context, f *ledger.Funding, refer
 		paid = -paid
 	}
 	if paid != f.Amount {
-		return toolyard.Errorf(toolyard.IdempotencyConflict, "The reference %s was already used for %s USD. Use a new reference for a new payment.", reference, paid)
+		return toolyard.Errorf(toolyard.IdempotencyConflict, "Reference %s was already used for %s USD. Use a new reference for a new payment.", reference, paid)
 	}
 	return nil
 }
@@ -105,18 +105,18 @@ func (s *accountStore) checkSessionQuota(ctx context.Context, session ledger.Ses
 		session.ID, session.Account, maxOpenSessions, maxEmptySessions).Scan(&exists, &opened, &empty)
 	switch {
 	case err != nil:
-		return fmt.Errorf("store: sessions of %s: %w", session.Account, s.engine.explain(err))
+		return fmt.Errorf("store: sessions for %s: %w", session.Account, s.engine.explain(err))
 	case exists > 0: // a repeated request
 		return nil
 	case opened >= maxOpenSessions:
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: time.Minute,
-			Message: fmt.Sprintf("The account %s has %d open sessions, which is the maximum. Close some first.", session.Account, maxOpenSessions),
+			Message: fmt.Sprintf("Account %s has %d open sessions, which is the maximum. Close some first.", session.Account, maxOpenSessions),
 		}
 	case empty >= maxEmptySessions:
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: time.Hour,
-			Message: fmt.Sprintf("The account %s has opened %d sessions that spent nothing, which is the maximum per day. Use a session for more calls.", session.Account, maxEmptySessions),
+			Message: fmt.Sprintf("Account %s has opened %d sessions without spending anything, which is the daily maximum. Make more calls per session.", session.Account, maxEmptySessions),
 		}
 	}
 	return nil
@@ -148,7 +148,7 @@ func (s *accountStore) Balance(ctx context.Context, id string) (*ledger.Balance,
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, toolyard.Errorf(toolyard.NotFound, "There is no account or session %s.", id)
+		return nil, toolyard.Errorf(toolyard.NotFound, "No account or session %s was found.", id)
 	}
 	return list[0], nil
 }

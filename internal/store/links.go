@@ -21,7 +21,7 @@ func (s *linkStore) SetLink(ctx context.Context, caller toolyard.Caller, kind, a
 		query, args = `DELETE FROM links WHERE account = $1 AND caller = $2 AND kind = $3`, args[:3]
 	}
 	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("store: link of %s: %w", caller.ID, s.engine.explain(err))
+		return fmt.Errorf("store: link for %s: %w", caller.ID, s.engine.explain(err))
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (s *linkStore) Linked(ctx context.Context, caller toolyard.Caller, kind str
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("store: link of %s: %w", caller.ID, s.engine.explain(err))
+		return "", fmt.Errorf("store: link for %s: %w", caller.ID, s.engine.explain(err))
 	}
 	return address, nil
 }
@@ -48,7 +48,7 @@ func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (links ma
 		return err
 	}, `SELECT kind, address FROM links WHERE account = $1 AND caller = $2`, linkAccount(caller), caller.ID)
 	if err != nil {
-		return nil, fmt.Errorf("store: links of %s: %w", caller.ID, s.engine.explain(err))
+		return nil, fmt.Errorf("store: links for %s: %w", caller.ID, s.engine.explain(err))
 	}
 	return links, nil
 }
@@ -63,7 +63,7 @@ func (s *linkStore) AccountsOf(ctx context.Context, caller string) (list []strin
 		return err
 	}, `SELECT DISTINCT account FROM keys WHERE caller = $1 ORDER BY account LIMIT $2`, caller, most)
 	if err != nil {
-		return nil, fmt.Errorf("store: accounts of %s: %w", caller, s.engine.explain(err))
+		return nil, fmt.Errorf("store: accounts for %s: %w", caller, s.engine.explain(err))
 	}
 	return list, nil
 }

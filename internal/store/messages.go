@@ -33,7 +33,7 @@ func (s *messageStore) Send(ctx context.Context, to string, message []byte) erro
 		limit = maxNotification // no replica would delete its row
 	}
 	if len(message) > limit || len(to) > 100 || strings.ContainsAny(to, "\n\x00") {
-		return fmt.Errorf("store: a message must have at most %d bytes, and the name of a replica 100", limit)
+		return fmt.Errorf("store: a message must be at most %d bytes, and a replica name at most 100 bytes", limit)
 	}
 	return s.engine.send(ctx, to, string(message))
 }

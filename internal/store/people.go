@@ -143,7 +143,7 @@ const PeopleDocument = "people"
 func (s *peopleStore) person(ctx context.Context, caller string) (*Person, error) {
 	p, err := readPerson(s.db.QueryRowContext(ctx, `SELECT `+personColumns+` FROM people WHERE caller = $1`, caller))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown person %.64q.", caller)
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown user %.64q.", caller)
 	}
 	return p, s.personError(err)
 }

@@ -338,7 +338,7 @@ func (p *postgres) sendWrites(ctx context.Context, conn *pgxpool.Conn, w *writes
 	}
 	b.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
 		if tag.String() != "COMMIT" {
-			return fmt.Errorf("the server did not commit: %s", tag)
+			return fmt.Errorf("the database server did not commit: %s", tag)
 		}
 		return nil
 	})

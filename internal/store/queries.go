@@ -104,7 +104,7 @@ func (s *queryStore) Query(ctx context.Context, account, id string) (*QueryRow, 
 	f.equal("account", account)
 	list, err := collect(ctx, s.database, 1, scanQuery, "SELECT "+queryColumns+" FROM queries"+f.String(), f.args)
 	if err == nil && len(list) == 0 {
-		err = toolyard.Errorf(toolyard.NotFound, "There is no query %.64q.", id)
+		err = toolyard.Errorf(toolyard.NotFound, "Query %.64q not found.", id)
 	}
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func scanQuery(s scanner) (*QueryRow, error) {
 func (s *queryStore) Evidence(ctx context.Context, account, query, id string) (body string, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT body FROM evidence WHERE query = $1 AND id = $2 AND account = $3`, clean(query), clean(id), account).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", toolyard.Errorf(toolyard.NotFound, "There is no evidence %.64q for the query %.64q.", id, query)
+		return "", toolyard.Errorf(toolyard.NotFound, "Query %[2].64q has no evidence %[1].64q.", id, query)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store: evidence: %w", s.engine.explain(err))
@@ -168,7 +168,7 @@ func (s *queryStore) BeginJob(ctx context.Context, j *QueryJob) (existing *Query
 	case err != nil:
 		return nil, err
 	case len(list) == 0 || list[0].Digest != j.Digest:
-		return nil, toolyard.Errorf(toolyard.IdempotencyConflict, "The idempotency key was used for another query.")
+		return nil, toolyard.Errorf(toolyard.IdempotencyConflict, "The idempotency key was already used for another query.")
 	}
 	return list[0], nil
 }
@@ -186,7 +186,7 @@ func (s *queryStore) EndJob(ctx context.Context, id string, state JobState, body
 func (s *queryStore) Job(ctx context.Context, account, caller, id string) (*QueryJob, error) {
 	list, err := collect(ctx, s.database, 1, scanJob, "SELECT "+jobColumns+" FROM query_jobs WHERE id = $1 AND account = $2 AND caller = $3", []any{clean(id), account, caller})
 	if err == nil && len(list) == 0 {
-		err = toolyard.Errorf(toolyard.NotFound, "There is no job %.64q.", id)
+		err = toolyard.Errorf(toolyard.NotFound, "Job %.64q not found.", id)
 	}
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNotEmpty means that a backup would replace data.
-var ErrNotEmpty = errors.New("the store has data")
+var ErrNotEmpty = errors.New("the store is not empty")
 
 // Restore atomically replaces all data with that of a backup. It refuses a store that has data
 // unless replace is true, and a backup with a different schema version. No server may use the store
@@ -74,16 +74,16 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 	if _, err := r.header(); err != nil {
 		return 0, err
 	}
-	next, err := r.section(func([]byte) error { return r.fault("is a row without a table") })
+	next, err := r.section(func([]byte) error { return r.fault("is a row that does not belong to a table") })
 	for next != nil && err == nil {
 		i := slices.IndexFunc(tables, func(t *storedTable) bool { return t.name == next.Table })
 		if i < 0 {
-			return 0, r.fault("refers to the unknown table %q", next.Table)
+			return 0, r.fault("refers to unknown table %q", next.Table)
 		}
 		into := tables[i]
 		tables = slices.Delete(tables, i, i+1) // each table once
 		if !slices.Equal(into.names(), next.Columns) {
-			return 0, r.fault("has different columns than this program's table %s", into.name)
+			return 0, r.fault("has different columns from this program's %s table", into.name)
 		}
 		var n int64
 		if s.kind == "postgres" {

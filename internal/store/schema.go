@@ -60,7 +60,7 @@ func (s *Store) schema(ctx context.Context, db querier) (tables []*storedTable, 
 		}
 		k, ok := kinds[declared]
 		if !ok {
-			return fmt.Errorf("column %s.%s has the type %s, which backups do not support", table, column, declared)
+			return fmt.Errorf("column %s.%s has type %s, which backups do not support", table, column, declared)
 		}
 		if len(tables) == 0 || tables[len(tables)-1].name != table {
 			tables = append(tables, &storedTable{name: table, refers: refers})

@@ -218,7 +218,7 @@ func TestReplicasShareSpendLimits(t *testing.T) {
 					for call := range 5 {
 						r := &admission.Request{
 							CallID: fmt.Sprint("call", replica, worker, call), Caller: "ann", Account: "acme", Balance: "acme", Seller: "shop", Price: 1, Timeout: time.Minute, Wait: time.Minute,
-							Spend: []ledger.SpendLimit{{Key: "gate/g/spend/month/for caller/ann", Name: "the gate g for you", Max: 20, Period: ledger.Month}},
+							Spend: []ledger.SpendLimit{{Key: "gate/g/spend/month/for caller/ann", Name: "gate g for you", Max: 20, Period: ledger.Month}},
 						}
 						a, err := c.Admit(ctx, r)
 						if err != nil {

@@ -27,7 +27,7 @@ type VersionRow struct {
 // MaxVersions of a document are stored.
 func (s *documentStore) SetDocumentAs(ctx context.Context, name string, body []byte, version int64, by, note string) (next int64, err error) {
 	if len(by) > maxNote || len(note) > maxNote {
-		return 0, toolyard.Errorf(toolyard.Invalid, "The author and the note of a version must have at most %d bytes.", maxNote)
+		return 0, toolyard.Errorf(toolyard.Invalid, "A version's author and note must each be at most %d bytes.", maxNote)
 	}
 	now, err := s.engine.clock(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *documentStore) VersionOf(ctx context.Context, name string, version int6
 	err = s.db.QueryRowContext(ctx, `SELECT version, at, author, note, body FROM versions WHERE name = $1 AND version = $2`, name, version).
 		Scan(&v.Version, &v.At, &v.By, &v.Note, &body)
 	if errors.Is(err, sql.ErrNoRows) {
-		return v, nil, toolyard.Errorf(toolyard.NotFound, "There is no version %d of %s.", version, name)
+		return v, nil, toolyard.Errorf(toolyard.NotFound, "Version %d of %s not found.", version, name)
 	}
 	v.At = v.At.UTC()
 	return v, body, s.engine.explain(err)

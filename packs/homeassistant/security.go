@@ -135,7 +135,7 @@ func (v *view) present(e *hass.Entity) string {
 
 func requestedBy(c *toolyard.Call) string {
 	if !c.Caller.Authenticated() {
-		return fmt.Sprintf(" Requested through the gate %s.", c.Gate)
+		return fmt.Sprintf(" Requested through gate %s.", c.Gate)
 	}
 	return fmt.Sprintf(" Requested by %s.", printable(c.Caller.ID, 80))
 }

@@ -170,7 +170,7 @@ func (p *Provider) Close() error {
 // fails, and Canceled if the caller disconnected. An empty account yields empty lists.
 func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf time.Time) (json.RawMessage, error) {
 	if p.now().Sub(asOf) > maxAge {
-		return nil, toolyard.Errorf(toolyard.NoData, "The context %s is not available for a time in the past.", p.kind)
+		return nil, toolyard.Errorf(toolyard.NoData, "Context %s is not available for a time in the past.", p.kind)
 	}
 	address, err := p.address(ctx, caller)
 	if err != nil {

@@ -438,7 +438,7 @@ func TestNoCredentialIsSent(t *testing.T) {
 		for _, r := range f.Requests() {
 			for name := range r.Header {
 				if !slices.Contains(allowed, name) {
-					t.Errorf("a request has the header %s", name)
+					t.Errorf("a request has header %s", name)
 				}
 			}
 			if strings.Contains(fmt.Sprint(r), "canary") {

@@ -164,7 +164,7 @@ func (src *Source) simulatedAccount(gate string) (*tradedAccount, error) {
 			return src.accounts[name], nil
 		}
 	}
-	return nil, fmt.Errorf("the gate %q has no paper account, or callers cannot set its time: set gates.%s to {mode: write, clock: caller, packs: {trading: {account: NAME}}}", gate, gate)
+	return nil, fmt.Errorf("gate %q has no paper account, or callers cannot set its time: set gates.%s to {mode: write, clock: caller, packs: {trading: {account: NAME}}}", gate, gate)
 }
 
 // checkBars reports missing bars before the run.

@@ -93,7 +93,7 @@ func (src *Source) reset() *toolyard.Tool {
 			return "", err
 		}
 		if a.paper == nil {
-			return "", toolyard.Errorf(toolyard.Invalid, "The account %s is live: only paper accounts can be reset.", in.Account)
+			return "", toolyard.Errorf(toolyard.Invalid, "Account %s is live: only paper accounts can be reset.", in.Account)
 		}
 		if err := a.paper.Reset(ctx, in.From); err != nil {
 			return "", err
@@ -101,6 +101,6 @@ func (src *Source) reset() *toolyard.Tool {
 		if err := a.Reset(ctx, in.From); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("The account %s starts again at %s.", in.Account, in.From.Format(time.RFC3339)), nil
+		return fmt.Sprintf("Account %s starts again at %s.", in.Account, in.From.Format(time.RFC3339)), nil
 	})
 }

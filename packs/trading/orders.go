@@ -97,7 +97,7 @@ func proposeOrder() *toolyard.Tool {
 		}
 		broker, ok := toolyard.Client[market.Broker](c)
 		if !ok {
-			return nil, toolyard.Errorf(toolyard.NoData, "The account %s has no broker at the gate %s: it can only be read.", a.Name, c.Gate)
+			return nil, toolyard.Errorf(toolyard.NoData, "Account %s has no broker at gate %s: it can only be read.", a.Name, c.Gate)
 		}
 		r, err := in.request(ctx, c, a)
 		if err != nil {
@@ -158,11 +158,11 @@ func moved(from, to decimal.Decimal, bps int) bool {
 
 func question(a *account.Access, p *engine.Proposal, d *engine.Decision) string {
 	if p.Action == engine.CancelOne {
-		return fmt.Sprintf("Cancel the order %s in %s of the account %s (%s)?", p.OrderID, p.Symbol, a.Name, a.BrokerName)
+		return fmt.Sprintf("Cancel order %s in %s of account %s (%s)?", p.OrderID, p.Symbol, a.Name, a.BrokerName)
 	}
 	o, e := &d.Order, &d.Estimate
 	var b strings.Builder
-	fmt.Fprintf(&b, "Place this order in the account %s (%s)?\n%s %s %s, %s, about %s USD at %s", a.Name, a.BrokerName,
+	fmt.Fprintf(&b, "Place this order in account %s (%s)?\n%s %s %s, %s, about %s USD at %s", a.Name, a.BrokerName,
 		strings.ToUpper(string(o.Side)), o.Size, o.Symbol, o.Type, e.NotionalUSD.Round(2), e.Price)
 	if o.Type == market.MarketOrder {
 		fmt.Fprintf(&b, ", at worst %s", o.Price)

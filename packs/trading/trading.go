@@ -85,7 +85,7 @@ func open(setup yard.PackSetup, connect connector) (*Source, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
 		a := s.Accounts[name]
 		if other := signers[a.AgentKey]; a.AgentKey != "" && other != "" {
-			return nil, fmt.Errorf("accounts.%s: agentKey is that of the account %s; every account needs an agent of its own", name, other)
+			return nil, fmt.Errorf("accounts.%s: agentKey is that of account %s; every account needs an agent of its own", name, other)
 		}
 		signers[a.AgentKey] = name
 		traded, err := src.openAccount(name, &a, base, setup.Journal)
@@ -180,7 +180,7 @@ func (src *Source) Lend(g yard.PackGate) (*toolyard.Clients, error) {
 		return nil, fmt.Errorf("there is no account %q; accounts: %v", s.Account, slices.Sorted(maps.Keys(src.accounts)))
 	}
 	if g.CallerClock && a.simulator == nil {
-		return nil, fmt.Errorf("the account %s is live: a gate with clock: caller needs an account with broker: paper", s.Account)
+		return nil, fmt.Errorf("account %s is live: a gate with clock: caller needs an account with broker: paper", s.Account)
 	}
 	simulated, err := src.bind(s.Account, g)
 	if err != nil {
@@ -215,7 +215,7 @@ func (src *Source) bind(name string, g yard.PackGate) (simulated bool, err error
 		src.written[name] = g.Name
 	}
 	if src.simulated[name] != "" && src.written[name] != "" {
-		err = fmt.Errorf("the account %s is used by the gate %s with clock: caller and by the gate %s without: use two accounts", name, src.simulated[name], src.written[name])
+		err = fmt.Errorf("account %s is used by gate %s with clock: caller and by gate %s without: use two accounts", name, src.simulated[name], src.written[name])
 	}
 	return src.simulated[name] != "", err
 }

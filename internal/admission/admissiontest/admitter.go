@@ -63,7 +63,7 @@ var asked = toolyard.Define(toolyard.Spec{Name: "asked"}, func(context.Context, 
 // paced returns a request with one limit.
 func paced(key string, l toolyard.Limit) *admission.Request {
 	return ask(func(a *admission.Request) {
-		a.Limits = []admission.LimitRef{{Key: key, Name: "the tool " + key, Limit: l}}
+		a.Limits = []admission.LimitRef{{Key: key, Name: "tool " + key, Limit: l}}
 	})
 }
 

@@ -49,10 +49,10 @@ func Fund(rows *Rows, f *Funding) (repeated bool, err error) {
 	}
 	sum, ok := p.Available.Add(f.Amount)
 	if f.Amount < 0 && sum < 0 {
-		return false, toolyard.Errorf(toolyard.BudgetExceeded, "Cannot withdraw %s USD from the account %s: only %s USD is available.", -f.Amount, f.Account, p.Available)
+		return false, toolyard.Errorf(toolyard.BudgetExceeded, "Cannot withdraw %s USD from account %s: only %s USD is available.", -f.Amount, f.Account, p.Available)
 	}
 	if f.Amount > 0 && (!ok || f.Amount > MaxFunds || sum > MaxFunds-min(MaxFunds, p.Held)-f.InSessions) {
-		return false, toolyard.Errorf(toolyard.Invalid, "Cannot add %s USD to the account %s: the maximum for an account and its sessions is %s USD.", f.Amount, f.Account, MaxFunds)
+		return false, toolyard.Errorf(toolyard.Invalid, "Cannot add %s USD to account %s: the maximum for an account and its sessions is %s USD.", f.Amount, f.Account, MaxFunds)
 	}
 	t := Transfer{ID: f.ID, From: "world", To: "balance/" + f.Account, Amount: f.Amount, Kind: "fund"}
 	if f.Amount < 0 {
@@ -67,7 +67,7 @@ func Fund(rows *Rows, f *Funding) (repeated bool, err error) {
 // Check reports whether the session is valid.
 func (s *Session) Check() error {
 	if s.Limit < 0 || s.Calls < 0 || s.TTL <= 0 || s.ID == "" || s.ID == s.Account {
-		return toolyard.Errorf(toolyard.Invalid, "A session needs an ID, a nonnegative limit and a lifetime.")
+		return toolyard.Errorf(toolyard.Invalid, "A session requires an ID, a limit of zero or more, and a lifetime.")
 	}
 	return nil
 }
@@ -81,14 +81,14 @@ func Open(rows *Rows, s Session) error {
 		if p.Account == s.Account && p.Limit == s.Limit && p.MaxCalls == s.Calls {
 			return nil // a repeated request
 		}
-		return toolyard.Errorf(toolyard.VersionConflict, "The session %s already exists.", s.ID)
+		return toolyard.Errorf(toolyard.VersionConflict, "Session %s already exists.", s.ID)
 	}
 	if s.Limit > 0 && (account == nil || account.Available < s.Limit) {
 		available := toolyard.Money(0)
 		if account != nil {
 			available = account.Available
 		}
-		return toolyard.Errorf(toolyard.BudgetExceeded, "The account %s has %s USD available; the session needs %s USD.", s.Account, available, s.Limit)
+		return toolyard.Errorf(toolyard.BudgetExceeded, "Account %s has %s USD available; the session needs %s USD.", s.Account, available, s.Limit)
 	}
 	p := &BalanceRow{
 		Change: Created, ID: s.ID, Account: s.Account, State: StateOpen,

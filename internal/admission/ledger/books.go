@@ -110,7 +110,7 @@ func (b *books) settle(s Settlement) (SettlementResult, error) {
 	}
 	gone := h == nil || h.Change == Deleted || h.Unspent < s.Amount || (s.Amount > 0 && !reserved)
 	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a free run can be settled without its hold
-		refused := &Refusal{Code: toolyard.OutcomeUnknown, Message: "The call's reservation has expired and its funds were returned."}
+		refused := &Refusal{Code: toolyard.OutcomeUnknown, Message: "The reservation for this call expired, and its funds were returned."}
 		return SettlementResult{refused}, b.settleSpend(s.Call, s.Spend, 0)
 	}
 	if !gone {
@@ -285,11 +285,11 @@ func (b *books) topUp(r HoldRequest) HoldGrant {
 func (b *books) usable(p *BalanceRow, id, account string) *Refusal {
 	switch {
 	case id != account && p == nil, p != nil && p.Account != account:
-		return &Refusal{Code: toolyard.NotFound, Message: fmt.Sprintf("There is no session %s.", id)}
+		return &Refusal{Code: toolyard.NotFound, Message: fmt.Sprintf("Session %s not found.", id)}
 	case p == nil:
-		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The account %s has no funds.", id)}
+		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("Account %s has no funds.", id)}
 	case p.State != StateOpen:
-		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The session %s is %s.", id, p.State)}
+		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("Session %s is %s.", id, p.State)}
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func (b *books) lease(p *BalanceRow, h *HoldRow, r HoldRequest) *Refusal {
 		}
 	}
 	if p.Available < r.Min {
-		return exhausted(p, p.Held > 0, fmt.Sprintf("%s has %s USD left, which is less than the price of the call.", p.ID, p.Available+p.Held))
+		return exhausted(p, p.Held > 0, fmt.Sprintf("%s has %s USD left, which is less than the price of this call.", p.ID, p.Available+p.Held))
 	}
 	if h == nil {
 		h = &HoldRow{Change: replaces(b.Holds[r.Hold] != nil), ID: r.Hold, Balance: p.ID, Replica: b.replica}
@@ -338,9 +338,9 @@ func noCallsLeft(p *BalanceRow) *Refusal {
 
 // exhausted refuses for lack of money or calls. If some are held, they may be returned soon.
 func exhausted(p *BalanceRow, held bool, message string) *Refusal {
-	r := &Refusal{Code: toolyard.BudgetExceeded, Message: "The session " + message}
+	r := &Refusal{Code: toolyard.BudgetExceeded, Message: "Session " + message}
 	if p.Account == p.ID {
-		r.Message = "The account " + message
+		r.Message = "Account " + message
 	}
 	if held {
 		r.RetryAfter = soon

@@ -74,7 +74,7 @@ func decodeLimit(raw json.RawMessage, limit toolyard.Limit, now time.Time) (*lim
 	l := &limitState{}
 	if raw != nil {
 		if err := json.Unmarshal(raw, l); err != nil {
-			return nil, fmt.Errorf("decode the state of a limit: %w", err)
+			return nil, fmt.Errorf("decode limit state: %w", err)
 		}
 	}
 	if l.Last.Before(now) { // if the clock goes backward, the limit's time stands still

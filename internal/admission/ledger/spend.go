@@ -86,7 +86,7 @@ func decodeSpend(raw json.RawMessage) (*spendState, error) {
 		return s, nil
 	}
 	if err := json.Unmarshal(raw, s); err != nil {
-		return nil, fmt.Errorf("decode the state of a spend limit: %w", err)
+		return nil, fmt.Errorf("decode spend limit state: %w", err)
 	}
 	return s, nil
 }
@@ -123,7 +123,7 @@ func (s *spendState) refuse(l *SpendLimit, price toolyard.Money) *Refusal {
 		return nil
 	}
 	r := &Refusal{Code: toolyard.BudgetExceeded, SpendLimit: l.Key, Message: fmt.Sprintf(
-		"The spend limit for %s has been reached: %s USD per %s. %s USD remains, and the call costs %s USD. The limit renews at %s.",
+		"The spend limit for %s has been reached: %s USD per %s. The call costs %[5]s USD, but only %[4]s USD remains. The limit resets at %[6]s.",
 		l.Name, l.Max, l.Period, max(0, left), price, s.Next.Format("2006-01-02 15:04 UTC"))}
 	if price <= left+reserved {
 		r.RetryAfter = soon // calls that fail return their reservation

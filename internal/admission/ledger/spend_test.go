@@ -15,7 +15,7 @@ func TestReservationsOfASpendLimitAreBounded(t *testing.T) {
 	admit := func(i int) *Refusal {
 		id := fmt.Sprint("call", i)
 		results, err := Apply(rows, &Batch{Replica: "r", Admits: []AdmitRequest{{
-			Call: id, Run: RunKey{"call", id}, Timeout: time.Minute, Spend: []SpendLimit{{Key: "k", Name: "the gate g", Max: 100, Period: Month}},
+			Call: id, Run: RunKey{"call", id}, Timeout: time.Minute, Spend: []SpendLimit{{Key: "k", Name: "gate g", Max: 100, Period: Month}},
 		}}})
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +28,7 @@ func TestReservationsOfASpendLimitAreBounded(t *testing.T) {
 		}
 	}
 	refused := admit(maxSpendReservations)
-	if refused == nil || refused.RetryAfter == 0 || !strings.Contains(refused.Message, "renews at 2026-12-01 00:00 UTC") {
+	if refused == nil || refused.RetryAfter == 0 || !strings.Contains(refused.Message, "resets at 2026-12-01 00:00 UTC") {
 		t.Errorf("%+v", refused)
 	}
 	rows.Now = rows.Now.Add(time.Minute + Grace)

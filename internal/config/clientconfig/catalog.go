@@ -55,7 +55,7 @@ func (t *Translator) AddCatalog(id string) error {
 		}
 		switch {
 		case e.server == nil:
-			return fmt.Errorf("the catalog has no server %s: %s", id, e.Missing)
+			return fmt.Errorf("server %s is not in the catalog: %s", id, e.Missing)
 		case t.present[id]:
 			t.note("server %s already exists and was not changed", id)
 			return nil
@@ -73,7 +73,7 @@ func (t *Translator) AddCatalog(id string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("the catalog has no server %q%s; it has: %s", id, spelling.Hint(near(id, ids)...), strings.Join(ids, ", "))
+	return fmt.Errorf("server %q is not in the catalog%s; available servers: %s", id, spelling.Hint(near(id, ids)...), strings.Join(ids, ", "))
 }
 
 func near(id string, ids []string) []string {

@@ -235,7 +235,7 @@ func (c *Client) check(s *Server) error {
 	s.Transport = cmp.Or(s.Transport, map[bool]string{true: Stdio, false: HTTP}[s.URL == ""])
 	switch {
 	case s.Name == "":
-		return errors.New("the server has no name")
+		return errors.New("server name is missing")
 	case (s.Command == "") == (s.URL == "") || (s.Transport == Stdio) != (s.URL == ""):
 		return fmt.Errorf("server %s needs either a command or a URL", s.Name)
 	case s.URL != "" && !c.Remote:

@@ -105,7 +105,7 @@ func (t *Translator) replace(text string, write func(reference) string) (string,
 		}
 		expression, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			return "", errors.New("it contains an unterminated ${; add the server manually")
+			return "", errors.New("unterminated ${; add the server manually")
 		}
 		ref, err := t.resolve(expression)
 		switch {
@@ -250,7 +250,7 @@ func (c *conversion) own(r reference) reference {
 		return r
 	}
 	if _, taken := c.t.literals[r.variable]; taken {
-		c.refuse(fmt.Errorf("it refers to ${%s}, which holds another server's secret; add the server manually", r.variable))
+		c.refuse(fmt.Errorf("${%s} contains another server's secret; add the server manually", r.variable))
 	}
 	return r
 }
@@ -278,7 +278,7 @@ func (c *conversion) holder(name, value string) string {
 			return name
 		}
 	}
-	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server manually", base))
+	c.refuse(fmt.Errorf("too many secrets would be named %s; add the server manually", base))
 	return name
 }
 
@@ -314,7 +314,7 @@ func (c *conversion) secret(key, from string) string {
 			return name
 		}
 	}
-	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server manually", base))
+	c.refuse(fmt.Errorf("too many secrets would be named %s; add the server manually", base))
 	return name
 }
 
@@ -325,7 +325,7 @@ func (c *conversion) note(format string, args ...any) {
 // noteMissingValue notes a reference whose value is unavailable.
 func (c *conversion) noteMissingValue(r reference) {
 	if r.hasFallback {
-		c.note("the default of ${%s} is not copied, since it may be a secret", r.variable)
+		c.note("the default value of ${%s} is not copied because it may be a secret", r.variable)
 	}
 	if r.asked != "" {
 		c.note("the client prompts for %s: set %s in Toolyard's environment", r.asked, r.variable)
@@ -390,12 +390,12 @@ func (c *conversion) url(text string) string {
 		}
 	}
 	if urlUser.MatchString(text) {
-		c.refuse(errors.New("its URL contains a user name or password; use a header instead"))
+		c.refuse(errors.New("the URL contains a username or password; use a header instead"))
 	}
 	text, _, _ = strings.Cut(text, "#") // fragments are not sent
 	path, query, hasQuery := strings.Cut(text, "?")
 	hidden := func(part string) string {
-		return c.replaceSecret("a part of its URL", variable(c.id, "URL", "SECRET"), part)
+		return c.replaceSecret("part of its URL", variable(c.id, "URL", "SECRET"), part)
 	}
 	path = secretShape.ReplaceAllStringFunc(path, hidden)
 	path = urlOpaque.ReplaceAllStringFunc(path, func(part string) string {

@@ -95,7 +95,7 @@ func Read(name string, data []byte) (servers []Server, warnings []string, err er
 
 func parse(name string, data []byte) (*node, error) {
 	if !utf8.Valid(data) {
-		return nil, errors.New("the file is not UTF-8; save it as UTF-8")
+		return nil, errors.New("the file is not valid UTF-8; save it as UTF-8")
 	}
 	switch {
 	case strings.EqualFold(path.Ext(name), ".toml"):
@@ -169,7 +169,7 @@ func (r *reader) readRoot(root string, n *node, project string) {
 		return
 	}
 	if n.kind != object {
-		r.warn(n.line, "%s is not an object with servers", root)
+		r.warn(n.line, "%s is not an object that lists servers", root)
 		return
 	}
 	last := make(map[string]int, len(n.members))
@@ -289,11 +289,11 @@ func (s *Server) settle(word string) string {
 	s.Transport = transports[word]
 	switch {
 	case max(len(s.Args), len(s.Env), len(s.Headers)) > maxEntries:
-		return fmt.Sprintf("it has more than %d arguments, variables or headers", maxEntries)
+		return fmt.Sprintf("more than %d arguments, variables or headers", maxEntries)
 	case word != "" && s.Transport == "":
-		return fmt.Sprintf("its type %s is unknown", word)
+		return fmt.Sprintf("unknown type %s", word)
 	case s.Transport == "" && s.Command != "" && s.URL != "":
-		return "it has both a command and a URL, and no type"
+		return "both a command and a URL are set, and type is missing"
 	case s.Transport == "" && s.URL != "":
 		s.Transport = HTTP
 	case s.Transport == "":
@@ -302,7 +302,7 @@ func (s *Server) settle(word string) string {
 	if s.Transport == Stdio {
 		s.URL, s.Headers = "", nil
 		if s.Command == "" {
-			return "it has neither a command nor a URL"
+			return "neither a command nor a URL is set"
 		}
 		return ""
 	}
@@ -319,10 +319,10 @@ func checkURL(text string) string {
 	plain := strings.NewReplacer("${", "", "}", "").Replace(text)
 	scheme, rest, _ := strings.Cut(plain, "://")
 	if (scheme != "http" && scheme != "https") || rest == "" {
-		return "its URL is not http or https"
+		return "the URL scheme is not http or https"
 	}
 	if _, err := url.Parse(text); err != nil && !strings.Contains(text, "${") {
-		return "its URL cannot be parsed"
+		return "the URL cannot be parsed"
 	}
 	return ""
 }

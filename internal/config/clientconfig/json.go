@@ -41,7 +41,7 @@ func newDocument(data []byte) (*document, error) {
 	}
 	top, err := hujson.Parse(d.text)
 	if err != nil {
-		return nil, fmt.Errorf("the file is not JSON: %s", brief(strings.TrimPrefix(err.Error(), "hujson: ")))
+		return nil, fmt.Errorf("the file is not valid JSON: %s", brief(strings.TrimPrefix(err.Error(), "hujson: ")))
 	}
 	d.top, d.lines = top, []int{0}
 	for i, c := range d.text {
@@ -58,7 +58,7 @@ func checkJSON(data []byte) error {
 		return fmt.Errorf("the file is larger than %d MiB", maxJSON>>20)
 	}
 	if !utf8.Valid(data) {
-		return errors.New("the file is not UTF-8; save it as UTF-8")
+		return errors.New("the file is not valid UTF-8; save it as UTF-8")
 	}
 	depth, nodes := 0, 0
 	for i := 0; i < len(data); i++ {

@@ -25,9 +25,9 @@ func parseTOML(data []byte) (*node, error) {
 	var values map[string]any
 	if _, err := toml.Decode(string(data), &values); err != nil {
 		if problem, ok := errors.AsType[toml.ParseError](err); ok {
-			return nil, fmt.Errorf("the file is not TOML: line %d: %s", problem.Position.Line, brief(problem.Message))
+			return nil, fmt.Errorf("the file is not valid TOML: line %d: %s", problem.Position.Line, brief(problem.Message))
 		}
-		return nil, fmt.Errorf("the file is not TOML: %s", brief(err.Error()))
+		return nil, fmt.Errorf("the file is not valid TOML: %s", brief(err.Error()))
 	}
 	tree := convertTOML(values)
 	for _, t := range tomlTables(slices.Collect(strings.Lines(string(data)))) {

@@ -236,7 +236,7 @@ func TestImportRefusesReferencesToAnothersSecret(t *testing.T) {
 	var tr Translator
 	tr.Add([]Server{{Name: "maps", Command: "x", Transport: Stdio, Args: []string{"--api-key", "first"}}})
 	tr.Add([]Server{{Name: "other", Command: "x", Transport: Stdio, Env: map[string]string{"A": "${MAPS_API_KEY}"}}})
-	if tr.Sections().Len() != 1 || !strings.Contains(strings.Join(tr.Notes(), "\n"), "other is skipped: it refers to ${MAPS_API_KEY}") {
+	if tr.Sections().Len() != 1 || !strings.Contains(strings.Join(tr.Notes(), "\n"), "other is skipped: ${MAPS_API_KEY} contains") {
 		t.Error(tr.Notes())
 	}
 }

@@ -26,7 +26,7 @@ func parseYAML(data []byte) (*node, error) {
 func yamlError(p yamltree.Problem) error {
 	switch {
 	case p.Syntax:
-		return fmt.Errorf("the file is not YAML: line %d: %s", p.Line, brief(p.Message))
+		return fmt.Errorf("the file is not valid YAML: line %d: %s", p.Line, brief(p.Message))
 	case len(p.Path) == 0:
 		return fmt.Errorf("line %d: %s", p.Line, p.Message)
 	}
@@ -101,7 +101,7 @@ func newSheet(data []byte) (*sheet, error) {
 		return nil, errors.New("the file is not a mapping in block style; write one key per line")
 	}
 	if bytes.Contains(bytes.ReplaceAll(data, []byte("\r\n"), nil), []byte("\r")) {
-		return nil, errors.New("the file has lines that end with only a carriage return; save it with LF line endings")
+		return nil, errors.New("the file contains bare carriage returns; save it with LF line endings")
 	}
 	s := &sheet{tree: tree, lines: slices.Collect(strings.Lines(string(data))), eol: "\n"}
 	if len(s.lines) > 0 && strings.HasSuffix(s.lines[0], "\r\n") {

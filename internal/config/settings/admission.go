@@ -37,7 +37,7 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	}
 	for _, name := range []string{c.IdempotencyKey, c.Session, a.Caller, a.Account} {
 		if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-			return nil, toolyard.Errorf(toolyard.Invalid, "Idempotency keys and names of sessions, callers and accounts must be at most %d bytes of printable text.", maxName)
+			return nil, toolyard.Errorf(toolyard.Invalid, "Idempotency keys and session, caller and account names must be at most %d bytes of printable text.", maxName)
 		}
 	}
 	a.Caller = ledger.CallerKey(a.Account, a.Caller)
@@ -115,19 +115,19 @@ func (s *Settings) LimitsOf(gate string, t *toolyard.Tool) (limits []admission.L
 	if server, ok := s.Servers[t.Server]; ok {
 		n := server.Limits.Concurrency
 		limits = append(limits, admission.LimitRef{
-			Key: "at once/" + t.Server, Name: "The server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n},
+			Key: "at once/" + t.Server, Name: "Server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n},
 		})
 	}
 	limits = append(limits, s.GateLimits(gate)...)
 	if server, ok := s.Servers[t.Server]; ok {
-		limits = append(limits, limitRefs("server/"+t.Server, "the server "+t.Server, server.Rate.Limits())...)
+		limits = append(limits, limitRefs("server/"+t.Server, "server "+t.Server, server.Rate.Limits())...)
 	}
-	return append(limits, limitRefs(ToolLimitKey(t), "the tool "+t.Name, append([]toolyard.Limit{t.Limit}, t.Quotas...))...)
+	return append(limits, limitRefs(ToolLimitKey(t), "tool "+t.Name, append([]toolyard.Limit{t.Limit}, t.Quotas...))...)
 }
 
 // GateLimits returns the limits of all calls at a gate.
 func (s *Settings) GateLimits(gate string) []admission.LimitRef {
-	return limitRefs("gate/"+gate, "the gate "+gate, s.Config.Gates[gate].Rate.Limits())
+	return limitRefs("gate/"+gate, "gate "+gate, s.Config.Gates[gate].Rate.Limits())
 }
 
 // limitRefs returns references to the limits of a gate, a server or a tool, the widest first.

@@ -118,7 +118,7 @@ func (l *Loader) readStore() (source *config.Source, err error) {
 		return nil, err
 	}
 	if version == 0 {
-		return nil, errors.New("there is no configuration in the store: add one with toolyard apply, or specify a file with --config")
+		return nil, errors.New("the store contains no configuration: add one with toolyard apply, or specify a file with --config")
 	}
 	l.version.Store(version)
 	if source, err = config.Parse(l.ConfigName(), body, l.opts.Getenv); err != nil {
@@ -139,7 +139,7 @@ func (l *Loader) OpenStore(c *config.Source) (_ *store.Store, err error) {
 	if l.store, err = store.Open(ctx, c.StoreAddress()); err != nil {
 		return nil, config.Faults{c.At(toolyard.Problem{
 			Subject: "store", Message: strings.TrimPrefix(err.Error(), "store: "),
-			Fix: "Check that the database is running and accepts the user, or set another: postgres://user@host/database or sqlite:path.",
+			Fix: "Check that the database is running and accepts the user, or use another store: postgres://user@host/database or sqlite:path.",
 		}, "store")}
 	}
 	return l.store, nil
@@ -177,7 +177,7 @@ func (l *Loader) Reload(old *Settings) (*Settings, error) {
 		return nil, err
 	}
 	if source.NeedsStore() && l.store == nil {
-		return nil, config.Faults{source.At(toolyard.Problem{Subject: "store", Message: "the new configuration needs a store, and none is open", Fix: "Restart to open one."})}
+		return nil, config.Faults{source.At(toolyard.Problem{Subject: "store", Message: "the new configuration requires a store, but none is open", Fix: "Restart to open one."})}
 	}
 	s, err := l.Load(source, old)
 	if err != nil {

@@ -89,7 +89,7 @@ func (s *Settings) RuleProblems(tools []*toolyard.Tool, loaded bool, definitions
 func unknownToolFix(name string, known []string, tools []*toolyard.Tool) string {
 	for _, t := range tools {
 		if t.Server != "" && rules.MatchesName(name, t.Name) {
-			return fmt.Sprintf("For the tool of the server %s, write %s/%s.", t.Server, t.Server, name)
+			return fmt.Sprintf("To refer to the tool from server %s, write %s/%s.", t.Server, t.Server, name)
 		}
 	}
 	return cmp.Or(spelling.Fix(strings.TrimSuffix(name, "*"), known), "Remove it, or add the tool.")
@@ -120,7 +120,7 @@ func (s *Settings) unknownArguments(i int, tools []*toolyard.Tool) (problems []t
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if !slices.Contains(known, name) {
-			p := toolyard.Problem{Subject: "rules." + r.Name, Message: fmt.Sprintf("unknown argument %q of %s", name, strings.Join(r.Tools, ", ")), Fix: spelling.Fix(name, known)}
+			p := toolyard.Problem{Subject: "rules." + r.Name, Message: fmt.Sprintf("unknown argument %q for %s", name, strings.Join(r.Tools, ", ")), Fix: spelling.Fix(name, known)}
 			problems = append(problems, s.At(p, "rules", fmt.Sprint(i), "args"))
 		}
 	}

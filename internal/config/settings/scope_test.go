@@ -178,9 +178,9 @@ func TestRefusalNamesTheLimit(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { c.Run(ctx) })
 		for per, want := range map[string]string{
-			"":        "The limit for the gate chat has been reached: 2 calls per minute. Try again in ",
-			"account": "The limit for the gate chat for your account has been reached: 2 calls per minute. Try again in ",
-			"caller":  "The limit for the gate chat for you has been reached: 2 calls per minute. Try again in ",
+			"":        "The limit for gate chat has been reached: 2 calls per minute. Try again in ",
+			"account": "The limit for gate chat for your account has been reached: 2 calls per minute. Try again in ",
+			"caller":  "The limit for gate chat for you has been reached: 2 calls per minute. Try again in ",
 		} {
 			s := &settings.Settings{Source: &config.Source{Config: &config.Config{Gates: map[string]config.Gate{"chat": {Rate: config.Rates{{PerMinute: 2, Per: per}}}}}}}
 			for i := range 3 {

@@ -156,7 +156,7 @@ func (s *Settings) CheckNext(next *Settings) error {
 	case next.Anonymous:
 		return nil
 	case !before.Open() && file.Open():
-		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate accepts unauthenticated callers, and none did before", Fix: "Set callers: keys at every gate, or restart to open it."})}
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate now accepts unauthenticated callers, which no gate did before", Fix: "Set callers: keys on every gate, or restart to open it."})}
 	case Openness(next.Gates) > max(Openness(next.fileGates), Openness(s.fileGates)):
 		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate lets unauthenticated callers do more than the file allows", Fix: "Set callers: keys, or open a gate in the file."})}
 	}
@@ -189,7 +189,7 @@ func (s *Settings) WithEdits(edits *config.Edits) (*Settings, error) {
 	}
 	for _, g := range s.loader.opts.Gates {
 		if _, edited := edits.Gates[g.Name]; edited && s.Overlay.File.Gates[g.Name].Mode == "" {
-			return nil, toolyard.Errorf(toolyard.PermissionDenied, "The gate %s is defined by the program and cannot be edited.", g.Name)
+			return nil, toolyard.Errorf(toolyard.PermissionDenied, "Gate %s is defined by the program and cannot be edited.", g.Name)
 		}
 	}
 	next := *s

@@ -17,15 +17,15 @@ type SpendLimit struct {
 func (s *Settings) SpendLimitsOf(gate string, t *toolyard.Tool) []SpendLimit {
 	limits, terms := s.GateSpendLimits(gate), s.Config.Terms
 	if server, ok := s.Servers[t.Server]; ok {
-		limits = append(limits, spendLimits("server/"+t.Server, "the server "+t.Server, server.Spend)...)
+		limits = append(limits, spendLimits("server/"+t.Server, "server "+t.Server, server.Spend)...)
 		terms = server.Terms
 	}
-	return append(limits, spendLimits(ToolLimitKey(t), "the tool "+t.Name, terms[t.Name].Spend)...)
+	return append(limits, spendLimits(ToolLimitKey(t), "tool "+t.Name, terms[t.Name].Spend)...)
 }
 
 // GateSpendLimits returns the spend limits of all calls at a gate.
 func (s *Settings) GateSpendLimits(gate string) []SpendLimit {
-	return spendLimits("gate/"+gate, "the gate "+gate, s.Config.Gates[gate].Spend)
+	return spendLimits("gate/"+gate, "gate "+gate, s.Config.Gates[gate].Spend)
 }
 
 // spendLimits returns the spend limits of a gate, a server or a tool, the widest first.

@@ -126,7 +126,7 @@ func (t *Terms) Problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 		injected := a.tool.Injected()
 		for _, argument := range slices.Sorted(maps.Keys(injected)) {
 			if kind := injected[argument]; !t.provides(kind) {
-				add(a.tool, "the context "+kind+" is not configured, so its calls fail", t.contextFix(kind))
+				add(a.tool, "context "+kind+" is not configured, so its calls fail", t.contextFix(kind))
 			}
 		}
 	}
@@ -155,9 +155,9 @@ func termsFix(t *toolyard.Tool) string {
 // UnknownTools reports the names under the terms of a server, or of local tools if server is
 // empty, that are not among the known ones.
 func (t *Terms) UnknownTools(server string, known []string) (problems []toolyard.Problem) {
-	byTool, path, where := t.config.Terms, []string{"terms"}, "there is no such local tool"
+	byTool, path, where := t.config.Terms, []string{"terms"}, "no local tool has this name"
 	if server != "" {
-		byTool, path, where = t.config.Servers[server].Terms, []string{"servers", server, "terms"}, "the server has no such tool"
+		byTool, path, where = t.config.Servers[server].Terms, []string{"servers", server, "terms"}, "the server has no tool with this name"
 	}
 	for _, name := range slices.Sorted(maps.Keys(byTool)) {
 		if slices.Contains(known, name) {

@@ -116,7 +116,7 @@ func syntaxError(err error) Error {
 // precheck rejects input that would make the parser itself expensive.
 func precheck(data []byte) string {
 	if !utf8.Valid(data) {
-		return "the file is not UTF-8; save it as UTF-8"
+		return "the file is not valid UTF-8; save it as UTF-8"
 	}
 	open, dashes, atStart := 0, 0, true
 	for _, c := range data {
@@ -226,7 +226,7 @@ func (w *walker) mapping(n ast.Node, values []*ast.MappingValueNode, flow bool, 
 	for _, v := range values {
 		name, ok := keyOf(v.Key)
 		if !ok || v.Value == nil {
-			w.fail(n, path, "unsupported kind of key")
+			w.fail(n, path, "unsupported key type")
 			continue
 		}
 		at := append(slices.Clip(path), name)

@@ -32,7 +32,7 @@ func TestParseRefuses(t *testing.T) {
 		"a: !!set {x}":                   "unsupported YAML",
 		"a: {":                           "line 1:",
 		"a: " + strings.Repeat("[", 300): "nested more than",
-		"\xff":                           "not UTF-8",
+		"\xff":                           "not valid UTF-8",
 		"a: &a {b: &b [0,0,0,0,0,0,0,0,0,0]}\n" + bomb("a"): "too many values",
 	} {
 		if _, err := yamltree.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

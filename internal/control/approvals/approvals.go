@@ -153,7 +153,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 }
 
 func declined(a *store.Approval) error {
-	text := fmt.Sprintf("%s declined the call, which requires approval by the rule %s.", a.Decision.By, a.Rule.Name)
+	text := fmt.Sprintf("%s declined the call, which requires approval by rule %s.", a.Decision.By, a.Rule.Name)
 	if a.Decision.Reason != "" {
 		text += " Reason: " + a.Decision.Reason
 	}
@@ -161,7 +161,7 @@ func declined(a *store.Approval) error {
 }
 
 func required(a *store.Approval) error {
-	text := fmt.Sprintf("The rule %s requires an operator to approve this call. The request %s can be decided until %s. Repeat the call with the same arguments once it is approved.",
+	text := fmt.Sprintf("Rule %s requires an operator to approve this call. The request %s can be decided until %s. Repeat the call with the same arguments once it is approved.",
 		a.Rule.Name, a.ID, a.Expires.Format(time.RFC3339))
 	if a.Rule.Message != "" {
 		text += " " + a.Rule.Message

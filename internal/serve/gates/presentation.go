@@ -151,7 +151,7 @@ func (v *View) trifecta() []toolyard.Problem {
 	}
 	users := "its code"
 	if v.Gate.Offer != OfferCode {
-		users = "the agent " + strings.Join(v.Gate.Taint.Agents, ", ")
+		users = "agent " + strings.Join(v.Gate.Taint.Agents, ", ")
 	}
 	tools := make([]*toolyard.Tool, len(v.Tools))
 	for i, t := range v.Tools {

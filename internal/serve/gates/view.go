@@ -193,7 +193,7 @@ func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard
 	case server != "" && len(offered) == 0:
 		return p, true
 	case server != "":
-		p.Message = fmt.Sprintf("Server %s does not offer the tool %s", server, name)
+		p.Message = fmt.Sprintf("Server %s does not offer tool %s", server, name)
 	default:
 		p.Message = "Unknown tool: " + name
 	}

@@ -139,7 +139,7 @@ func peek(r *request) (json.RawMessage, error) {
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, nil
 	case len(data) > largeBody:
-		return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The body is larger than %d bytes.", largeBody)
+		return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The body exceeds %d bytes.", largeBody)
 	case json.Compact(&b, data) != nil:
 		return nil, invalid("The body is not JSON.")
 	}

@@ -50,9 +50,9 @@ func missingScope(c toolyard.Caller, scope string) error {
 	if !c.Authenticated() {
 		return errUnauthenticated
 	}
-	message := "This requires an API key with the scope " + scope + "."
+	message := "This requires an API key with scope " + scope + "."
 	if issuer := identity.IssuerOf(c); issuer != "" {
-		message = "This requires the permission " + scope + ", which no access rule for the issuer " + issuer + " grants you."
+		message = "This requires the permission " + scope + ", which no access rule for issuer " + issuer + " grants you."
 	}
 	return &toolyard.Error{Code: toolyard.PermissionDenied, Message: message, Missing: []string{scope}}
 }

@@ -29,7 +29,7 @@ func read[T any](r *request, limit int64) (body T, err error) {
 	data, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, limit))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return body, toolyard.Errorf(toolyard.ArgsTooLarge, "The body is larger than %d bytes.", limit)
+			return body, toolyard.Errorf(toolyard.ArgsTooLarge, "The body exceeds %d bytes.", limit)
 		}
 		return body, invalid("The body could not be read.")
 	}

@@ -189,7 +189,7 @@ func (h *gateHandler) put(r *request) (*reply, error) {
 func (h *gateHandler) remove(r *request) (*reply, error) {
 	name, version := r.PathValue("name"), r.params.version()
 	if _, edits, _, err := h.editor.state(config.EditGates); err != nil || origin(edits.Gates, name) != "api" {
-		return nil, cmp.Or(err, error(notFound("The gate %q has no changes to remove.", shown(name))))
+		return nil, cmp.Or(err, error(notFound("Gate %q has no changes to remove.", shown(name))))
 	}
 	return &reply{}, h.editor.edit(r, config.EditGates, version, "reset gate "+name, func(e *config.Edits) { delete(e.Gates, name) })
 }

@@ -177,9 +177,9 @@ func (h *queryHandler) gate(body *queryBody) (*gates.Gate, error) {
 	})
 	switch {
 	case i < 0 && body.Agent != "":
-		return nil, notFound("No gate offers the agent %q.", shown(body.Agent))
+		return nil, notFound("No gate offers agent %q.", shown(body.Agent))
 	case i < 0 && body.Gate != "":
-		return nil, notFound("The gate %q offers no agent.", shown(body.Gate))
+		return nil, notFound("Gate %q offers no agent.", shown(body.Gate))
 	case i < 0:
 		return nil, notFound("This yard offers no agent.")
 	}

@@ -106,7 +106,7 @@ func (h *toolsetHandler) put(r *request) (*reply, error) {
 func (h *toolsetHandler) remove(r *request) (*reply, error) {
 	name, version := r.PathValue("name"), r.params.version()
 	if _, edits, _, err := h.editor.state(config.EditToolsets); err != nil || origin(edits.Toolsets, name) != "api" {
-		return nil, cmp.Or(err, error(notFound("The toolset %q has no changes to remove.", shown(name))))
+		return nil, cmp.Or(err, error(notFound("Toolset %q has no changes to remove.", shown(name))))
 	}
 	return &reply{}, h.editor.edit(r, config.EditToolsets, version, "reset toolset "+name, func(e *config.Edits) { delete(e.Toolsets, name) })
 }

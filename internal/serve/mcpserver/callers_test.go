@@ -39,7 +39,7 @@ func (k *keyring) Key(_ context.Context, prefix string) (identity.Key, error) {
 	case k.away.Load():
 		return key, errors.New("password=hunter2: connection refused")
 	case !ok:
-		return key, toolyard.Errorf(toolyard.NotFound, "There is no key %s.", prefix)
+		return key, toolyard.Errorf(toolyard.NotFound, "Key %s not found.", prefix)
 	}
 	return key, nil
 }

@@ -248,7 +248,7 @@ func readError(err error, limit int64) *jsonrpc.Error {
 }
 
 func tooLarge(limit int64) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the body is larger than %d bytes", limit), Data: json.RawMessage(`{"error":"SIZE_LIMIT"}`)}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the body exceeds %d bytes", limit), Data: json.RawMessage(`{"error":"SIZE_LIMIT"}`)}
 }
 
 // parse parses a message. It rejects JSON that parsers may interpret differently.

@@ -111,7 +111,7 @@ func (a *access) getLegacy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header.Get(sessionHeader) == "" {
-		http.Error(w, "a stream requires the header "+sessionHeader, http.StatusBadRequest)
+		http.Error(w, "opening a stream requires the header "+sessionHeader, http.StatusBadRequest)
 		return
 	}
 	agreed, ok := a.sessionOf(w, r)

@@ -198,7 +198,7 @@ func (x *requestContext) checkWatchable(uri string) *jsonrpc.Error {
 	if x.view.watchable(uri) != nil {
 		return nil
 	}
-	rpcErr := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("The resource %.256q does not report changes.", uri)}
+	rpcErr := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("Resource %.256q does not report changes.", uri)}
 	if _, ok := x.view.ReadResource(uri); !ok {
 		rpcErr.Code, rpcErr.Message, rpcErr.Data = errResourceNotFound, fmt.Sprintf("Unknown resource %.256q.", uri), readArgs(uri)
 	}

@@ -186,7 +186,7 @@ func (r *request) asOf(now time.Time, meta map[string]json.RawMessage) (time.Tim
 		return now, meta, err
 	}
 	if !r.view.Gate.CallerClock {
-		return now, meta, toolyard.Errorf(toolyard.Invalid, "The gate %s does not let callers set the as-of time. Omit it, or use a gate with clock: caller.", r.view.Gate.Name)
+		return now, meta, toolyard.Errorf(toolyard.Invalid, "Gate %s does not let callers set the as-of time. Omit it, or use a gate with clock: caller.", r.view.Gate.Name)
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	switch {
@@ -258,11 +258,11 @@ func (r *request) resolvePrompt() *toolyard.Error {
 		given = json.RawMessage("{}")
 	}
 	if given[0] != '{' {
-		return toolyard.Errorf(toolyard.Invalid, "The arguments of the prompt %s must be an object.", r.name)
+		return toolyard.Errorf(toolyard.Invalid, "The arguments of prompt %s must be an object.", r.name)
 	}
 	for key, value := range strictjson.Members(given) {
 		if value[0] != '"' {
-			return toolyard.Errorf(toolyard.Invalid, "The argument %s of the prompt %s must be a string.", key, r.name)
+			return toolyard.Errorf(toolyard.Invalid, "Argument %s of prompt %s must be a string.", key, r.name)
 		}
 	}
 	r.tool = prompt.Getter

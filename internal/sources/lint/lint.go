@@ -72,10 +72,10 @@ func (l *linter) names() {
 		l.add("Use snake_case, with a verb first: fetch_recent_bars.", "the name is not in snake_case")
 	}
 	if c := l.tool.Category; c != "" && !snakeCase.MatchString(c) {
-		l.add("", "the category %q is not in snake_case", c)
+		l.add("", "category %q is not in snake_case", c)
 	}
 	if near := Category(l.tool.Category); near != "" {
-		l.add("", "the category %q is unknown%s", l.tool.Category, spelling.Hint(near))
+		l.add("", "category %q is unknown%s", l.tool.Category, spelling.Hint(near))
 	}
 }
 
@@ -142,19 +142,19 @@ func (l *linter) parameter(path, name string, p *property, required bool) {
 	label := strings.Trim(strings.ToLower(p.Description), " .")
 	switch {
 	case p.Description == "" && p.Ref == "":
-		l.add(`Describe it: z.string().describe("The email address to validate").`, "the parameter %s has no description", path)
+		l.add(`Describe it: z.string().describe("The email address to validate").`, "parameter %s has no description", path)
 	case label == strings.ToLower(strings.ReplaceAll(name, "_", " ")) || label == strings.ToLower(name):
-		l.add(`Say what it is: "The email address to validate", not "email".`, "the description of the parameter %s only repeats its name", path)
+		l.add(`Say what it is: "The email address to validate", not "email".`, "the description of parameter %s only repeats its name", path)
 	}
 	if p.Type == "string" && p.Enum == nil && p.Const == nil && choices.MatchString(p.Description) {
-		l.add(`Use an enum: z.enum(["json", "csv", "xml"]).`, "the description of the parameter %s lists choices that its schema does not", path)
+		l.add(`Use an enum: z.enum(["json", "csv", "xml"]).`, "the description of parameter %s lists choices that its schema does not", path)
 	}
 	if (p.Type == "number" || p.Type == "integer") && countName.MatchString(name) {
 		if required && p.Default == nil {
-			l.add("Provide one: z.number().default(10).", "the parameter %s is required, but could have a default", path)
+			l.add("Provide one: z.number().default(10).", "parameter %s is required, but could have a default", path)
 		}
 		if p.Maximum == nil {
-			l.add("Bound it: z.number().int().min(1).max(100).", "the parameter %s has no maximum", path)
+			l.add("Bound it: z.number().int().min(1).max(100).", "parameter %s has no maximum", path)
 		}
 	}
 }

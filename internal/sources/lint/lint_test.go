@@ -43,17 +43,17 @@ func TestLint(t *testing.T) {
 		"own category":  {change(func(s *toolyard.Spec) { s.Category = "logistics" }), nil},
 		"description":   {change(func(s *toolyard.Spec) { s.Description = "Random tool" }), []string{`the description "Random tool" is too vague`}},
 		"effects":       {change(func(s *toolyard.Spec) { s.Effects = "" }), []string{"it does not declare whether it is read-only, so it counts as a write"}},
-		"no label":      {change(func(s *toolyard.Spec) { s.Input = object(`"email":{"type":"string"}`) }), []string{"the parameter email has no description"}},
-		"label is name": {change(func(s *toolyard.Spec) { s.Input = object(`"due_date":{"type":"string","description":"Due date."}`) }), []string{"the description of the parameter due_date only repeats its name"}},
+		"no label":      {change(func(s *toolyard.Spec) { s.Input = object(`"email":{"type":"string"}`) }), []string{"parameter email has no description"}},
+		"label is name": {change(func(s *toolyard.Spec) { s.Input = object(`"due_date":{"type":"string","description":"Due date."}`) }), []string{"the description of parameter due_date only repeats its name"}},
 		"choices": {change(func(s *toolyard.Spec) {
 			s.Input = object(`"format":{"type":"string","description":"Format: json, csv, or xml"}`)
-		}), []string{"the description of the parameter format lists choices that its schema does not"}},
+		}), []string{"the description of parameter format lists choices that its schema does not"}},
 		"count": {change(func(s *toolyard.Spec) {
 			s.Input = object(`"limit":{"type":"integer","description":"Number of rows"}`, "limit")
-		}), []string{"the parameter limit is required, but could have a default", "the parameter limit has no maximum"}},
+		}), []string{"parameter limit is required, but could have a default", "parameter limit has no maximum"}},
 		"nested": {change(func(s *toolyard.Spec) {
 			s.Input = object(`"options":{"type":"object","description":"How to do it","properties":{"deep":{"type":"boolean"}}}`)
-		}), []string{"the parameter options.deep has no description"}},
+		}), []string{"parameter options.deep has no description"}},
 		"batch": {change(func(s *toolyard.Spec) {
 			s.Limit = toolyard.Limit{PerMinute: 30, BatchTools: []string{"get_rate", "get_rates"}}
 		}), []string{"_meta.rateLimit.recommendedBatchTools names get_rates, which does not exist", "_meta.rateLimit limits calls per minute, but not concurrent ones"}},

@@ -283,7 +283,7 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 			err = errors.New("its name is not UTF-8")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the tool %q: %w", name, err)
+			return nil, fmt.Errorf("tool %q: %w", name, err)
 		}
 		s.Tools[name] = compact(definition)
 	}

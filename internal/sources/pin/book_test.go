@@ -210,8 +210,8 @@ func TestUpdateRejectsValuesWithoutCanonicalForm(t *testing.T) {
 	must(t, b.Update("s", add("t", `{"a":1}`)))
 	want := entries(b, "s")
 	for _, c := range []struct{ server, tool, definition, want string }{
-		{"s", "t", `{"a":1,"a":2}`, `the tool "t": at byte 7: duplicate key a`},
-		{"s", "t", ``, `the tool "t": at byte 0`},
+		{"s", "t", `{"a":1,"a":2}`, `tool "t": at byte 7: duplicate key a`},
+		{"s", "t", ``, `tool "t": at byte 0`},
 		{"s", "\xff", `{}`, "its name is not UTF-8"},
 		{"\xff", "t", `{}`, "is not UTF-8"},
 	} {

@@ -157,7 +157,7 @@ func (p *HTTP) Close() error {
 // Provide implements [toolyard.ContextProvider].
 func (p *HTTP) Provide(ctx context.Context, caller toolyard.Caller, asOf time.Time) (json.RawMessage, error) {
 	if !slices.Contains(p.names, asOfTime) && p.opts.Now().Sub(asOf) > maxAge {
-		return nil, toolyard.Errorf(toolyard.NoData, "The context %s is not available for a time in the past.", p.opts.Kind)
+		return nil, toolyard.Errorf(toolyard.NoData, "Context %s is not available for a time in the past.", p.opts.Kind)
 	}
 	v, err := resolve(ctx, p.names, p.opts.Kind, caller, asOf, p.opts.Links)
 	if err != nil {
@@ -232,7 +232,7 @@ func (p *HTTP) request(ctx context.Context, v values) (*http.Request, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, p.unavailable("its URL cannot be parsed", nil) // the error would show the URL
+		return nil, p.unavailable("the URL cannot be parsed", nil) // the error would show the URL
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolyard")
@@ -242,7 +242,7 @@ func (p *HTTP) request(ctx context.Context, v values) (*http.Request, error) {
 			return nil, p.unusable(err)
 		}
 		if err != nil {
-			return nil, p.unavailable("a secret for the header "+name+" cannot be read", err)
+			return nil, p.unavailable("a secret for header "+name+" cannot be read", err)
 		}
 		req.Header.Set(name, value)
 	}
@@ -258,18 +258,18 @@ func (p *HTTP) expand(header, text string) (string, error) {
 
 // unusable is the error for a caller whose ID, account or link cannot be part of the request.
 func (p *HTTP) unusable(cause error) error {
-	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("The context %s cannot be requested for you: your ID, account or link contains characters that cannot be sent.", p.opts.Kind), Err: cause}
+	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("Context %s cannot be requested for you: your ID, account or link contains characters that cannot be sent.", p.opts.Kind), Err: cause}
 }
 
 // unavailable is the error for a service that does not respond as expected. The cause is only
 // logged, because it may contain text from the service.
 func (p *HTTP) unavailable(why string, cause error) *toolyard.Error {
-	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The context %s is unavailable: %s.", p.opts.Kind, why), Err: cause}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("Context %s is unavailable: %s.", p.opts.Kind, why), Err: cause}
 }
 
 func (p *HTTP) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*outbound.TooLargeError](err); ok {
-		return p.unavailable(fmt.Sprintf("its response is larger than %d bytes", maxBody), err)
+		return p.unavailable(fmt.Sprintf("the response exceeds %d bytes", maxBody), err)
 	}
 	if ctx.Err() != nil || errors.Is(err, outbound.ErrIdle) {
 		return p.unavailable(fmt.Sprintf("its service did not respond within %v", p.opts.Timeout), err)
@@ -289,7 +289,7 @@ func (p *HTTP) refused(res *http.Response) error {
 }
 
 func (p *HTTP) nothing() error {
-	return toolyard.Errorf(toolyard.NoData, "The context %s has no data for you.", p.opts.Kind)
+	return toolyard.Errorf(toolyard.NoData, "Context %s has no data for you.", p.opts.Kind)
 }
 
 // find returns the object that the pointer leads to.

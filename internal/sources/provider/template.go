@@ -197,7 +197,7 @@ func resolve(ctx context.Context, names []string, kind string, caller toolyard.C
 		case name == asOfTime:
 			v[name] = asOf.UTC().Format(time.RFC3339)
 		case !caller.Authenticated():
-			return nil, toolyard.Errorf(toolyard.Unauthenticated, "The context %s requires an authenticated caller. Send an API key.", kind)
+			return nil, toolyard.Errorf(toolyard.Unauthenticated, "Context %s requires an authenticated caller. Send an API key.", kind)
 		case name == callerID:
 			v[name] = caller.ID
 		case name == callerAccount:
@@ -217,16 +217,16 @@ func resolve(ctx context.Context, names []string, kind string, caller toolyard.C
 
 func linkedValue(ctx context.Context, kind string, caller toolyard.Caller, name string, links Links) (string, error) {
 	if links == nil {
-		return "", toolyard.Errorf(toolyard.Unavailable, "The context %s requires a store, because links are stored.", kind)
+		return "", toolyard.Errorf(toolyard.Unavailable, "Context %s requires a store, because links are stored.", kind)
 	}
 	value, err := links(ctx, caller, name)
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		return "", &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The links for the context %s cannot be read. Try again later.", kind), Err: err}
+		return "", &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The links for context %s cannot be read. Try again later.", kind), Err: err}
 	case value == "":
-		return "", toolyard.Errorf(toolyard.NoData, "The context %s needs a link that you have not set. Link it with `toolyard accounts link CALLER %s VALUE`, or PUT /api/v1/links/%s.", kind, name, name)
+		return "", toolyard.Errorf(toolyard.NoData, "Context %s needs a link that you have not set. Link it with `toolyard accounts link CALLER %s VALUE`, or PUT /api/v1/links/%s.", kind, name, name)
 	}
 	return value, nil
 }

@@ -146,7 +146,7 @@ func Contradictions(s *toolyard.Spec) (faults []string) {
 	injected := s.Injected()
 	for _, name := range slices.Sorted(maps.Keys(injected)) {
 		if !declares(s.Input, name) {
-			faults = append(faults, fmt.Sprintf("it needs the context %s, but its input schema does not declare the argument %s", injected[name], name))
+			faults = append(faults, fmt.Sprintf("it needs context %s, but its input schema does not declare argument %s", injected[name], name))
 		}
 	}
 	return faults

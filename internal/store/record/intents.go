@@ -129,4 +129,4 @@ func (w *Writer) Intent(ctx context.Context, c *toolyard.Call) error {
 }
 
 // errLost is recorded as the outcome of a call whose outcome is never recorded.
-var errLost = &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The yard stopped before the outcome of the call was recorded."}
+var errLost = &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The yard stopped before the call's outcome was recorded."}

@@ -141,7 +141,7 @@ func (w *Writer) drain(ctx context.Context, least int) {
 			}
 			continue
 		}
-		w.opts.Log.WarnContext(ctx, "calls cannot be recorded now", "error", err, "rows", len(w.hand), "again", pause)
+		w.opts.Log.WarnContext(ctx, "cannot record calls; will retry", "error", err, "rows", len(w.hand), "again", pause)
 		select {
 		case <-ctx.Done():
 			return

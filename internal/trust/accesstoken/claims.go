@@ -68,7 +68,7 @@ func (i *Issuer) readIdentity(c *claims, payload json.RawMessage, members map[st
 	var ok bool
 	c.profile = profileOf(members)
 	if c.subject, ok = strictjson.String(members[cmp.Or(i.Subject, "sub")]); !ok || !validSubject(c.subject) {
-		return refuse(subject, "the claim %s is missing or invalid", cmp.Or(i.Subject, "sub"))
+		return refuse(subject, "claim %s is missing or invalid", cmp.Or(i.Subject, "sub"))
 	}
 	if c.audiences, ok = stringList(members["aud"]); !ok || len(c.audiences) == 0 {
 		return refuse(audience, "the audience is missing or invalid")
@@ -83,11 +83,11 @@ func (i *Issuer) readIdentity(c *claims, payload json.RawMessage, members map[st
 // readGroups returns the groups in the claims of a token.
 func (i *Issuer) readGroups(payload json.RawMessage) ([]string, *refusal) {
 	if strictjson.Member(payload, "_claim_names") != nil || isTrue(strictjson.Member(payload, "hasgroups")) {
-		return nil, refuse(NoRule, "the token refers to the caller's groups instead of listing them; use app roles instead of groups")
+		return nil, refuse(NoRule, "the token links to the caller's groups instead of listing them; use app roles instead of groups")
 	}
 	groups, ok := stringList(claimAt(payload, cmp.Or(i.Groups, "groups")))
 	if !ok {
-		return nil, refuse(NoRule, "the claim %s is not a list of strings", cmp.Or(i.Groups, "groups"))
+		return nil, refuse(NoRule, "claim %s is not a list of strings", cmp.Or(i.Groups, "groups"))
 	}
 	return groups, nil
 }
@@ -103,7 +103,7 @@ func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refu
 		return refuse(tokenType, "unsupported token type %q (expected at+jwt); some issuers require tokenType: any", typ)
 	}
 	if typ != "" && typ != "jwt" {
-		return refuse(tokenType, "a token with the type %q is not an access token", typ)
+		return refuse(tokenType, "a token of type %q is not an access token", typ)
 	}
 	for _, name := range []string{"nonce", "at_hash", "c_hash", "events", "sid"} {
 		if _, ok := members[name]; ok && (name != "sid" || members["scope"] == nil && members["scp"] == nil) {
@@ -114,7 +114,7 @@ func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refu
 		return refuse(tokenType, "the token is an ID token")
 	}
 	if !slices.ContainsFunc([]string{"scope", "scp", "roles", "azp", "appid", "client_id"}, func(name string) bool { return members[name] != nil }) {
-		return refuse(tokenType, "the token has no access token claim such as scope or client_id")
+		return refuse(tokenType, "the token has no claim of an access token, such as scope or client_id")
 	}
 	return nil
 }

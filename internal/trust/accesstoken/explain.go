@@ -42,7 +42,7 @@ func (e *Explanation) CheckAudience(resources []string) error {
 // is checked, so the result is for operators and gives no access.
 func (v *Verifier) ExplainClaims(payload json.RawMessage) (*Explanation, error) {
 	if err := strictjson.Check(payload); err != nil || len(payload) == 0 || payload[0] != '{' {
-		return nil, refuse(malformed, "the claims are not a JSON object without duplicate members")
+		return nil, refuse(malformed, "the claims must be a JSON object without duplicate members")
 	}
 	name, ok := strictjson.String(strictjson.Member(payload, "iss"))
 	s := v.issuers[name]
@@ -50,7 +50,7 @@ func (v *Verifier) ExplainClaims(payload json.RawMessage) (*Explanation, error) 
 	case !ok:
 		return nil, refuse(wrongIssuer, "the claims contain no issuer (iss)")
 	case s == nil:
-		return nil, refuse(wrongIssuer, "the issuer %.200q is not configured", name)
+		return nil, refuse(wrongIssuer, "issuer %.200q is not configured", name)
 	}
 	u := &unverified{issuer: name, typ: "at+jwt", payload: payload}
 	if s.AnyType {

@@ -58,7 +58,7 @@ func (v *Verifier) Keys(issuer string) (state KeyState) {
 func (v *Verifier) source(name string) (*source, error) {
 	issuer := v.Issuer(name)
 	if issuer == nil {
-		return nil, refuse(wrongIssuer, "the issuer %.64q is not configured", name)
+		return nil, refuse(wrongIssuer, "issuer %.64q is not configured", name)
 	}
 	return v.issuers[issuer.URL], nil
 }
@@ -75,7 +75,7 @@ func (v *Verifier) VerifyIDToken(ctx context.Context, t *IDToken) (p *Person, ha
 	case r != nil:
 		return nil, false, r
 	case u.issuer != s.URL:
-		return nil, false, refuse(wrongIssuer, "the ID token is from %.200q, not from %q", u.issuer, s.URL)
+		return nil, false, refuse(wrongIssuer, "the ID token was issued by %.200q, not %q", u.issuer, s.URL)
 	}
 	if err := s.checkSignature(ctx, t.Token, u); err != nil {
 		return nil, false, err
@@ -89,7 +89,7 @@ func (v *Verifier) VerifyIDToken(ctx context.Context, t *IDToken) (p *Person, ha
 	}
 	var ok bool
 	if c.subject, ok = strictjson.String(members[cmp.Or(s.Subject, "sub")]); !ok || !validSubject(c.subject) {
-		return nil, false, refuse(subject, "the claim %s is missing or invalid", cmp.Or(s.Subject, "sub"))
+		return nil, false, refuse(subject, "claim %s is missing or invalid", cmp.Or(s.Subject, "sub"))
 	}
 	if c.groups, r = s.readGroups(u.payload); r != nil {
 		return nil, false, r
@@ -110,7 +110,7 @@ func (v *Verifier) AddUserInfo(p *Person, idToken string, response json.RawMessa
 	}
 	got, ok := strictjson.String(strictjson.Member(response, "sub"))
 	if want, _ := strictjson.String(strictjson.Member(u.payload, "sub")); !ok || got != want {
-		return refuse(subject, "the UserInfo endpoint describes another person")
+		return refuse(subject, "the UserInfo endpoint returned a different user")
 	}
 	if p.Groups, r = s.readGroups(response); r != nil {
 		return r
@@ -123,7 +123,7 @@ func (v *Verifier) AddUserInfo(p *Person, idToken string, response json.RawMessa
 // checkIDType refuses tokens of other kinds.
 func checkIDType(typ string, members map[string]json.RawMessage) *refusal {
 	if typ = strings.ToLower(typ); typ != "" && typ != "jwt" {
-		return refuse(tokenType, "a token with the type %.40q is not an ID token", typ)
+		return refuse(tokenType, "a token of type %.40q is not an ID token", typ)
 	}
 	if _, ok := members["events"]; ok {
 		return refuse(tokenType, "the token is a logout token")
@@ -141,15 +141,15 @@ func checkIDType(typ string, members map[string]json.RawMessage) *refusal {
 func checkRecipient(members map[string]json.RawMessage, client string) *refusal {
 	audiences, ok := stringList(members["aud"])
 	if !ok || !slices.Contains(audiences, client) {
-		return refuse(audience, "the ID token is for %.200q, not for %q", audiences, client)
+		return refuse(audience, "the ID token's audience is %.200q, not %q", audiences, client)
 	}
 	party, present := members["azp"]
 	authorized, _ := strictjson.String(party)
 	switch {
 	case present && authorized != client:
-		return refuse(audience, "the authorized party of the ID token is %.200q, not %q", authorized, client)
+		return refuse(audience, "the ID token's authorized party is %.200q, not %q", authorized, client)
 	case !present && len(audiences) > 1:
-		return refuse(audience, "the ID token has several audiences and no authorized party")
+		return refuse(audience, "the ID token has multiple audiences but no authorized party")
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func checkIntrospected(members map[string]json.RawMessage) *refusal {
 	for name, accepted := range map[string][]string{"typ": {"bearer", "jwt", "at+jwt"}, "token_use": {"access", "access_token"}} {
 		if value := members[name]; value != nil {
 			if text, _ := strictjson.String(value); !slices.Contains(accepted, strings.ToLower(text)) {
-				return refuse(tokenType, "%s of the token is %.40q, which is not that of an access token", name, text)
+				return refuse(tokenType, "the token's %s is %.40q, which is not valid for an access token", name, text)
 			}
 		}
 	}

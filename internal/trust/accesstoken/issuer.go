@@ -75,7 +75,7 @@ func (i *Issuer) caller(c *claims) (toolyard.Caller, *refusal) {
 		}
 	}
 	if !matched {
-		return toolyard.Caller{}, refuse(NoRule, "no access rule matches the groups %q", c.groups)
+		return toolyard.Caller{}, refuse(NoRule, "no access rule matches groups %q", c.groups)
 	}
 	rights = slices.DeleteFunc(rights, func(right string) bool { return !i.scopesAllow(right, c.scopes) })
 	id := i.callerID(c.subject)

@@ -95,13 +95,13 @@ func parse(token string) (*unverified, *refusal) {
 		case "typ":
 			target = &u.typ
 		case "crit", "b64", "jwk", "jku", "x5u", "x5c", "zip", "enc":
-			return nil, refuse(malformed, "the header parameter %s is not accepted", name)
+			return nil, refuse(malformed, "header parameter %s is not accepted", name)
 		default:
 			continue
 		}
 		text, ok := strictjson.String(value)
 		if !ok || len(text) > maxName {
-			return nil, refuse(malformed, "the header parameter %s is not a short string", name)
+			return nil, refuse(malformed, "header parameter %s is not a short string", name)
 		}
 		*target = text
 	}
@@ -135,7 +135,7 @@ func decodePart(text string) (json.RawMessage, error) {
 // ignores line breaks.
 func decodeBase64(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") {
-		return nil, fmt.Errorf("line breaks in base64url")
+		return nil, fmt.Errorf("base64url contains line breaks")
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(text)
 }

@@ -214,7 +214,7 @@ func readKeys(raw json.RawMessage) ([]jose.JSONWebKey, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("keys: none can verify signatures")
+		return nil, errors.New("keys: none of them can verify signatures")
 	}
 	return keys, nil
 }
@@ -268,7 +268,7 @@ func discover(ctx context.Context, client *outbound.Client, issuer string) (*Met
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 		if m.Issuer != issuer {
-			return nil, fmt.Errorf("metadata: %s declares the issuer %q, not %q; set issuer to exactly the declared value", address, m.Issuer, issuer)
+			return nil, fmt.Errorf("metadata: %s declares issuer %q, not %q; set issuer to exactly the declared value", address, m.Issuer, issuer)
 		}
 		return &m, nil
 	}
@@ -317,7 +317,7 @@ func getJSON(ctx context.Context, client *outbound.Client, address string) (json
 // CheckURL returns an error if a URL cannot be an issuer identifier.
 func CheckURL(text string) error {
 	if !outbound.IsSecureURL(text) || strings.Contains(text, "?") {
-		return errors.New("must be an https URL without a query; http is accepted on loopback")
+		return errors.New("must be an https URL without a query; http is allowed on loopback")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (c *claims) person(issuer string) *Person {
 func (v *Verifier) CallerOf(p *Person) (toolyard.Caller, error) {
 	issuer := v.Issuer(p.Issuer)
 	if issuer == nil {
-		return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "The issuer %s is no longer configured. Sign in again.", p.Issuer)
+		return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "Issuer %s is no longer configured. Sign in again.", p.Issuer)
 	}
 	caller, r := issuer.caller(p.claims())
 	if r != nil {

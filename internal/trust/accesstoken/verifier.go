@@ -140,7 +140,7 @@ func publicError(err error) error {
 	var r *refusal
 	switch {
 	case errors.As(err, &r) && r.reason == NoRule:
-		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Your account has no access to this server.", Err: err}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Your account does not have access to this server.", Err: err}
 	case errors.As(err, &r):
 		return &toolyard.Error{Code: toolyard.Unauthenticated, Message: "The access token is not valid for this server.", Err: err}
 	}
@@ -185,7 +185,7 @@ func (v *Verifier) verify(ctx context.Context, token string) (verified, error) {
 	}
 	issuer := v.issuers[u.issuer]
 	if issuer == nil {
-		return verified{}, refuse(wrongIssuer, "the issuer %.200q is not configured", u.issuer)
+		return verified{}, refuse(wrongIssuer, "issuer %.200q is not configured", u.issuer)
 	}
 	if issuer.introspector != nil {
 		return issuer.introspect(ctx, token, v.now())
@@ -212,14 +212,14 @@ func (v *Verifier) verify(ctx context.Context, token string) (verified, error) {
 // checkSignature verifies the signature with the key that the token names.
 func (s *source) checkSignature(ctx context.Context, token string, u *unverified) error {
 	if !slices.Contains(s.algorithms, jose.SignatureAlgorithm(u.algorithm)) {
-		return refuse(algorithm, "the algorithm %.40q is not accepted", u.algorithm)
+		return refuse(algorithm, "algorithm %.40q is not accepted", u.algorithm)
 	}
 	key, err := s.keys.find(ctx, u.keyID, u.algorithm)
 	if err != nil {
 		return err
 	}
 	if key == nil {
-		return refuse(unknownKey, "the issuer has no key %.80q for %s", u.keyID, u.algorithm)
+		return refuse(unknownKey, "the issuer has no key %.80q for algorithm %s", u.keyID, u.algorithm)
 	}
 	signed, err := jose.ParseSignedCompact(token, s.algorithms)
 	if err != nil {

@@ -449,7 +449,7 @@ func TestMetadataMustNameTheIssuer(t *testing.T) {
 	corp.URL = strings.Replace(issuer.URL, "127.0.0.1", "localhost", 1)
 	v := newVerifier(t, &testClock{}, corp)
 	_, err := v.Explain(t.Context(), issuer.Token(resource, map[string]any{"iss": corp.URL}), []string{resource})
-	if err == nil || !strings.Contains(err.Error(), "declares the issuer") {
+	if err == nil || !strings.Contains(err.Error(), "declares issuer") {
 		t.Errorf("accepted, or not explained: %v", err)
 	}
 }

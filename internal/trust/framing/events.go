@@ -14,9 +14,9 @@ import (
 
 // Errors that end a stream early.
 var (
-	ErrLongEvent   = errors.New("it sent an event that is larger than allowed")
-	ErrManyEvents  = errors.New("it sent more events than allowed")
-	ErrEndlessLine = errors.New("it sent an unterminated line")
+	ErrLongEvent   = errors.New("the server sent an event that exceeds the size limit")
+	ErrManyEvents  = errors.New("the server sent too many events")
+	ErrEndlessLine = errors.New("the server sent an unterminated line")
 )
 
 const (
@@ -273,7 +273,7 @@ type LongLineError struct {
 }
 
 func (e *LongLineError) Error() string {
-	return fmt.Sprintf("it sent a line of %d bytes, which is larger than allowed", e.Size)
+	return fmt.Sprintf("the server sent a line of %d bytes, which exceeds the limit", e.Size)
 }
 
 // LineReader reads lines of bounded length.

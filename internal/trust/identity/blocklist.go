@@ -45,8 +45,8 @@ func (b *Blocklist) Refresh() {
 }
 
 var (
-	errBlocked      = toolyard.Errorf(toolyard.PermissionDenied, "Your account is blocked. Ask an operator.")
-	errNoBlocklist  = &toolyard.Error{Code: toolyard.Unavailable, Message: "Your account cannot be checked right now. Try again later.", RetryAfter: retryPause}
+	errBlocked      = toolyard.Errorf(toolyard.PermissionDenied, "Your account is blocked. Contact an operator.")
+	errNoBlocklist  = &toolyard.Error{Code: toolyard.Unavailable, Message: "Your account cannot be verified right now. Try again later.", RetryAfter: retryPause}
 	errReadCanceled = &toolyard.Error{Code: toolyard.Canceled, Message: "The request was canceled."}
 )
 

@@ -151,7 +151,7 @@ var reserved = []string{ident.Anonymous, Local}
 // CheckID returns an error if an ID is not valid for a caller or an account.
 func CheckID(id string) error {
 	if !idPattern.MatchString(id) {
-		return fmt.Errorf("%q is not a valid caller or account name: use letters, digits and . _ @ : / + -, at most %d", id, maxText)
+		return fmt.Errorf("%q is not a valid caller or account name: use at most %d letters, digits and . _ @ : / + -", id, maxText)
 	}
 	return nil
 }
@@ -161,9 +161,9 @@ func check(name, caller, account string, scopes []string, ttl time.Duration) err
 	case name == "" || len(name) > maxText || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable):
 		return fmt.Errorf("a key name must be 1 to %d bytes of printable text", maxText)
 	case slices.Contains(reserved, caller):
-		return fmt.Errorf("%q is reserved; choose another caller", caller)
+		return fmt.Errorf("%q is reserved; choose another caller name", caller)
 	case ttl < 0:
-		return fmt.Errorf("the lifetime of a key cannot be negative; use a duration such as 720h")
+		return fmt.Errorf("key lifetime cannot be negative; use a duration such as 720h")
 	case len(scopes) > maxScopes:
 		return fmt.Errorf("a key can have at most %d scopes", maxScopes)
 	}
@@ -188,7 +188,7 @@ func checksum(token string) string {
 // parse splits a token into its prefix and the hash of its secret.
 func parse(token string) (prefix string, hash [sha256.Size]byte, err error) {
 	if len(token) != tokenLen || !strings.HasPrefix(token, mark) || token[secretAt-1] != '_' {
-		return "", hash, refusal("Not an API key of this server: keys begin with %s and have %d characters.", mark, tokenLen)
+		return "", hash, refusal("Not an API key for this server: keys begin with %s and have %d characters.", mark, tokenLen)
 	}
 	if token[checkAt:] != checksum(token[:checkAt]) {
 		return "", hash, refusal("The API key is mistyped or truncated: its checksum does not match.")
@@ -196,7 +196,7 @@ func parse(token string) (prefix string, hash [sha256.Size]byte, err error) {
 	prefix = token[len(mark) : secretAt-1]
 	secret := token[secretAt:checkAt]
 	if !CheckPrefix(prefix) || strings.ContainsFunc(secret, func(r rune) bool { return !urlSafe(r) }) {
-		return "", hash, refusal("Not an API key of this server: it contains invalid characters.")
+		return "", hash, refusal("Not an API key for this server: it contains invalid characters.")
 	}
 	return prefix, sha256.Sum256([]byte(secret)), nil
 }

@@ -11,7 +11,7 @@ import (
 // maxToken limits the length of the Authorization header's value. Access tokens are longer than API keys.
 const maxToken = 8<<10 + len("Bearer ")
 
-const tokenFormat = `The Authorization header must be "Bearer", one space and an API key or access token.`
+const tokenFormat = `The Authorization header must consist of "Bearer", one space and an API key or access token.`
 
 // Token returns the token in the Authorization header of a request. Tokens in URLs are refused,
 // because URLs end up in logs and browser histories. The error is Unauthenticated and never
@@ -71,7 +71,7 @@ func checkQuery(u *url.URL) error {
 	for name, values := range query {
 		for _, value := range append(values, name) {
 			if strings.EqualFold(name, "access_token") || looksSecret(strings.TrimSpace(value)) {
-				return refusal("API keys are not accepted in URLs. Send the key in the Authorization header, and replace it: it may have been exposed.")
+				return refusal("API keys are not accepted in URLs. Send the key in the Authorization header, and rotate it because it may have been exposed.")
 			}
 		}
 	}

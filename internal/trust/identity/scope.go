@@ -52,7 +52,7 @@ func checkScope(scope string) error {
 	if scope == Write || scope == Viewer || scope == Operator || scope == Approver || gatePattern.MatchString(scope) {
 		return nil
 	}
-	return fmt.Errorf("%q is not a scope: use gate:NAME, gate:*, write, all, viewer, approver or operator", scope)
+	return fmt.Errorf("%q is not a valid scope: use gate:NAME, gate:*, write, all, viewer, approver or operator", scope)
 }
 
 // spellOut expands the scope all, sorts scopes and removes duplicates.
@@ -86,7 +86,7 @@ func Describe(scopes []string) string {
 		text += " It can view everything in the console and the API, but not change anything."
 	}
 	if slices.Contains(scopes, Approver) && !slices.Contains(scopes, Operator) {
-		text += " It can approve calls of its account."
+		text += " It can approve calls for its account."
 	}
 	return text
 }
@@ -128,7 +128,7 @@ func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	}
 	return &toolyard.Error{
 		Code:    toolyard.PermissionDenied,
-		Message: "The " + credential(caller) + " cannot use this gate: it lacks the scope " + strings.Join(missing, " and the scope ") + ".",
+		Message: "The " + credential(caller) + " cannot use this gate: it lacks scope " + strings.Join(missing, " and scope ") + ".",
 		Missing: missing,
 	}
 }
@@ -145,9 +145,9 @@ func credential(c toolyard.Caller) string {
 func acceptsCredential(caller toolyard.Caller, gate *gates.Gate) error {
 	switch issuer := IssuerOf(caller); {
 	case issuer != "" && !slices.Contains(gate.Tokens.Issuers, issuer):
-		return toolyard.Errorf(toolyard.PermissionDenied, "The gate %s does not accept access tokens from the issuer of this one.", gate.Name)
+		return toolyard.Errorf(toolyard.PermissionDenied, "Gate %s does not accept access tokens from this token's issuer.", gate.Name)
 	case issuer == "" && gate.Tokens.Only && caller.ID != Local:
-		return toolyard.Errorf(toolyard.PermissionDenied, "The gate %s accepts only access tokens. Sign in instead of sending an API key.", gate.Name)
+		return toolyard.Errorf(toolyard.PermissionDenied, "Gate %s accepts only access tokens. Sign in instead of sending an API key.", gate.Name)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (s *shelf) Key(ctx context.Context, prefix string) (Key, error) {
 	case away:
 		return Key{}, errors.New("connection refused")
 	case !ok:
-		return Key{}, toolyard.Errorf(toolyard.NotFound, "There is no key %s.", prefix)
+		return Key{}, toolyard.Errorf(toolyard.NotFound, "Key %s not found.", prefix)
 	}
 	return key, nil
 }

@@ -32,7 +32,7 @@ func RefuseCrossOrigin(next http.Handler, origins, hosts []string, pages ...stri
 
 func refusalReason(r *http.Request, origins, hosts, pages []string) string {
 	if !hasKnownHost(r, hosts) {
-		return fmt.Sprintf("%q is not a host name of this server", r.Host)
+		return fmt.Sprintf("%q is not one of this server's host names", r.Host)
 	}
 	if len(r.Header["Origin"]) > 1 {
 		return "more than one Origin header"
@@ -45,7 +45,7 @@ func refusalReason(r *http.Request, origins, hosts, pages []string) string {
 		return ""
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return "the request comes from another site's page"
+		return "the request comes from a page on another site"
 	}
 	if origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host {
 		return fmt.Sprintf("origin %q is not allowed", origin)

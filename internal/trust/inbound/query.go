@@ -27,11 +27,11 @@ func (e *QueryError) Error() string { return cmp.Or(e.Name, "the query string") 
 // value of at most longest bytes. The error is a [*QueryError].
 func ParseQuery(raw string, longest int, known ...string) (map[string]string, error) {
 	if len(raw) > maxQuery {
-		return nil, &QueryError{Text: fmt.Sprintf("has more than %d bytes", maxQuery)}
+		return nil, &QueryError{Text: fmt.Sprintf("exceeds %d bytes", maxQuery)}
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, &QueryError{Text: "cannot be read: percent-encode its values"}
+		return nil, &QueryError{Text: "is malformed: percent-encode its values"}
 	}
 	once := make(map[string]string, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -51,7 +51,7 @@ func checkParameter(name string, values []string, longest int, known []string) s
 	case !slices.Contains(known, name):
 		return "is unknown; use one of " + strings.Join(known, ", ")
 	case len(values) > 1:
-		return "must occur only once"
+		return "must be given only once"
 	case len(value) > longest || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return fmt.Sprintf("must be a string of at most %d bytes", longest)
 	}

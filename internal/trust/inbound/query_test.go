@@ -35,14 +35,14 @@ func TestReadQueryRefuses(t *testing.T) {
 		"Tool=a":                       "Tool is unknown; use one of tool, limit",
 		"=a":                           `"" is unknown; use one of tool, limit`,
 		"a%0Ab=1":                      `"a\nb" is unknown; use one of tool, limit`,
-		"tool=a&tool=a":                "tool must occur only once",
+		"tool=a&tool=a":                "tool must be given only once",
 		"tool=123456789":               "tool must be a string of at most 8 bytes",
 		"tool=%FF":                     "tool must be a string of at most 8 bytes",
 		"tool=a%00":                    "tool must be a string of at most 8 bytes",
-		"tool=%zz":                     "the query string cannot be read: percent-encode its values",
-		"tool=a;limit=1":               "the query string cannot be read: percent-encode its values",
+		"tool=%zz":                     "the query string is malformed: percent-encode its values",
+		"tool=a;limit=1":               "the query string is malformed: percent-encode its values",
 		"z=1&a=1":                      "a is unknown; use one of tool, limit",
-		strings.Repeat("tool=a&", 2e3): "the query string has more than 8192 bytes",
+		strings.Repeat("tool=a&", 2e3): "the query string exceeds 8192 bytes",
 	} {
 		if got, err := inbound.ParseQuery(raw, 8, "tool", "limit"); err == nil || err.Error() != want || got != nil {
 			t.Errorf("%.40q: %v, want %s", raw, err, want)

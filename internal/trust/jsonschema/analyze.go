@@ -46,7 +46,7 @@ func (a *analyzer) expand(s *schema, depth int) (int, error) {
 	case n > 0:
 		return n, nil
 	case depth > maxChain:
-		return 0, fmt.Errorf("a chain of more than %s references at %s", grouped(maxChain), cut(s.place.String()))
+		return 0, fmt.Errorf("more than %s chained references at %s", grouped(maxChain), cut(s.place.String()))
 	}
 	a.met[s] = open
 	n := 1

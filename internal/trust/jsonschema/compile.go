@@ -25,7 +25,7 @@ func Compile(raw []byte) (*Schema, error) {
 		return nil, err
 	}
 	if !isSchema(root) {
-		return nil, errors.New("the schema is neither an object nor a boolean")
+		return nil, errors.New("the schema must be an object or a boolean")
 	}
 	draft, err := draftOf(root, 2020)
 	if err != nil {
@@ -54,7 +54,7 @@ func checkMeta(draft int, v *value) error {
 	for _, step := range issues[0].Path {
 		at.WriteString("/" + escape(step))
 	}
-	return fmt.Errorf("the schema is not valid at #%s: it %s", cut(at.String()), issues[0].Message)
+	return fmt.Errorf("the schema is invalid at #%s: it %s", cut(at.String()), issues[0].Message)
 }
 
 var (
@@ -430,10 +430,10 @@ func (c *compiler) texts(s *schema, o map[string]any) (err error) {
 func (c *compiler) pattern(p *place, expression string) (*pattern, error) {
 	re, err := compilePattern(expression)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern %q at %s: %w", cut(expression), cut(p.String()), err)
+		return nil, fmt.Errorf("pattern %q at %s: %w", cut(expression), cut(p.String()), err)
 	}
 	if c.insts += re.cost; c.insts > maxInstructions {
-		return nil, fmt.Errorf("the patterns of the schema exceed the total size limit at %s", cut(p.String()))
+		return nil, fmt.Errorf("the schema's patterns exceed the total size limit at %s", cut(p.String()))
 	}
 	return re, nil
 }

@@ -156,7 +156,7 @@ func (l *library) collect(res *resource, pointer string, value any) error {
 		return nil
 	}
 	if l.paths += len(pointer); l.paths > maxPaths {
-		return fmt.Errorf("the schema has too many subschemas under long names, at #%s", cut(pointer))
+		return fmt.Errorf("the schema has too many subschemas with long names at #%s", cut(pointer))
 	}
 	if err := l.checkWidth(p, o); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (r *resource) id(o map[string]any) string {
 func (l *library) identify(res *resource, base, id string) error {
 	uri, err := join(base, id)
 	if err != nil {
-		return fmt.Errorf("the identifier %q at #%s is not a URI", cut(id), cut(res.pointer))
+		return fmt.Errorf("identifier %q at #%s is not a URI", cut(id), cut(res.pointer))
 	}
 	if other, ok := l.resources[uri]; ok && other != res {
 		return fmt.Errorf("two schemas have the identifier %q", cut(uri))
@@ -326,10 +326,10 @@ func (l *library) resolve(from *place, ref string) (*place, error) {
 	if uri != "" {
 		absolute, err := join(res.uri, uri)
 		if err != nil {
-			return nil, fmt.Errorf("the reference %q at %s is not a URI", cut(ref), from)
+			return nil, fmt.Errorf("reference %q at %s is not a URI", cut(ref), from)
 		}
 		if res, err = l.resourceAt(absolute); err != nil {
-			return nil, fmt.Errorf("the reference %q at %s: %w", cut(ref), cut(from.String()), err)
+			return nil, fmt.Errorf("reference %q at %s: %w", cut(ref), cut(from.String()), err)
 		}
 	}
 	if plain, err := url.PathUnescape(fragment); err == nil {
@@ -339,7 +339,7 @@ func (l *library) resolve(from *place, ref string) (*place, error) {
 		if p, ok := res.anchors[fragment]; ok {
 			return p, nil
 		}
-		return nil, fmt.Errorf("the schema refers to %q at %s, where there is no schema", cut(ref), cut(from.String()))
+		return nil, fmt.Errorf("the schema refers to %q at %s, but there is no schema there", cut(ref), cut(from.String()))
 	}
 	return l.placeAt(res, fragment, from, ref)
 }
@@ -353,7 +353,7 @@ func (l *library) placeAt(res *resource, fragment string, from *place, ref strin
 	}
 	value, base, ok := l.lookup(res, fragment)
 	if !ok || !isSchema(value) {
-		return nil, fmt.Errorf("the schema refers to %q at %s, where there is no schema", cut(ref), cut(from.String()))
+		return nil, fmt.Errorf("the schema refers to %q at %s, but there is no schema there", cut(ref), cut(from.String()))
 	}
 	if err := l.collect(base, pointer, value); err != nil {
 		return nil, err
@@ -407,7 +407,7 @@ func (l *library) resourceAt(uri string) (*resource, error) {
 			return p.resource, nil
 		}
 	}
-	return nil, errors.New("it refers to another document, which is not supported")
+	return nil, errors.New("references to other documents are not supported")
 }
 
 func readMeta(name string) (root any, err error) {

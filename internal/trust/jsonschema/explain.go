@@ -250,7 +250,7 @@ func (e *explanation) explainMember(r *objectRules, c uint32, sc *scope) {
 	}
 	if r.propertyNames != nil {
 		if named := e.nameOf(c); !e.valid(r.propertyNames, named, sc, nil) {
-			e.reportBelow(name, "is not an allowed name")
+			e.reportBelow(name, "is not an allowed property name")
 		}
 	}
 }

@@ -222,7 +222,7 @@ func parseURI(s string) (*url.URL, error) {
 	}
 	if host := u.Hostname(); strings.Contains(host, ":") {
 		if !strings.Contains(u.Host, "[") || !strings.Contains(u.Host, "]") || isIPv6(host) != nil {
-			return nil, errors.New("it has an invalid IPv6 address")
+			return nil, errors.New("it contains an invalid IPv6 address")
 		}
 	}
 	return u, nil
@@ -252,19 +252,19 @@ func isURITemplate(s string) error {
 	for part := range strings.SplitSeq(u.RawPath, "/") {
 		plain, err := url.PathUnescape(part)
 		if err != nil {
-			return errors.New("it has an invalid percent escape")
+			return errors.New("it contains an invalid percent escape")
 		}
 		open := false
 		for _, c := range plain {
 			if c == '{' || c == '}' {
 				if open == (c == '{') {
-					return errors.New("its braces do not match")
+					return errors.New("it has unbalanced braces")
 				}
 				open = !open
 			}
 		}
 		if open {
-			return errors.New("its braces do not match")
+			return errors.New("it has unbalanced braces")
 		}
 	}
 	return nil

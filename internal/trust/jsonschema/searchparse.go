@@ -106,7 +106,7 @@ func (c *searchCompiler) take(s string) bool {
 
 func (c *searchCompiler) alternatives() (fragment, error) {
 	if c.depth++; c.depth > 200 {
-		return nil, c.fail("it is nested too deeply")
+		return nil, c.fail("nested too deeply")
 	}
 	defer func() { c.depth-- }()
 	first, err := c.sequence()
@@ -190,7 +190,7 @@ func (c *searchCompiler) quantifier() (least, most int, ok bool, err error) {
 		}
 	}
 	if most != unlimited && most < least {
-		return 0, 0, false, c.fail("numbers out of order in a quantifier")
+		return 0, 0, false, c.fail("quantifier range out of order")
 	}
 	c.at += end + 1
 	if least > maxProgram || most > maxProgram {
@@ -291,7 +291,7 @@ func (c *searchCompiler) group() (fragment, error) {
 	case c.take("?<"):
 		end := strings.IndexByte(c.source[c.at:], '>')
 		if end < 1 {
-			return nil, c.fail("a group name is missing")
+			return nil, c.fail("missing group name")
 		}
 		c.at += end + 1
 	case c.peek("?"):
@@ -332,7 +332,7 @@ func (c *searchCompiler) flags() error {
 		case ')', ':':
 			return nil
 		default:
-			return c.fail("unknown kind of group")
+			return c.fail("unknown group type")
 		}
 		c.at++
 	}
@@ -361,7 +361,7 @@ func (c *searchCompiler) look(behind, not bool) (fragment, error) {
 // escape parses an escape sequence outside a class.
 func (c *searchCompiler) escape() (fragment, error) {
 	if c.at >= len(c.source) {
-		return nil, c.fail("it ends with a backslash")
+		return nil, c.fail("trailing backslash")
 	}
 	switch ch := c.source[c.at]; {
 	case ch == 'b' || ch == 'B':
@@ -380,7 +380,7 @@ func (c *searchCompiler) escape() (fragment, error) {
 	case ch == 'k' && len(c.names) > 0:
 		end := strings.IndexByte(c.source[c.at:], '>')
 		if !strings.HasPrefix(c.source[c.at:], "k<") || end < 0 || c.names[c.source[c.at+2:c.at+end]] == 0 {
-			return nil, c.fail("a reference to an undefined group")
+			return nil, c.fail("reference to an undefined group")
 		}
 		group := c.names[c.source[c.at+2:c.at+end]]
 		c.at += end + 1
@@ -432,7 +432,7 @@ func (c *searchCompiler) class() (fragment, error) {
 		case isSet:
 			set.ranges = append(set.ranges, low, low, '-', '-')
 		case high < low:
-			return nil, c.fail("a range out of order in a class")
+			return nil, c.fail("character class range out of order")
 		default:
 			set.ranges = append(set.ranges, low, high)
 		}
@@ -443,7 +443,7 @@ func (c *searchCompiler) class() (fragment, error) {
 // member parses a character of a class, or adds a set to it.
 func (c *searchCompiler) member(set *class) (r rune, isSet bool, err error) {
 	if c.at >= len(c.source) {
-		return 0, false, c.fail("unterminated class")
+		return 0, false, c.fail("unterminated character class")
 	}
 	if c.take(`\`) {
 		if c.take("b") {
@@ -463,7 +463,7 @@ var shorthands = map[byte]func(rune) bool{'d': isDigit, 'w': isWord, 's': isSpac
 // escaped parses an escape sequence for a character, or for a set, which it adds.
 func (c *searchCompiler) escaped(set *class) (r rune, isSet bool, err error) {
 	if c.at >= len(c.source) {
-		return 0, false, c.fail("it ends with a backslash")
+		return 0, false, c.fail("trailing backslash")
 	}
 	r, size := utf8.DecodeRuneInString(c.source[c.at:])
 	c.at += size
@@ -503,14 +503,14 @@ func (c *searchCompiler) codePoint() (rune, bool, error) {
 	if end := strings.IndexByte(c.source[c.at:], '}'); c.peek("{") && end > 0 {
 		code, err := strconv.ParseUint(c.source[c.at+1:c.at+end], 16, 32)
 		if err != nil || code > unicode.MaxRune {
-			return 0, false, c.fail("an invalid escape")
+			return 0, false, c.fail("invalid escape")
 		}
 		c.at += end + 1
 		return rune(code), false, nil
 	}
 	code, size := hexadecimal(c.source[c.at:], 4)
 	if size == 0 {
-		return 0, false, c.fail("an invalid escape")
+		return 0, false, c.fail("invalid escape")
 	}
 	c.at += size
 	if code >= 0xD800 && code < 0xDC00 && c.peek(`\u`) {
@@ -526,7 +526,7 @@ func (c *searchCompiler) codePoint() (rune, bool, error) {
 func (c *searchCompiler) property(set *class, not bool) error {
 	end := strings.IndexByte(c.source[c.at:], '}')
 	if !c.peek("{") || end < 0 {
-		return c.fail("a property name is missing")
+		return c.fail("missing property name")
 	}
 	name := c.source[c.at+1 : c.at+end]
 	c.at += end + 1

@@ -171,7 +171,7 @@ func (p *parser) leaf(n node) {
 
 func (p *parser) word(word string, n node) error {
 	if len(p.data)-p.at < len(word) || p.data[p.at:p.at+len(word)] != word {
-		return p.fail("unknown word")
+		return p.fail("unknown literal")
 	}
 	n.text = spanOf(p.at, p.at+len(word))
 	p.at += len(word)
@@ -186,10 +186,10 @@ func (p *parser) number(key span, flags uint8) error {
 		return p.fail("unexpected character %q", p.data[start])
 	}
 	if end-start > maxNumber {
-		return p.fail("a number has more than %d characters", maxNumber)
+		return p.fail("number has more than %d characters", maxNumber)
 	}
 	if e := strings.IndexAny(p.data[start:end], "eE"); e >= 0 && end-start-e > maxExponent {
-		return p.fail("the exponent of a number has more than %d digits", maxExponent-2)
+		return p.fail("exponent has more than %d digits", maxExponent-2)
 	}
 	p.at = end
 	p.leaf(node{kind: kindNumber, flags: flags, text: spanOf(start, end), key: key})
@@ -249,7 +249,7 @@ func (p *parser) string() (text span, escaped bool, err error) {
 			i++
 		case c < ' ':
 			p.at = i
-			return span{}, false, p.fail("a control character in a string")
+			return span{}, false, p.fail("control character in a string")
 		}
 	}
 	p.at = len(p.data)
@@ -261,7 +261,7 @@ func (p *parser) unescape(start, end int) (span, error) {
 	var s string
 	if err := json.Unmarshal([]byte(p.data[start:end]), &s); err != nil {
 		p.at = start
-		return span{}, p.fail("an invalid escape in a string")
+		return span{}, p.fail("invalid escape in a string")
 	}
 	p.unescaped = append(p.unescaped, s)
 	return spanOf(len(p.unescaped)-1, 0), nil
@@ -270,7 +270,7 @@ func (p *parser) unescape(start, end int) (span, error) {
 // enter checks the depth and skips the bracket.
 func (p *parser) enter(depth int) error {
 	if depth >= p.maxDepth {
-		return p.fail("it is nested deeper than %d levels", p.maxDepth)
+		return p.fail("nested more than %d levels deep", p.maxDepth)
 	}
 	p.at++
 	p.space()
@@ -352,14 +352,14 @@ func (p *parser) object(key span, flags uint8, depth int) error {
 
 func (p *parser) member(depth int) (more bool, err error) {
 	if p.at >= len(p.data) || p.data[p.at] != '"' {
-		return false, p.fail("a name is missing")
+		return false, p.fail("missing name")
 	}
 	name, escaped, err := p.string()
 	if err != nil {
 		return false, err
 	}
 	if p.space(); p.at >= len(p.data) || p.data[p.at] != ':' {
-		return false, p.fail("a colon is missing")
+		return false, p.fail("missing colon")
 	}
 	p.at++
 	var flags uint8
@@ -384,7 +384,7 @@ func (p *parser) checkNames(self uint32) error {
 		name := p.key(a)
 		for b := p.nodes[a].next; b < p.nodes[self].next; b = p.nodes[b].next {
 			if p.key(b) == name {
-				return p.fail("an object has duplicate members %q", cut(name))
+				return p.fail("duplicate member %q", cut(name))
 			}
 		}
 	}
@@ -400,7 +400,7 @@ func (p *parser) checkManyNames(self uint32) error {
 		name := p.key(n)
 		hash := maphash.String(seed, name)
 		if other, ok := seen[hash]; ok && p.key(other) == name {
-			return p.fail("an object has duplicate members %q", cut(name))
+			return p.fail("duplicate member %q", cut(name))
 		}
 		seen[hash] = n
 	}

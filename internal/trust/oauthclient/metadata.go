@@ -42,7 +42,7 @@ var ErrNoMetadata = errors.New("the server does not declare an authorization ser
 func (c *Client) Discover(ctx context.Context, service, issuer string, challenge Challenge) (*Resource, *Server, error) {
 	resource, issuers, err := c.discoverResource(ctx, service, challenge)
 	if err != nil {
-		return nil, nil, fmt.Errorf("metadata of the server: %w", err)
+		return nil, nil, fmt.Errorf("server metadata: %w", err)
 	}
 	switch {
 	case resource == nil && issuer == "":
@@ -52,7 +52,7 @@ func (c *Client) Discover(ctx context.Context, service, issuer string, challenge
 	case issuer == "":
 		issuer = issuers[0]
 	case !slices.Contains(issuers, issuer):
-		return nil, nil, fmt.Errorf("the server does not accept tokens of the configured issuer, only of %q", issuers)
+		return nil, nil, fmt.Errorf("the server does not accept tokens from the configured issuer; it accepts only %q", issuers)
 	}
 	server, err := c.DiscoverServer(ctx, issuer)
 	return resource, server, err
@@ -62,7 +62,7 @@ func (c *Client) Discover(ctx context.Context, service, issuer string, challenge
 func (c *Client) discoverResource(ctx context.Context, service string, challenge Challenge) (*Resource, []string, error) {
 	u, err := url.Parse(service)
 	if err != nil || u.Host == "" {
-		return nil, nil, errors.New("its url is invalid")
+		return nil, nil, errors.New("the server's URL is invalid")
 	}
 	origin := u.Scheme + "://" + u.Host
 	addresses := []string{challenge.ResourceMetadata}
@@ -143,10 +143,10 @@ func (c *Client) DiscoverServer(ctx context.Context, issuer string) (*Server, er
 	}
 	server, err := c.discoverServer(ctx, issuer)
 	if err == nil && server == nil {
-		err = errors.New("none was found at the well-known URLs")
+		err = errors.New("not found at the well-known URLs")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("metadata of the authorization server %s: %w", hostOf(issuer), err)
+		return nil, fmt.Errorf("metadata for authorization server %s: %w", hostOf(issuer), err)
 	}
 	return server, nil
 }
@@ -226,7 +226,7 @@ func (c *Client) discoverLegacy(ctx context.Context, service string) (*Resource,
 	origin := u.Scheme + "://" + u.Host
 	server, err := c.discoverServer(ctx, origin)
 	if err != nil {
-		return nil, nil, fmt.Errorf("metadata of the authorization server %s: %w", u.Host, err)
+		return nil, nil, fmt.Errorf("metadata for authorization server %s: %w", u.Host, err)
 	}
 	if server == nil {
 		server = &Server{Issuer: origin, AuthorizationURL: origin + "/authorize", TokenURL: origin + "/token", RegistrationURL: origin + "/register", S256: true}

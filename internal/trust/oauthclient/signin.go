@@ -56,7 +56,7 @@ func (c *Client) Identify(ctx context.Context, s *Server, r *Registration) (*Cre
 	case s.RegistrationURL != "":
 		return c.register(ctx, s, r)
 	}
-	return nil, fmt.Errorf("the authorization server %s does not register clients; register one there and set auth.clientId", hostOf(s.Issuer))
+	return nil, fmt.Errorf("authorization server %s does not support dynamic client registration; register a client there and set auth.clientId", hostOf(s.Issuer))
 }
 
 // register registers the client (RFC 7591).
@@ -77,7 +77,7 @@ func (c *Client) register(ctx context.Context, s *Server, r *Registration) (*Cre
 		return nil, fmt.Errorf("registration: %w", err)
 	}
 	if res.status != http.StatusCreated && res.status != http.StatusOK {
-		return nil, fmt.Errorf("registration: %w; register a client there and set auth.clientId", refusal(res))
+		return nil, fmt.Errorf("registration: %w; register a client manually and set auth.clientId", refusal(res))
 	}
 	own, err := readRegistration(res.body, r.Redirect, method)
 	if err != nil {
@@ -116,7 +116,7 @@ func readRegistration(body object, redirect, method string) (*Credentials, error
 		return nil, err
 	}
 	if redirects != nil && !slices.Contains(redirects, redirect) {
-		return nil, errors.New("it was made for different redirect_uris")
+		return nil, errors.New("it was registered for different redirect_uris")
 	}
 	var lasts struct {
 		Until float64 `json:"client_secret_expires_at"`
@@ -162,11 +162,11 @@ type SignIn struct {
 func NewSignIn(s *Server, r *Resource, own *Credentials, redirect string, scopes []string) (*SignIn, error) {
 	switch {
 	case s.AuthorizationURL == "":
-		return nil, fmt.Errorf("the authorization server %s has no authorization_endpoint", hostOf(s.Issuer))
+		return nil, fmt.Errorf("authorization server %s has no authorization_endpoint", hostOf(s.Issuer))
 	case !s.S256:
-		return nil, fmt.Errorf("the authorization server %s does not support PKCE with S256", hostOf(s.Issuer))
+		return nil, fmt.Errorf("authorization server %s does not support PKCE with S256", hostOf(s.Issuer))
 	case !outbound.IsSecureURL(redirect):
-		return nil, errors.New("the redirect URI must use https; http is accepted on loopback")
+		return nil, errors.New("the redirect URI must use https; http is allowed on loopback")
 	}
 	return &SignIn{Server: s, Resource: r, Own: own, Redirect: redirect, Scopes: scopes, State: rand.Text(), Verifier: rand.Text() + rand.Text()}, nil
 }
@@ -175,7 +175,7 @@ func NewSignIn(s *Server, r *Resource, own *Credentials, redirect string, scopes
 func (f *SignIn) URL() (string, error) {
 	u, err := url.Parse(f.Server.AuthorizationURL)
 	if err != nil || !outbound.IsSecureURL(f.Server.AuthorizationURL) {
-		return "", errors.New("the authorization_endpoint is not an https URL")
+		return "", errors.New("authorization_endpoint is not an https URL")
 	}
 	q := u.Query()
 	challenge := sha256.Sum256([]byte(f.Verifier))

@@ -243,7 +243,7 @@ func (own *Credentials) methodAt(s *Server) (string, error) {
 	case slices.Contains(supported, methodNone): // a registration returned a secret that is not used
 		return methodNone, nil
 	}
-	return "", fmt.Errorf("the authorization server %s does not accept a client secret", hostOf(s.Issuer))
+	return "", fmt.Errorf("authorization server %s does not accept a client secret", hostOf(s.Issuer))
 }
 
 // assertionTime is the lifetime of a client assertion.
@@ -257,7 +257,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
-		return "", errors.New("the client's key cannot sign")
+		return "", errors.New("the client key cannot sign")
 	}
 	claims, err := json.Marshal(map[string]any{
 		"iss": own.ID, "sub": own.ID, "aud": audience, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(assertionTime).Unix(),
@@ -267,7 +267,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 	}
 	signed, err := signer.Sign(claims)
 	if err != nil {
-		return "", errors.New("the client's key cannot sign")
+		return "", errors.New("the client key cannot sign")
 	}
 	return signed.CompactSerialize()
 }
@@ -276,7 +276,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 func parseKey(text string) (crypto.Signer, jose.SignatureAlgorithm, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		return nil, "", errors.New("the client's key is not in PEM format")
+		return nil, "", errors.New("the client key is not in PEM format")
 	}
 	var key any
 	var err error
@@ -289,7 +289,7 @@ func parseKey(text string) (crypto.Signer, jose.SignatureAlgorithm, error) {
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
 	if err != nil {
-		return nil, "", errors.New("the client's key is not a private key")
+		return nil, "", errors.New("the client key is not a private key")
 	}
 	switch key := key.(type) {
 	case *rsa.PrivateKey:
@@ -304,5 +304,5 @@ func parseKey(text string) (crypto.Signer, jose.SignatureAlgorithm, error) {
 	case ed25519.PrivateKey:
 		return key, jose.EdDSA, nil
 	}
-	return nil, "", errors.New("the client's key must be RSA, P-256, P-384 or Ed25519")
+	return nil, "", errors.New("the client key must be RSA, P-256, P-384 or Ed25519")
 }

@@ -191,7 +191,7 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	case mode == "error":
 		return errors.New("it redirects")
 	case len(via) > maxRedirects:
-		return errors.New("it redirects too many times")
+		return errors.New("too many redirects")
 	}
 	if err := c.check(req.URL); err != nil {
 		return err

@@ -20,7 +20,7 @@ func NewHTTPClient(named []string, n Network, l Limits) *http.Client {
 	return &http.Client{
 		Transport: &boundedTransport{c, l},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
-			return fmt.Errorf("it redirects to %s; use that address", shownURL(req.URL))
+			return fmt.Errorf("the server redirects to %s; use that address", shownURL(req.URL))
 		},
 	}
 }
@@ -52,7 +52,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	defer cancel(nil) // does not end an upgraded connection
 	if !requestsWebSocket(req) {
 		_ = res.Body.Close()
-		return nil, errors.New("it switched to a protocol other than HTTP")
+		return nil, errors.New("the server switched to a protocol other than HTTP")
 	}
 	return res, nil
 }

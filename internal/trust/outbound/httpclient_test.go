@@ -137,9 +137,9 @@ func TestHTTPClientBoundsResponses(t *testing.T) {
 	client := NewHTTPClient([]string{"127.0.0.1"}, Network{}, Limits{Body: 1 << 10})
 	defer client.CloseIdleConnections()
 	for path, want := range map[string]string{
-		"/big":      "larger than 1024 bytes",
+		"/big":      "exceeds 1024 bytes",
 		"/header":   "exceeded",
-		"/redirect": "it redirects to",
+		"/redirect": "redirects to",
 		"/upgrade":  "a protocol other than HTTP",
 	} {
 		res, err := client.Get(server.URL + path)
@@ -151,7 +151,7 @@ func TestHTTPClientBoundsResponses(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if _, err := dialWebSocket(t, client, "ws"+strings.TrimPrefix(server.URL, "http")+"/redirect"); err == nil || !strings.Contains(err.Error(), "it redirects to") {
+	if _, err := dialWebSocket(t, client, "ws"+strings.TrimPrefix(server.URL, "http")+"/redirect"); err == nil || !strings.Contains(err.Error(), "redirects to") {
 		t.Errorf("a handshake: %v", err)
 	}
 }

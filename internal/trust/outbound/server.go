@@ -43,13 +43,13 @@ const (
 )
 
 // ErrIdle is returned when a server sends nothing for longer than [Limits] allows.
-var ErrIdle = errors.New("it stopped sending data")
+var ErrIdle = errors.New("the server stopped sending data")
 
 // TooLargeError is returned for a response that is larger than [Limits] allows.
 type TooLargeError struct{ Max int64 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("its response is larger than %d bytes", e.Max)
+	return fmt.Sprintf("the response exceeds %d bytes", e.Max)
 }
 
 // NotPublicError is returned for a host that resolves to an address that must not be reached.
@@ -65,7 +65,7 @@ func (e *NotPublicError) Error() string {
 	}
 	kind := "a public address"
 	if e.Host == localhost {
-		kind = "an address of this machine"
+		kind = "a local address"
 	}
 	return text + " is not " + kind + "; to allow it, add its network to privateNetworks"
 }
@@ -151,7 +151,7 @@ func (h *ServerClient) follow(req *http.Request) (*http.Response, error) {
 		}
 		if res.StatusCode == http.StatusSwitchingProtocols { // no context ends an upgraded connection
 			_ = res.Body.Close()
-			return nil, errors.New("it switched to a protocol other than HTTP")
+			return nil, errors.New("the server switched to a protocol other than HTTP")
 		}
 		if !isRedirect(res.StatusCode) {
 			if err := checkEncoding(res); err != nil {
@@ -165,7 +165,7 @@ func (h *ServerClient) follow(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("it redirects more than %d times", maxHops)
+	return nil, fmt.Errorf("more than %d redirects", maxHops)
 }
 
 func isRedirect(status int) bool {
@@ -182,14 +182,14 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 	location := res.Header.Get("Location")
 	to, err := req.URL.Parse(location)
 	if err != nil || location == "" {
-		return nil, fmt.Errorf("it redirects to %s, which is not a URL", shown(location))
+		return nil, fmt.Errorf("the server redirects to %s, which is not a valid URL", shown(location))
 	}
 	if err := h.check(to); err != nil {
-		return nil, fmt.Errorf("it redirects to %s: %w", shownURL(to), err)
+		return nil, fmt.Errorf("the server redirects to %s: %w", shownURL(to), err)
 	}
 	keeps := res.StatusCode == http.StatusTemporaryRedirect || res.StatusCode == http.StatusPermanentRedirect
 	if !keeps && req.Method != http.MethodGet && req.Method != http.MethodHead && req.Method != "" {
-		return nil, fmt.Errorf("it redirects a %s to %s with status %d, which would drop the body; set its URL to that address",
+		return nil, fmt.Errorf("the server redirects a %s to %s with status %d, which would drop the body; set the server's URL to that address",
 			req.Method, shownURL(to), res.StatusCode)
 	}
 	next := req.Clone(req.Context())
@@ -198,7 +198,7 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 		return next, nil
 	}
 	if req.GetBody == nil {
-		return nil, fmt.Errorf("it redirects to %s, but the request cannot be sent twice", shownURL(to))
+		return nil, fmt.Errorf("the server redirects to %s, but the request cannot be sent again", shownURL(to))
 	}
 	next.Body, err = req.GetBody()
 	return next, err
@@ -220,7 +220,7 @@ func shownURL(u *url.URL) string {
 func checkEncoding(res *http.Response) error {
 	for _, value := range res.Header.Values("Content-Encoding") {
 		if value != "" && !strings.EqualFold(strings.TrimSpace(value), "identity") {
-			return errors.New("it sent compressed data that was not requested")
+			return errors.New("the server sent compressed data that was not requested")
 		}
 	}
 	return nil
@@ -233,7 +233,7 @@ func (h *ServerClient) check(u *url.URL) error {
 		return err
 	}
 	if server != h.server {
-		return fmt.Errorf("%s is a different server from %s", shown(server), h.server)
+		return fmt.Errorf("%s is not the same server as %s", shown(server), h.server)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (h *ServerClient) check(u *url.URL) error {
 // serverOf returns the scheme, host and port of a URL, and rejects URLs with other parts.
 func serverOf(u *url.URL) (string, error) {
 	if u == nil {
-		return "", errors.New("there is no URL")
+		return "", errors.New("the URL is missing")
 	}
 	port := u.Port()
 	switch {
@@ -250,7 +250,7 @@ func serverOf(u *url.URL) (string, error) {
 	case u.Opaque != "" || u.Hostname() == "":
 		return "", errors.New("the URL has no host")
 	case u.User != nil:
-		return "", errors.New("the URL contains a user name; use a header instead")
+		return "", errors.New("the URL contains a username; use a header instead")
 	case u.Fragment != "":
 		return "", errors.New("the URL has a fragment, which is never sent; remove it")
 	case port == "" && u.Scheme == "http":
@@ -259,7 +259,7 @@ func serverOf(u *url.URL) (string, error) {
 		port = "443"
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-		return "", fmt.Errorf("%s is not a port", shown(port))
+		return "", fmt.Errorf("%s is not a valid port", shown(port))
 	}
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port), nil
 }
@@ -287,7 +287,7 @@ func parseHost(u *url.URL) (netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		plain := ip.Unmap().WithZone("")
 		if plain.String() != host || plain.Is6() != strings.HasPrefix(u.Host, "[") {
-			return netip.Addr{}, fmt.Errorf("%s is an unusual way to write an address; write %s", shown(host), plain)
+			return netip.Addr{}, fmt.Errorf("%s is a nonstandard IP address notation; use %s", shown(host), plain)
 		}
 		return ip, nil
 	}
@@ -295,7 +295,7 @@ func parseHost(u *url.URL) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("%s is not a valid host name; use letters, digits, hyphens and dots", shown(host))
 	}
 	if endsInNumber(host) {
-		return netip.Addr{}, fmt.Errorf("%s is an unusual way to write an address; write four decimal numbers with dots", shown(host))
+		return netip.Addr{}, fmt.Errorf("%s is a nonstandard IP address notation; use four decimal numbers separated by dots", shown(host))
 	}
 	return netip.Addr{}, nil
 }

@@ -80,21 +80,21 @@ func TestNewHTTP(t *testing.T) {
 		"http:mcp.example.com":                                "has no host",
 		"http:///mcp":                                         "has no host",
 		"http://:80":                                          "has no host",
-		"https://user@mcp.example.com":                        "user name",
-		"https://user:pass@mcp.example.com":                   "user name",
+		"https://user@mcp.example.com":                        "username",
+		"https://user:pass@mcp.example.com":                   "username",
 		"https://mcp.example.com/#top":                        "fragment",
-		"https://mcp.example.com:0":                           "not a port",
-		"https://mcp.example.com:0443":                        "not a port",
-		"https://mcp.example.com:65536":                       "not a port",
+		"https://mcp.example.com:0":                           "not a valid port",
+		"https://mcp.example.com:0443":                        "not a valid port",
+		"https://mcp.example.com:65536":                       "not a valid port",
 		"http://127.1":                                        "four decimal numbers",
 		"http://2130706433":                                   "four decimal numbers",
 		"http://0x7f000001":                                   "four decimal numbers",
 		"http://foo.0X":                                       "four decimal numbers",
 		"http://127.0.0.1.":                                   "four decimal numbers",
-		"http://[::ffff:127.0.0.1]":                           "write 127.0.0.1",
-		"http://[0:0::1]":                                     "write ::1",
-		"http://[FD12::1]":                                    "write fd12::1",
-		"http://[fe80::1%25lo]":                               "write fe80::1",
+		"http://[::ffff:127.0.0.1]":                           "use 127.0.0.1",
+		"http://[0:0::1]":                                     "use ::1",
+		"http://[FD12::1]":                                    "use fd12::1",
+		"http://[fe80::1%25lo]":                               "use fe80::1",
 		"http://bücher.example":                               "not a valid host name",
 		"http://" + strings.Repeat("a", 254):                  "not a valid host name",
 		"http://169.254.169.254":                              "169.254.169.254 is not a public address; to allow it, add its network to privateNetworks",
@@ -164,7 +164,7 @@ func TestNotPublic(t *testing.T) {
 	for want, e := range map[string]NotPublicError{
 		"mcp.example.com resolves to 10.0.0.7, which is not a public address; to allow it, add its network to privateNetworks": {"mcp.example.com", netip.MustParseAddr("10.0.0.7")},
 		"169.254.1.1 is not a public address; to allow it, add its network to privateNetworks":                                 {"169.254.1.1", netip.MustParseAddr("169.254.1.1")},
-		"localhost resolves to 8.8.8.8, which is not an address of this machine; to allow it, add its network to privateNetworks": {
+		"localhost resolves to 8.8.8.8, which is not a local address; to allow it, add its network to privateNetworks": {
 			"localhost", netip.MustParseAddr("8.8.8.8"),
 		},
 	} {
@@ -270,7 +270,7 @@ func TestHTTPRedirects(t *testing.T) {
 		{"POST", "/8?to=BASE/end", "POST hello Bearer x"},
 		{"POST", "/hops1", "POST hello Bearer x"},
 		{"POST", "/hops3", "POST hello Bearer x"},
-		{"POST", "/hops4", "more than 3 times"},
+		{"POST", "/hops4", "more than 3 redirects"},
 		{"GET", "/1?to=/end", "GET  Bearer x"},
 		{"GET", "/2?to=end", "GET  Bearer x"},
 		{"GET", "/3?to=/end", "GET  Bearer x"},
@@ -278,15 +278,15 @@ func TestHTTPRedirects(t *testing.T) {
 		{"POST", "/2?to=/end", "status 302"},
 		{"POST", "/3?to=/end", "status 303"},
 		{"DELETE", "/3?to=/end", "status 303"},
-		{"POST", "/none", `redirects to "", which is not a URL`},
-		{"POST", "/7?to=http://%25zz/", "which is not a URL"},
-		{"POST", "/7?to=https://evil.example/x%3Fkey=1", `redirects to "https://evil.example/x": "https://evil.example:443" is a different server`},
+		{"POST", "/none", `redirects to "", which is not a valid URL`},
+		{"POST", "/7?to=http://%25zz/", "which is not a valid URL"},
+		{"POST", "/7?to=https://evil.example/x%3Fkey=1", `redirects to "https://evil.example/x": "https://evil.example:443" is not the same server`},
 		{"GET", "/7?to=//evil.example/x", `redirects to "http://evil.example/x"`},
-		{"GET", "/7?to=http://127.0.0.1:1/", "is a different server"},
+		{"GET", "/7?to=http://127.0.0.1:1/", "is not the same server"},
 		{"GET", "/7?to=file:///etc/passwd", "unsupported scheme"},
 		{"GET", "/7?to=BASE/end%23f", "fragment"},
 		{"GET", "/7?to=" + strings.Repeat("a", 9000) + ":x", "unsupported scheme"},
-		{"GET", "/7?to=" + strings.Repeat("%25", 9000), "is not a URL"},
+		{"GET", "/7?to=" + strings.Repeat("%25", 9000), "is not a valid URL"},
 		{"GET", "/7?to=http://evil.example/" + strings.Repeat("a", 9000), `\u2026`},
 	} {
 		body := ""
@@ -309,7 +309,7 @@ func TestHTTPRedirects(t *testing.T) {
 		}
 	}
 	req, _ := http.NewRequest("POST", base+"/7?to=/end", io.MultiReader(strings.NewReader("once")))
-	if _, err := h.Do(req, Limits{}); err == nil || !strings.Contains(err.Error(), "cannot be sent twice") {
+	if _, err := h.Do(req, Limits{}); err == nil || !strings.Contains(err.Error(), "cannot be sent again") {
 		t.Error(err)
 	}
 }
@@ -328,7 +328,7 @@ func TestHTTPEncoding(t *testing.T) {
 		if (err == nil) != want || want && got != bomb.String() {
 			t.Errorf("%s: %v, %d bytes", query, err, len(got))
 		}
-		if !want && err.Error() != "it sent compressed data that was not requested" {
+		if !want && err.Error() != "the server sent compressed data that was not requested" {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

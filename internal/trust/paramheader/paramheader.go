@@ -50,13 +50,13 @@ func collectHeaders(schema json.RawMessage, path []string) (binds []Binding, err
 	for name, property := range strictjson.Members(strictjson.Member(schema, "properties")) {
 		at := append(slices.Clip(path), name)
 		if len(at) > strictjson.MaxDepth {
-			return nil, fmt.Errorf("the schema nests deeper than %d levels", strictjson.MaxDepth)
+			return nil, fmt.Errorf("the schema is nested more than %d levels deep", strictjson.MaxDepth)
 		}
 		if header := strictjson.Member(property, "x-mcp-header"); header != nil {
 			h, _ := strictjson.String(header)
 			kind, _ := strictjson.String(strictjson.Member(property, "type"))
 			if !isHeader(h) || !slices.Contains([]string{"string", "integer", "boolean"}, kind) {
-				return nil, fmt.Errorf("x-mcp-header of %.80q must be a valid header name, on a string, integer or boolean", name)
+				return nil, fmt.Errorf("x-mcp-header for %.80q must be a valid header name on a string, integer or boolean property", name)
 			}
 			binds = append(binds, Binding{h, at})
 		}

@@ -116,9 +116,9 @@ func (d *commandDriver) run(ctx context.Context, ref string) ([]byte, error) {
 	case len(output) > maxSecret:
 		return nil, fmt.Errorf("%s printed more than %d KiB", d.command[0], maxSecret>>10)
 	case exit != nil:
-		return nil, fmt.Errorf("%s failed (%w); run it in a terminal to see why: its output may contain secrets and is not shown", d.command[0], exit)
+		return nil, fmt.Errorf("%s failed (%w); its output may contain secrets and is not shown: run it in a terminal to see why", d.command[0], exit)
 	case err != nil:
-		return nil, fmt.Errorf("the output of %s cannot be read", d.command[0])
+		return nil, fmt.Errorf("cannot read the output of %s", d.command[0])
 	}
 	return output, nil
 }

@@ -85,7 +85,7 @@ func TestCommandFails(t *testing.T) {
 		script, ref, want string
 		change            func(*secret.Store)
 	}{
-		"an exit status":     {script: "echo canary; echo canary >&2; exit 3", ref: "x", want: "sh failed (exit status 3); run it in a terminal"},
+		"an exit status":     {script: "echo canary; echo canary >&2; exit 3", ref: "x", want: "sh failed (exit status 3); its output may contain secrets and is not shown: run it in a terminal"},
 		"too much output":    {script: "yes canary", ref: "x", want: "printed more than 64 KiB"},
 		"no output":          {script: "true", ref: "x", want: "it is empty"},
 		"not JSON":           {script: "echo canary", ref: "x#y", want: "it is not a JSON object", change: asJSON},
@@ -97,7 +97,7 @@ func TestCommandFails(t *testing.T) {
 		"a newline":          {script: "echo", ref: "a\nb", want: "control character"},
 		"an empty reference": {script: "echo", ref: "", want: "is empty"},
 		"a missing program":  {script: "", ref: "x", want: "no-such-program is not in PATH", change: func(s *secret.Store) { s.Command = []string{"no-such-program"} }},
-		"a bootstrap secret": {script: "echo x", ref: "x", want: "env A: ${secret:…}: env:NONE: this environment variable is not set", change: func(s *secret.Store) { s.Env = map[string]string{"A": "${secret:env:NONE}"} }},
+		"a bootstrap secret": {script: "echo x", ref: "x", want: "env A: ${secret:…}: env:NONE: the environment variable is not set", change: func(s *secret.Store) { s.Env = map[string]string{"A": "${secret:env:NONE}"} }},
 		"a store of a store": {script: "echo x", ref: "x", want: "a secret used by a secret store must be env:NAME", change: func(s *secret.Store) { s.Env = map[string]string{"A": "${secret:op:y}"} }},
 	} {
 		t.Run(name, func(t *testing.T) {

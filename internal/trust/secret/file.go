@@ -75,7 +75,7 @@ func (v *Vault) decrypted(target string) (string, error) {
 	path := v.path(target)
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", errors.New("it cannot be read; check that the file exists")
+		return "", errors.New("cannot read it; check that the file exists")
 	}
 	v.mu.Lock()
 	known, ok := v.opened[path]
@@ -113,7 +113,7 @@ func (v *Vault) decrypt(data []byte) (string, error) {
 		return "", errors.New("no key in the identity file can decrypt it")
 	}
 	if err != nil {
-		return "", errors.New("it is not an age file, or it is damaged")
+		return "", errors.New("not an age file, or the file is damaged")
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	switch {
@@ -128,16 +128,16 @@ func (v *Vault) decrypt(data []byte) (string, error) {
 // identities reads the keys that decrypt age files.
 func (v *Vault) identities() ([]age.Identity, error) {
 	if v.options.Identity == "" {
-		return nil, errors.New("no age identity file is configured, so it cannot be decrypted")
+		return nil, errors.New("cannot decrypt it: no age identity file is configured")
 	}
 	data, err := safefile.Read(v.path(v.options.Identity), maxSecret)
 	if err != nil {
-		return nil, fmt.Errorf("the age identity file %s: %w", v.options.Identity, err)
+		return nil, fmt.Errorf("age identity file %s: %w", v.options.Identity, err)
 	}
 	v.warnIfOpen(v.options.Identity)
 	identities, err := age.ParseIdentities(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("the age identity file %s contains something other than age-keygen keys", v.options.Identity)
+		return nil, fmt.Errorf("age identity file %s must contain only age-keygen keys", v.options.Identity)
 	}
 	return identities, nil
 }
@@ -161,12 +161,12 @@ func lookup(text, key string) (value string, err error) {
 			continue
 		}
 		if found {
-			return "", fmt.Errorf("line %d repeats the key", n)
+			return "", fmt.Errorf("line %d: duplicate key", n)
 		}
 		value, found = unquote(strings.TrimSpace(v)), true
 	}
 	if !found {
-		return "", errors.New("it does not contain this key")
+		return "", errors.New("it has no such key")
 	}
 	return value, nil
 }

@@ -52,7 +52,7 @@ func checkKVReference(ref string) error {
 	case field == "":
 		return errors.New("expected PATH#FIELD")
 	case strings.ContainsFunc(target, unicode.IsControl) || strings.Trim(target, "/") != target || path.Clean("/"+target) != "/"+target:
-		return errors.New("the path must not begin or end with a slash, or contain an empty segment or a segment of dots")
+		return errors.New("the path must not begin or end with a slash or contain empty, . or .. segments")
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (d *kvDriver) read(ctx context.Context, target, token string) (json.RawMess
 		Data json.RawMessage `json:"data"`
 	}
 	if json.Unmarshal(reply.Data, &versioned) != nil || len(versioned.Data) == 0 {
-		return nil, errors.New("the response is not that of a version 2 key/value engine; set kv: 1, or check mount")
+		return nil, errors.New("the response does not come from a version 2 key/value engine; set kv: 1, or check mount")
 	}
 	if string(versioned.Data) == "null" {
 		return nil, goneError("its current version is deleted")
@@ -187,7 +187,7 @@ func (d *kvDriver) do(ctx context.Context, method, at, token string, body []byte
 	address := strings.TrimRight(d.config.URL, "/") + "/v1/" + strings.Join(parts, "/")
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("the request cannot be built; check the url and the path")
+		return errors.New("cannot build the request; check the url and the path")
 	}
 	req.Header.Set("X-Vault-Request", "true") // required by proxies that protect the server from forged requests
 	if token != "" {
@@ -201,7 +201,7 @@ func (d *kvDriver) do(ctx context.Context, method, at, token string, body []byte
 	}
 	res, err := client.Do(req, outbound.Limits{Body: maxResponse, Idle: fetchTimeout})
 	if err != nil {
-		return fmt.Errorf("the server cannot be reached: %w", err)
+		return fmt.Errorf("cannot reach the server: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	switch {
@@ -212,10 +212,10 @@ func (d *kvDriver) do(ctx context.Context, method, at, token string, body []byte
 	}
 	data, err := io.ReadAll(res.Body)
 	if err != nil {
-		return errors.New("the response cannot be read: it is too large, or the connection was lost")
+		return errors.New("cannot read the response: it is too large, or the connection was lost")
 	}
 	if strictjson.Check(data) != nil || json.Unmarshal(data, reply) != nil {
-		return errors.New("the response is not the JSON of a Vault or OpenBao server; check the url")
+		return errors.New("the response is not from a Vault or OpenBao server; check the url")
 	}
 	return nil
 }

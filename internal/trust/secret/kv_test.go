@@ -205,8 +205,8 @@ func TestVaultServerFails(t *testing.T) {
 		"a server error":       {ref: "app/db#password", want: "status 500", change: status(500)},
 		"a standby":            {ref: "app/db#password", want: "status 473", change: status(473)},
 		"a sealed server":      {ref: "app/db#password", want: "status 503 Service Unavailable; the server is sealed", change: func(*secret.Store) { f.sealed = true }},
-		"a redirect":           {ref: "app/db#password", want: "is a different server", change: func(*secret.Store) { f.redirect = elsewhere.URL }},
-		"nobody is listening":  {ref: "app/db#password", want: "the server cannot be reached", change: func(s *secret.Store) { s.URL = "http://127.0.0.1:1" }},
+		"a redirect":           {ref: "app/db#password", want: "is not the same server", change: func(*secret.Store) { f.redirect = elsewhere.URL }},
+		"nobody is listening":  {ref: "app/db#password", want: "cannot reach the server", change: func(s *secret.Store) { s.URL = "http://127.0.0.1:1" }},
 		"a metadata service":   {ref: "app/db#password", want: "is not a public address", change: func(s *secret.Store) { s.URL = "http://169.254.169.254" }},
 		"a store as bootstrap": {ref: "app/db#password", want: "a secret used by a secret store must be env:NAME", change: func(s *secret.Store) { s.Login.Secret = "vault:x#y" }},
 	} {

@@ -186,7 +186,7 @@ func (v *Vault) find(ref string) (reference, error) {
 		err = errors.New("not a secret reference: " + v.forms())
 	}
 	if err != nil {
-		return r, fmt.Errorf("the secret named %s: %w", ref, err)
+		return r, fmt.Errorf("secret %s: %w", ref, err)
 	}
 	return r, nil
 }
@@ -231,7 +231,7 @@ func (v *Vault) read(r reference) (string, error) {
 	case inEnvironment:
 		var ok bool
 		if s, ok = v.options.Getenv(r.target); !ok {
-			err = errors.New("this environment variable is not set")
+			err = errors.New("the environment variable is not set")
 		}
 	case inFile:
 		s, err = v.readFile(r.target)
@@ -270,7 +270,7 @@ func expand(template string, resolve func(ref string) (Text, error)) (text Text,
 		}
 		ref, more, closed := strings.Cut(after, "}")
 		if !closed {
-			return Text{}, true, errors.New("a ${secret: is unterminated")
+			return Text{}, true, errors.New("unterminated ${secret:")
 		}
 		s, err := resolve(ref)
 		if err != nil {

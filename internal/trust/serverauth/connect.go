@@ -62,7 +62,7 @@ func (h *Connector) ServeCallback(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	case len(r.URL.RawQuery) > maxResponse:
-		http.Error(w, "the response of the authorization server is too long", http.StatusBadRequest)
+		http.Error(w, "the authorization server's response is too long", http.StatusBadRequest)
 		return
 	}
 	header := w.Header()
@@ -88,11 +88,11 @@ func (o *Options) registration() *oauthclient.Registration {
 }
 
 // ErrStartAgain is returned for links and responses that are not valid.
-var ErrStartAgain = toolyard.Errorf(toolyard.Invalid, "This link or sign-in is not valid, has expired or was used before. Start again under Connections, or call the tool again to get a new link.")
+var ErrStartAgain = toolyard.Errorf(toolyard.Invalid, "This link or sign-in is invalid, has expired or has already been used. Start again under Connections, or call the tool again to get a new link.")
 
 var (
-	errOtherPerson  = toolyard.Errorf(toolyard.PermissionDenied, "This link was made for another caller. Nothing was changed. If it is yours, sign in here as the caller that your client uses, and open the link again. If another person sent it to you, close this page.")
-	errNoConnection = toolyard.Errorf(toolyard.PermissionDenied, "Connections belong to a person: send an API key or an access token.")
+	errOtherPerson  = toolyard.Errorf(toolyard.PermissionDenied, "This link was created for another caller. Nothing was changed. If the link is yours, sign in here as the caller that your client uses, and open it again. If someone else sent it to you, close this page.")
+	errNoConnection = toolyard.Errorf(toolyard.PermissionDenied, "Connections belong to a user: send an API key or an access token.")
 )
 
 // failed logs why a connection failed, and returns the error for the person.
@@ -100,13 +100,13 @@ func (p *Person) failed(err error) error {
 	if _, ok := errors.AsType[*toolyard.Error](err); ok {
 		return err
 	}
-	p.Log.Warn("a person could not connect to a server", "server", p.server.ID, "error", err)
+	p.Log.Warn("user could not connect to a server", "server", p.server.ID, "error", err)
 	if refused, ok := errors.AsType[*oauthclient.RefusedError](err); ok && refused.Code == "access_denied" {
 		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "You canceled the sign-in, or it was denied. You are not connected to " + p.server.ID + ".", Err: err}
 	}
 	return &toolyard.Error{
 		Code: toolyard.Unavailable, RetryAfter: time.Second, Err: err,
-		Message: "The connection to " + p.server.ID + " failed. The log of " + p.Name + " contains the reason. Try again later.",
+		Message: "The connection to " + p.server.ID + " failed. See the " + p.Name + " log for the reason. Try again later.",
 	}
 }
 
@@ -158,7 +158,7 @@ func (p *Person) authorizeLink(caller toolyard.Caller, ticket string) (l link, i
 	case !ok:
 		return l, "", ErrStartAgain
 	case l.Owner != owner:
-		p.Log.Warn("a link was opened by a person other than the one it was made for", "server", p.server.ID, "caller", owner.Caller, "for", l.Owner.Caller)
+		p.Log.Warn("connect link opened by a different user", "server", p.server.ID, "caller", owner.Caller, "for", l.Owner.Caller)
 		return link{}, "", errOtherPerson
 	}
 	return l, id, nil
@@ -208,7 +208,7 @@ func (p *Person) BeginSignIn(ctx context.Context, caller toolyard.Caller, ticket
 	case err != nil:
 		return "", "", err
 	case p.header != "":
-		return "", "", toolyard.Errorf(toolyard.Invalid, "The server %s requires a key: enter it.", p.server.ID)
+		return "", "", toolyard.Errorf(toolyard.Invalid, "Server %s requires a key. Enter one.", p.server.ID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -242,7 +242,7 @@ func (p *Person) EnterKey(ctx context.Context, caller toolyard.Caller, ticket, k
 	value := strings.TrimSpace(key)
 	switch {
 	case p.header == "":
-		return toolyard.Errorf(toolyard.Invalid, "The server %s requires a sign-in, not a key.", p.server.ID)
+		return toolyard.Errorf(toolyard.Invalid, "Server %s requires a sign-in, not a key.", p.server.ID)
 	case value == "" || len(value) > maxSecret || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r >= 0x7f }):
 		return toolyard.Errorf(toolyard.Invalid, "The key is empty, is too long or contains characters that cannot be sent. Enter it again.")
 	}
@@ -337,11 +337,11 @@ func (h *Connector) Complete(ctx context.Context, caller toolyard.Caller, cookie
 	}
 	p := h.Person(f.Server)
 	if p == nil {
-		return f.Server, toolyard.Errorf(toolyard.NotFound, "The server %s is no longer configured, so you were not connected.", f.Server)
+		return f.Server, toolyard.Errorf(toolyard.NotFound, "Server %s is no longer configured, so you were not connected.", f.Server)
 	}
 	switch err := p.finish(ctx, f, response); {
 	case errors.Is(err, oauthclient.ErrForged):
-		h.Log.Warn("a response of an authorization server was refused", "server", f.Server, "error", err)
+		h.Log.Warn("authorization server response refused", "server", f.Server, "error", err)
 		return f.Server, ErrStartAgain
 	case err != nil:
 		return f.Server, p.failed(err)
@@ -361,11 +361,11 @@ func (h *Connector) takeFlow(ctx context.Context, caller toolyard.Caller, cookie
 	}
 	keys, err := h.Keys()
 	if err != nil {
-		return nil, toolyard.Errorf(toolyard.Unavailable, "Connections are not available now.")
+		return nil, toolyard.Errorf(toolyard.Unavailable, "Connections are currently unavailable.")
 	}
 	sealed, err := h.Store.TakeFlow(ctx, hash(state))
 	if err != nil {
-		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Connections are not available now.", Err: err}
+		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Connections are currently unavailable.", Err: err}
 	}
 	f := &flow{}
 	text, _, ok := keys.open(sealFlow, sealed, h.Now(), hash(state))
@@ -373,7 +373,7 @@ func (h *Connector) takeFlow(ctx context.Context, caller toolyard.Caller, cookie
 	case !ok || json.Unmarshal([]byte(text), f) != nil:
 		return nil, ErrStartAgain
 	case f.Owner != owner:
-		h.Log.Warn("a sign-in was completed by a person other than the one who began it", "server", f.Server, "caller", owner.Caller, "for", f.Owner.Caller)
+		h.Log.Warn("sign-in completed by a different user than the one who started it", "server", f.Server, "caller", owner.Caller, "for", f.Owner.Caller)
 		return nil, errOtherPerson
 	}
 	for _, cookie := range cookies {

@@ -23,7 +23,7 @@ const (
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000 // grants
-	listingHint = "; its tools become available once a person connects to it, under Connections in the console or with: toolyard connect "
+	listingHint = "; its tools become available once a user connects to it, under Connections in the console or with: toolyard connect "
 )
 
 // SignInRequired is the error code for a caller who has to sign in to a server.
@@ -86,7 +86,7 @@ func NewPerson(o Options, s Server, header string) *Person {
 func (p *Person) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
 	owner, ok := OwnerOf(c.Caller)
 	if !ok {
-		return "", toolyard.Errorf(SignInRequired, "The server %s is called on behalf of each caller, so the call requires an API key or an access token.", p.server.ID)
+		return "", toolyard.Errorf(SignInRequired, "Server %s is called on behalf of each caller, so calls require an API key or an access token.", p.server.ID)
 	}
 	asked, err := p.takeAnswer(c)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *Person) ownerOf(ctx context.Context, c *toolyard.Call) (Owner, error) {
 	if c != nil {
 		owner, ok := OwnerOf(c.Caller)
 		if !ok {
-			return Owner{}, toolyard.Errorf(SignInRequired, "The server %s requires an authenticated caller.", p.server.ID)
+			return Owner{}, toolyard.Errorf(SignInRequired, "Server %s requires an authenticated caller.", p.server.ID)
 		}
 		return owner, nil
 	}
@@ -162,7 +162,7 @@ func (p *Person) Refused(ctx context.Context, c *toolyard.Call, sent http.Header
 		return false, err
 	}
 	if owner == (Owner{}) {
-		return false, errors.New("it is waiting for a sign-in" + listingHint + p.server.ID)
+		return false, errors.New("waiting for a sign-in" + listingHint + p.server.ID)
 	}
 	g, err := p.usable(ctx, owner)
 	switch {
@@ -208,7 +208,7 @@ var errNotConnected = errors.New("not connected")
 // unavailable returns the error for a token that cannot be obtained now.
 func (p *Person) unavailable(err error) error {
 	return &toolyard.Error{
-		Code: toolyard.Unavailable, Message: fmt.Sprintf("The connection to the server %s is not available now.", p.server.ID), RetryAfter: time.Second, Err: err,
+		Code: toolyard.Unavailable, Message: fmt.Sprintf("The connection to server %s is currently unavailable.", p.server.ID), RetryAfter: time.Second, Err: err,
 	}
 }
 
@@ -259,7 +259,7 @@ func (p *Person) read(ctx context.Context, owner Owner) (*grant, error) {
 	if err != nil {
 		p.forget(owner)
 		if errors.Is(err, errSealed) {
-			p.Log.Warn("a person's stored connection cannot be decrypted; the person has to sign in again", "server", p.server.ID, "caller", owner.Caller)
+			p.Log.Warn("cannot decrypt a user's stored connection; the user must sign in again", "server", p.server.ID, "caller", owner.Caller)
 		}
 		return nil, errNotConnected
 	}
@@ -361,10 +361,10 @@ func (p *Person) refresh(ctx context.Context, owner Owner, g *grant) (*grant, er
 		if now, err := p.read(ctx, owner); err != nil || now.connection.Version != g.connection.Version {
 			return now, err // the person has signed in again
 		}
-		p.Log.Info("a connection has ended; the person has to sign in again", "server", p.server.ID, "caller", owner.Caller)
+		p.Log.Info("connection ended; the user must sign in again", "server", p.server.ID, "caller", owner.Caller)
 		return nil, p.stale(ctx, owner, g)
 	case err != nil:
-		p.Log.Warn("a token could not be renewed", "server", p.server.ID, "caller", owner.Caller, "error", err)
+		p.Log.Warn("could not renew token", "server", p.server.ID, "caller", owner.Caller, "error", err)
 		return nil, errors.Join(p.unavailable(err), p.Store.ReleaseConnection(ctx, g.connection, p.holder))
 	}
 	next := *g
@@ -436,7 +436,7 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 		if stored {
 			g.connection = c
 			p.remember(owner, g)
-			p.Log.Info("a person has connected to a server", "server", p.server.ID, "caller", owner.Caller)
+			p.Log.Info("user connected to a server", "server", p.server.ID, "caller", owner.Caller)
 			p.OnConnect(p.server.ID)
 			return nil
 		}
@@ -475,7 +475,7 @@ func (p *Person) Disconnect(ctx context.Context, caller toolyard.Caller) (bool, 
 	}
 	if readErr == nil && g.Token != nil {
 		if err := p.oauth.Revoke(ctx, g.Server, g.Own, g.Token); err != nil {
-			p.Log.Warn("a token could not be revoked", "server", p.server.ID, "caller", owner.Caller, "error", err)
+			p.Log.Warn("could not revoke token", "server", p.server.ID, "caller", owner.Caller, "error", err)
 		}
 	}
 	return deleted, nil

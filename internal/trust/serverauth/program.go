@@ -155,7 +155,7 @@ func (p *Program) run(ctx context.Context, f *fetch) {
 	if err != nil {
 		f.err = &toolyard.Error{
 			Code: toolyard.Unavailable, Err: err, RetryAfter: fetchPause,
-			Message: fmt.Sprintf("The server %s requires a token, which could not be obtained. An operator can find the reason in the log.", p.server.ID),
+			Message: fmt.Sprintf("Server %s requires a token, but Toolyard could not obtain one. Operators can find the reason in the log.", p.server.ID),
 		}
 		p.failure, p.failed = f.err, p.now()
 		return

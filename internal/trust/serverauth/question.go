@@ -61,7 +61,7 @@ func (p *Person) link(owner Owner, scopes []string) (string, error) {
 // question is the error that asks the person to sign in. It becomes an unfinished result.
 type question struct{ result *toolyard.Result }
 
-func (*question) Error() string { return "the person has to sign in" }
+func (*question) Error() string { return "the user must sign in" }
 
 // Unfinished returns the result that asks the person to sign in.
 func (q *question) Unfinished() *toolyard.Result { return q.result }
@@ -77,14 +77,14 @@ func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, 
 		what = "grant more permissions at"
 	}
 	if p.URL == "" {
-		return toolyard.Errorf(SignInRequired, "The user has to %s the server %s first, with this command on the computer that runs %s: toolyard connect %s", what, p.server.ID, p.Name, p.server.ID)
+		return toolyard.Errorf(SignInRequired, "The user must first %s server %s by running this command on the computer that runs %s: toolyard connect %s", what, p.server.ID, p.Name, p.server.ID)
 	}
 	address, err := p.link(owner, scopes)
 	if err != nil {
 		return err
 	}
 	if asked < maxQuestions && c.Depth == 0 && c.RequestState == "" && c.Supports("elicitation.url") {
-		return newQuestion(fmt.Sprintf("To call %s, %s the server %s.", c.Tool.Name, what, p.server.ID), address, asked+1)
+		return newQuestion(fmt.Sprintf("To call %s, %s server %s.", c.Tool.Name, what, p.server.ID), address, asked+1)
 	}
 	_, ticket, _ := strings.Cut(address, ticketFragment)
 	return &toolyard.Error{Code: SignInRequired, Secret: ticket, Message: fmt.Sprintf("The user has to %s the server %s first. Show the user this link, which is for this user only, and call again afterwards: %s", what, p.server.ID, address)}
@@ -124,7 +124,7 @@ func (p *Person) takeAnswer(c *toolyard.Call) (asked int, err error) {
 	c.RequestState, c.InputResponses = "", nil
 	switch answers[questionKey].Action {
 	case "decline", "cancel":
-		return 0, toolyard.Errorf(toolyard.PermissionDenied, "The user declined to sign in to the server %s. Do not repeat the call unless the user asks for it.", p.server.ID)
+		return 0, toolyard.Errorf(toolyard.PermissionDenied, "The user declined to sign in to server %s. Do not repeat the call unless the user asks you to.", p.server.ID)
 	}
 	return asked, nil
 }

@@ -146,7 +146,7 @@ func (c *Client) describe(ctx context.Context, issuer string) (*accesstoken.Meta
 func (c *Client) Complete(ctx context.Context, f *Flow, response Response) (*accesstoken.Person, error) {
 	r := c.registrations[f.Issuer]
 	if r == nil || r.ClientID != f.Client || r.Redirect != f.Redirect {
-		return nil, toolyard.Errorf(toolyard.Unauthenticated, "The configuration has changed since you began to sign in. Start again.")
+		return nil, toolyard.Errorf(toolyard.Unauthenticated, "The configuration has changed since you started signing in. Start again.")
 	}
 	m, err := c.describe(ctx, f.Issuer)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *Client) checkResponse(f *Flow, m *accesstoken.Metadata, response Respon
 	case response.Error == "access_denied":
 		return toolyard.Errorf(toolyard.Unauthenticated, "You canceled the sign-in, or %s denied it.", f.Issuer)
 	case response.Error != "":
-		c.log.Warn("sign-in failed at the issuer", "issuer", f.Issuer, "error", fmt.Sprintf("%.100q", response.Error))
+		c.log.Warn("issuer could not complete the sign-in", "issuer", f.Issuer, "error", fmt.Sprintf("%.100q", response.Error))
 		return toolyard.Errorf(toolyard.Unauthenticated, "%s could not sign you in. Start again.", f.Issuer)
 	case response.Code == "":
 		return ErrStartAgain
@@ -214,9 +214,9 @@ func (c *Client) failed(issuer string, err error) error {
 	c.log.Warn("sign-in failed", "issuer", issuer, "error", err)
 	switch {
 	case accesstoken.ReasonOf(err) == accesstoken.NoRule:
-		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Your account's groups cannot be read. An operator can find the reason in the log.", Err: err}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Your account's groups could not be read. Operators can find the reason in the log.", Err: err}
 	case accesstoken.ReasonOf(err) != "", errors.Is(err, errRefused):
-		return &toolyard.Error{Code: toolyard.Unauthenticated, Message: issuer + " could not sign you in. Start again. An operator can find the reason in the log.", Err: err}
+		return &toolyard.Error{Code: toolyard.Unauthenticated, Message: issuer + " could not sign you in. Start again. Operators can find the reason in the log.", Err: err}
 	}
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: issuer + " is not available. Try again later.", RetryAfter: requestTimeout, Err: err}
 }
@@ -225,12 +225,12 @@ func (c *Client) failed(issuer string, err error) error {
 func (c *Client) noRule(p *accesstoken.Person) error {
 	issuer := c.issuers.Issuer(p.Issuer)
 	claim := cmp.Or(issuer.Groups, "groups")
-	groups := "The claim " + claim + " lists no groups."
+	groups := "Claim " + claim + " lists no groups."
 	if len(p.Groups) > 0 {
-		groups = fmt.Sprintf("The claim %s lists %s.", claim, quoted(p.Groups))
+		groups = fmt.Sprintf("Claim %s lists %s.", claim, quoted(p.Groups))
 	}
 	return toolyard.Errorf(toolyard.PermissionDenied,
-		"You are signed in at %s, but no access rule matches your account %s. %s Ask an operator to add one of your groups to issuers.%s.access.", p.Issuer, p.Subject, groups, p.Issuer)
+		"You are signed in to %s, but no access rule matches your account %s. %s Ask an operator to add one of your groups to issuers.%s.access.", p.Issuer, p.Subject, groups, p.Issuer)
 }
 
 // maxShown bounds the groups in an error.

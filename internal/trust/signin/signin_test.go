@@ -203,12 +203,12 @@ func TestRefusesPeopleWithoutARule(t *testing.T) {
 		claims map[string]any
 		want   string
 	}{
-		"other groups":     {map[string]any{"groups": []string{"guests", "sales"}}, `The claim groups lists ["guests" "sales"].`},
-		"no groups":        {map[string]any{"groups": []string{}}, "The claim groups lists no groups."},
+		"other groups":     {map[string]any{"groups": []string{"guests", "sales"}}, `Claim groups lists ["guests" "sales"].`},
+		"no groups":        {map[string]any{"groups": []string{}}, "Claim groups lists no groups."},
 		"similar group":    {map[string]any{"groups": []string{"Staff", "staff "}}, "no access rule matches your account ann"},
 		"groups as text":   {map[string]any{"groups": "staff2"}, "issuers.corp.access"},
-		"groups overage":   {map[string]any{"groups": nil, "_claim_names": map[string]string{"groups": "src1"}}, "cannot be read"},
-		"groups as object": {map[string]any{"groups": map[string]any{"staff": true}}, "cannot be read"},
+		"groups overage":   {map[string]any{"groups": nil, "_claim_names": map[string]string{"groups": "src1"}}, "could not be read"},
+		"groups as object": {map[string]any{"groups": map[string]any{"staff": true}}, "could not be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			issuer := newIssuer(t)

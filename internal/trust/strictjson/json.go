@@ -29,7 +29,7 @@ func (e *SyntaxError) Error() string {
 // numbers of bounded size and at most [MaxDepth] levels. It takes linear time.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
-		return &SyntaxError{0, "not UTF-8"}
+		return &SyntaxError{0, "not valid UTF-8"}
 	}
 	r := reader{data: data}
 	r.space()
@@ -79,7 +79,7 @@ func (r *reader) space() {
 
 func (r *reader) value(depth int) {
 	if depth > MaxDepth {
-		r.fail(fmt.Sprintf("nested deeper than %d levels", MaxDepth))
+		r.fail(fmt.Sprintf("nested more than %d levels deep", MaxDepth))
 		return
 	}
 	switch c := r.peek(); {
@@ -206,11 +206,11 @@ func (r *reader) number() {
 		}
 		r.digits()
 		if n, err := strconv.Atoi(string(r.data[exponent:r.pos])); r.err == nil && (err != nil || n > maxExponent || n < minExponent) {
-			r.fail("a number is out of range")
+			r.fail("number out of range")
 		}
 	}
 	if r.err == nil && r.pos-start > maxNumber {
-		r.fail("a number is too long")
+		r.fail("number too long")
 	}
 }
 
@@ -232,7 +232,7 @@ func (r *reader) str() {
 			r.pos++
 			return
 		case c < ' ':
-			r.fail("a control character inside a string")
+			r.fail("control character in a string")
 			return
 		case c == '\\':
 			r.escape()
@@ -249,7 +249,7 @@ func (r *reader) escape() {
 		return
 	case 'u':
 	default:
-		r.fail("an unknown escape inside a string")
+		r.fail("unknown escape in a string")
 		return
 	}
 	switch c := r.hex4(r.pos + 1); {

@@ -25,7 +25,7 @@ func TestCheckJSONRefuses(t *testing.T) {
 		`[{"a":{"b":1,"c":[],"b":2}}]`: "duplicate key b",
 		`{} {}`:                        "unexpected data after the value",
 		`{}x`:                          "unexpected data after the value",
-		"\"\xff\"":                     "not UTF-8",
+		"\"\xff\"":                     "not valid UTF-8",
 		`"\ud800"`:                     "unpaired surrogate",
 		`"\udc00\ud800"`:               "unpaired surrogate",
 		`"\ud800\u0041"`:               "unpaired surrogate",
@@ -55,8 +55,8 @@ func TestCheckJSONRefuses(t *testing.T) {
 		`[1 2]`:                        "expected a comma or ]",
 		`{`:                            "expected a key",
 		strings.Repeat("[", 65) + strings.Repeat("]", 65): "",
-		strings.Repeat("[", 66) + strings.Repeat("]", 66): "nested deeper than 64",
-		strings.Repeat(`{"a":`, 1<<17):                    "nested deeper than 64",
+		strings.Repeat("[", 66) + strings.Repeat("]", 66): "nested more than 64",
+		strings.Repeat(`{"a":`, 1<<17):                    "nested more than 64",
 	} {
 		err := strictjson.Check([]byte(input))
 		switch {

@@ -102,7 +102,7 @@ func nextDepth() (string, error) {
 	value, _ := os.LookupEnv(depthName) //nolint:forbidigo // set by this package only
 	depth, _ := strconv.Atoi(value)     // none is 0
 	if depth >= maxNested {
-		return "", fmt.Errorf("yards are nested more than %d levels deep; does one start itself?", maxNested)
+		return "", fmt.Errorf("yards are nested more than %d levels deep; check whether one of them starts itself", maxNested)
 	}
 	return strconv.Itoa(depth + 1), nil
 }
@@ -140,7 +140,7 @@ type NotFoundError struct{ Path string }
 
 func (e *NotFoundError) Error() string {
 	if strings.ContainsRune(e.Path, os.PathSeparator) {
-		return e.Path + " is not a program"
+		return e.Path + " is not an executable program"
 	}
 	return e.Path + " is not in PATH"
 }

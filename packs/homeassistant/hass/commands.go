@@ -156,7 +156,7 @@ func (c *Client) CameraImage(ctx context.Context, id string, width, limit int) (
 	}
 	data, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err == nil && len(data) > limit {
-		err = &Error{CodeTooLarge, fmt.Sprintf("the picture is larger than %d bytes", limit)}
+		err = &Error{CodeTooLarge, fmt.Sprintf("the picture exceeds %d bytes", limit)}
 	}
 	return data, mime, err
 }

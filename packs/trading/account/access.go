@@ -19,7 +19,7 @@ type Access struct {
 func Of(c *toolyard.Call) (*Access, error) {
 	a, ok := toolyard.Client[*Access](c)
 	if !ok {
-		return nil, toolyard.Errorf(toolyard.NoData, "The gate %s has no trading account. An operator can set gates.%s.packs.trading.account.", c.Gate, c.Gate)
+		return nil, toolyard.Errorf(toolyard.NoData, "Gate %s has no trading account. An operator can set gates.%s.packs.trading.account.", c.Gate, c.Gate)
 	}
 	return a, nil
 }

@@ -178,7 +178,7 @@ func (l *Ledger) Halts(now time.Time) []engine.Halt {
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.intents)) {
 		if l.intents[id].unknown {
-			halts = append(halts, engine.Halt{Trading: engine.Reducing, Reason: "the outcome of the order " + id + " is unknown"})
+			halts = append(halts, engine.Halt{Trading: engine.Reducing, Reason: "the outcome of order " + id + " is unknown"})
 		}
 	}
 	return halts

@@ -209,7 +209,7 @@ func (a *Account) commit(ctx context.Context, l *Ledger, r *Request, clientID st
 	}
 	result.add(outcome)
 	if outcome.Unknown {
-		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether the order %s was placed is unknown (decision %s). Until this is resolved, the account accepts no new risk.", clientID, id)
+		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether order %s was placed is unknown (decision %s). Until this is resolved, the account accepts no new risk.", clientID, id)
 	}
 	return result, nil
 }
@@ -372,7 +372,7 @@ func (a *Account) earlier(ctx context.Context, l *Ledger, r *Request) (*Result, 
 	case err != nil:
 		return nil, err
 	case o == nil || o.Unknown:
-		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether the order %s was placed is not known yet (decision %s).", clientID, result.Decision)
+		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether order %s was placed is not known yet (decision %s).", clientID, result.Decision)
 	}
 	result.add(o)
 	return result, nil

@@ -260,7 +260,7 @@ func (c *Client) request(ctx context.Context, symbols string, page int) (*pageWi
 	u.RawQuery = query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
-		return nil, unavailable("its url is invalid", nil)
+		return nil, unavailable("the server's URL is invalid", nil)
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolyard")

@@ -75,7 +75,7 @@ func (b *Broker) Verify(ctx context.Context) error {
 		return err
 	}
 	if role.Role != "agent" || !strings.EqualFold(role.Data.User, b.address) {
-		return toolyard.Errorf(toolyard.PermissionDenied, "The agent %s is not approved for the account %s. Approve it as an API wallet at Hyperliquid.", b.signer.address, b.address)
+		return toolyard.Errorf(toolyard.PermissionDenied, "Agent %s is not approved for account %s. Approve it as an API wallet at Hyperliquid.", b.signer.address, b.address)
 	}
 	agents, err := b.client.extraAgents(ctx, b.address)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Broker) Verify(ctx context.Context) error {
 	}
 	for _, agent := range agents {
 		if strings.EqualFold(agent.Address, b.signer.address) && agent.ValidUntil != nil && int64(*agent.ValidUntil) <= now.UnixMilli() {
-			return toolyard.Errorf(toolyard.PermissionDenied, "The approval of the agent %s has expired. Approve a new API wallet at Hyperliquid.", b.signer.address)
+			return toolyard.Errorf(toolyard.PermissionDenied, "The approval of agent %s has expired. Approve a new API wallet at Hyperliquid.", b.signer.address)
 		}
 	}
 	b.verified = now
@@ -337,7 +337,7 @@ func (b *Broker) refused(response json.RawMessage) error {
 		b.mu.Lock()
 		b.verified = time.Time{}
 		b.mu.Unlock()
-		return toolyard.Errorf(toolyard.PermissionDenied, "Hyperliquid does not accept the signature of the agent %s. Check agentKey, testnet and the approval of the agent.", b.signer.address)
+		return toolyard.Errorf(toolyard.PermissionDenied, "Hyperliquid does not accept the signature of agent %s. Check agentKey, testnet and the approval of the agent.", b.signer.address)
 	case badNonce: // another process may have used the nonce for the same order
 		return outcomeUnknown(errors.New(cleanText(text)))
 	case tooManyActions:

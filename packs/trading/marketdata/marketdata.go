@@ -40,7 +40,7 @@ func define[In, Out any](name, category, description, hint string, fn func(conte
 func client[T any](c *toolyard.Call, what string) (T, error) {
 	got, ok := toolyard.Client[T](c)
 	if !ok {
-		return got, toolyard.Errorf(toolyard.NoData, "The gate %s has no %s. An operator can configure it in packs.trading.", c.Gate, what)
+		return got, toolyard.Errorf(toolyard.NoData, "Gate %s has no %s. An operator can configure it in packs.trading.", c.Gate, what)
 	}
 	return got, nil
 }

@@ -348,7 +348,7 @@ func (b broker) Place(ctx context.Context, o market.Order, s market.Stamp) (mark
 	}
 	placed, found, err := b.Find(ctx, o.ClientID)
 	if err == nil && !found {
-		err = toolyard.Errorf(toolyard.Internal, "The order %s was not stored.", o.ClientID)
+		err = toolyard.Errorf(toolyard.Internal, "Order %s was not stored.", o.ClientID)
 	}
 	return placed, err
 }
