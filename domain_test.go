@@ -253,7 +253,7 @@ func TestBind(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{
-		"gate chat, toolset mine: Tool propose_order not allowed in mode read Remove it from the toolset, or bind the toolset to another gate.",
+		"gate chat, toolset mine: Tool propose_order not allowed in mode read Remove it from the toolset, or use the toolset at another gate.",
 		"gate chat, toolset mine: Unknown tool: get_barz Did you mean \"get_bars\"?",
 		"gate chat: 2 tools would be named dup and none is served: dup of a/dup.ts, dup of b/dup.ts Rename or exclude one of them.",
 	}, problems); diff != "" {
@@ -431,14 +431,14 @@ func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 		return o
 	}
 	gate := &gates.Gate{Name: "chat", Mode: toolyard.Read}
-	const fix = "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them, with the resources setting of its server or with the gate's toolset."
+	const fix = "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them with its server's resources setting or the gate's toolset."
 	for name, c := range map[string]struct {
 		before *gates.View
 		served string
 		shown  int
 	}{
 		"at a start":    {nil, "none of them is served", 0},
-		"of a newcomer": {gate.Bind(offer("two"), nil), "only those of two, which was first, are served until the next restart", 5},
+		"of a newcomer": {gate.Bind(offer("two"), nil), "only those from two, which came first, are served until the next restart", 5},
 	} {
 		view := gate.Bind(offer("two", "one"), c.before)
 		want := []toolyard.Problem{{

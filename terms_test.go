@@ -96,8 +96,8 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 	}{
 		"it has no price, so it cannot be used for execution":    {toolyard.Spec{}, toolyard.Execute},
 		"it is not for sale, so it cannot be used for execution": {toolyard.Spec{Terms: toolyard.Terms{Price: toolyard.Price{OptOut: true}}}, toolyard.Execute},
-		"it is for answers only":                                 {toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Answer}}, toolyard.Execute},
-		"it is for execution only":                               {toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute}}, toolyard.Answer},
+		"it is available only for answers":                       {toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Answer}}, toolyard.Execute},
+		"it is available only for execution":                     {toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute}}, toolyard.Answer},
 		"queryEligible is false, so it is not used for answers":  {toolyard.Spec{Terms: toolyard.Terms{HiddenFromAnswers: true}}, toolyard.Answer},
 		"it streams, so it cannot be used for answers":           {toolyard.Spec{Terms: toolyard.Terms{Latency: "streaming"}}, toolyard.Answer},
 		"a call costs 0.001 USD":                                 {toolyard.Spec{Terms: toolyard.Terms{Price: toolyard.Price{Set: true, USD: 1_000_000}}}, toolyard.Execute},

@@ -82,7 +82,7 @@ func New(opts Options) (*Agent, error) {
 	setDefault(&l.Parallel, 8)
 	setDefault(&opts.Model.MaxOutput, 8192)
 	if l.Calls > MaxCalls {
-		return nil, fmt.Errorf("agent %s: at most %d calls are possible", opts.Name, MaxCalls)
+		return nil, fmt.Errorf("agent %s: the maximum number of calls is %d", opts.Name, MaxCalls)
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now

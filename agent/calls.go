@@ -146,7 +146,7 @@ func (r *run) number(call *callResult) *toolyard.Error {
 		return nil
 	}
 	r.stop = StopCalls
-	return toolyard.Errorf(callLimit, "The query has already made all %d calls that it is allowed to make.", limit)
+	return toolyard.Errorf(callLimit, "The query has already made the maximum of %d calls.", limit)
 }
 
 // runCall handles the model's request.
@@ -304,9 +304,9 @@ func (c *conversation) shorten(r *callResult) string {
 	}
 	head, tail, more := untrusted.Prefix(r.body, show-show/4), untrusted.Suffix(r.body, show/4), ""
 	if r.n > 0 && c.offer.canReadResults() {
-		more = fmt.Sprintf(" Read on: %s {\"id\":%q,\"offset\":%d}", readResult, r.evidence(), len(head))
+		more = fmt.Sprintf(" Continue with: %s {\"id\":%q,\"offset\":%d}", readResult, r.evidence(), len(head))
 	}
-	return fmt.Sprintf("%s\n[%d of %d bytes are omitted here.%s]\n%s", head, len(r.body)-len(head)-len(tail), len(r.body), more, tail)
+	return fmt.Sprintf("%s\n[%d of %d bytes omitted.%s]\n%s", head, len(r.body)-len(head)-len(tail), len(r.body), more, tail)
 }
 
 // textOf returns a result as text: its texts, or its structured content. Other content is only mentioned.

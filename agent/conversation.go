@@ -60,7 +60,7 @@ func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 	c.offer.declare()
 	c.offered = max(c.offered, c.offer.count())
 	if most := o.Limits.InputTokens; c.estimate() > most {
-		return nil, nil, toolyard.Errorf(toolyard.Failed, "The instructions and %d functions of agent %s use about %d tokens, which exceeds its limit of %d. Set offer: search at its gate, or narrow the gate's toolset.", len(c.offer.functions), o.Name, c.estimate(), most)
+		return nil, nil, toolyard.Errorf(toolyard.Failed, "The instructions and %d functions of agent %s use about %d tokens, which exceeds its limit of %d. Set offer: search on its gate, or narrow the gate's toolset.", len(c.offer.functions), o.Name, c.estimate(), most)
 	}
 	return nil, nil, nil
 }

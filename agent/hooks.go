@@ -104,7 +104,7 @@ func (c *conversation) ask(ctx context.Context, hook string, argument any) (*dec
 	}
 	raw, err := jsonobject.Marshal(argument)
 	if err == nil && len(raw) > maxHook {
-		err = fmt.Errorf("its argument is %d bytes; the limit is %d", len(raw), maxHook)
+		err = fmt.Errorf("the argument is %d bytes; the limit is %d", len(raw), maxHook)
 	}
 	var returned json.RawMessage
 	if err == nil {
@@ -117,12 +117,12 @@ func (c *conversation) ask(ctx context.Context, hook string, argument any) (*dec
 		return nil, nil
 	}
 	if len(returned) > maxHook {
-		return nil, c.hookError(ctx, hook, fmt.Errorf("it returned %d bytes; the limit is %d", len(returned), maxHook))
+		return nil, c.hookError(ctx, hook, fmt.Errorf("the hook returned %d bytes; the limit is %d", len(returned), maxHook))
 	}
 	d, decoder := &decision{}, json.NewDecoder(bytes.NewReader(returned))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(d); err != nil {
-		return nil, c.hookError(ctx, hook, fmt.Errorf("it returned an invalid value: %w", err))
+		return nil, c.hookError(ctx, hook, fmt.Errorf("the hook returned an invalid value: %w", err))
 	}
 	return d, nil
 }
@@ -133,7 +133,7 @@ func (c *conversation) hookError(ctx context.Context, hook string, err error) er
 		return ctx.Err()
 	}
 	c.root.opts.Log.ErrorContext(ctx, "agent hook failed", "agent", c.agent.opts.Name, "hook", hook, "query", c.call.ID, "error", err)
-	return &toolyard.Error{Code: toolyard.Failed, Message: "Agent " + c.agent.opts.Name + " failed: its hook " + hook + " is faulty.", Err: err}
+	return &toolyard.Error{Code: toolyard.Failed, Message: "Agent " + c.agent.opts.Name + " failed because of an error in its " + hook + " hook.", Err: err}
 }
 
 // narrow applies Create's decision. It fails if the decision would extend anything.
@@ -200,7 +200,7 @@ func (c *conversation) next(ctx context.Context, turn *model.Turn, results []*ca
 		return nil, nil, err
 	}
 	if d.Messages != nil || d.Servers != nil || d.Temperature != nil || d.MaxTokens != nil {
-		return nil, nil, c.hookError(ctx, nextHook, errors.New("it returned a field that only Create may set"))
+		return nil, nil, c.hookError(ctx, nextHook, errors.New("the hook returned a field that only Create may set"))
 	}
 	return c.decide(ctx, nextHook, d)
 }
@@ -252,13 +252,13 @@ func (c *conversation) delegate(d *decision) (*handover, error) {
 	}
 	switch {
 	case to == nil:
-		return nil, fmt.Errorf("it delegated to %q, which is not one of the agent's delegates", name)
+		return nil, fmt.Errorf("the hook delegated to %q, which is not one of the agent's delegates", name)
 	case slices.Contains(c.path, name):
-		return nil, fmt.Errorf("it delegated to %q, which has already handled the query: %s", name, strings.Join(c.path, ", "))
+		return nil, fmt.Errorf("the hook delegated to %q, which has already handled the query: %s", name, strings.Join(c.path, ", "))
 	case len(c.path) >= maxPath:
-		return nil, fmt.Errorf("it delegated to %q; at most %d agents can handle a query", name, maxPath)
+		return nil, fmt.Errorf("the hook delegated to %q; at most %d agents can handle a query", name, maxPath)
 	case to.writes() && !c.root.writes():
-		return nil, fmt.Errorf("it delegated to %q, which may write; this query is read-only", name)
+		return nil, fmt.Errorf("the hook delegated to %q, which may write; this query is read-only", name)
 	}
 	messages, err := conversationOf(d.Delegate.Messages)
 	return &handover{to, messages}, err
@@ -293,7 +293,7 @@ func toolCalls(t *model.Turn) []ToolCall {
 // text: their identifiers belong to another conversation.
 func conversationOf(list []Message) (messages []model.Message, err error) {
 	if len(list) == 0 || len(list) > maxMessages {
-		return nil, fmt.Errorf("messages must have 1 to %d entries", maxMessages)
+		return nil, fmt.Errorf("messages must contain 1 to %d entries", maxMessages)
 	}
 	for i, m := range list {
 		switch {

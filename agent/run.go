@@ -118,7 +118,7 @@ func (r *run) save(ctx context.Context, record *Run) {
 		return
 	}
 	if err := r.root.opts.Store.SaveQuery(context.WithoutCancel(ctx), record); err != nil {
-		r.root.opts.Log.ErrorContext(ctx, "the query could not be stored; its evidence will not be available later", "query", r.call.ID, "error", err)
+		r.root.opts.Log.ErrorContext(ctx, "could not store the query; its evidence will not be available later", "query", r.call.ID, "error", err)
 	}
 }
 
@@ -143,13 +143,13 @@ func (r *run) report(e Event) {
 func (r *run) failure(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, context.DeadlineExceeded) {
-			return toolyard.Errorf(toolyard.Timeout, "The query took longer than %v and was stopped.", r.root.opts.Limits.Time)
+			return toolyard.Errorf(toolyard.Timeout, "The query timed out after %v and was stopped.", r.root.opts.Limits.Time)
 		}
 		return cause
 	}
 	if failed, ok := errors.AsType[*model.Error](err); ok {
-		r.root.opts.Log.WarnContext(ctx, "model failed", "query", r.call.ID, "agent", r.root.opts.Name, "error", r.root.opts.Redact(failed.Error()))
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The language model of agent " + r.root.opts.Name + " is unavailable. Nothing was charged.", Err: err}
+		r.root.opts.Log.WarnContext(ctx, "model request failed", "query", r.call.ID, "agent", r.root.opts.Name, "error", r.root.opts.Redact(failed.Error()))
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Agent " + r.root.opts.Name + "'s language model is unavailable. Nothing was charged.", Err: err}
 	}
 	return err
 }

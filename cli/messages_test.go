@@ -24,7 +24,7 @@ func TestCallOfAHiddenToolExplainsWhy(t *testing.T) {
 	u := newUser(t)
 	u.write("toolyard.yaml", "servers:\n  files: {url: "+serveTools(t, "write_text_file", "read_text_file")+", effects: {read_text_file: read}}\ngates:\n  chat: {mode: read}\n")
 	for tool, want := range map[string]string{
-		"mcp_files__write_text_file": "error: mcp_files__write_text_file exists, but gate chat hides it: the gate is read-only, and the tool is not declared read-only; see \"toolyard why chat mcp_files__write_text_file\"\n",
+		"mcp_files__write_text_file": "error: mcp_files__write_text_file exists, but gate chat hides it: the gate is read-only, but the tool is not declared read-only; see \"toolyard why chat mcp_files__write_text_file\"\n",
 		"write_text_file":            "write_text_file exists, but gate chat hides it",
 		"files/write_text_file":      "files/write_text_file exists, but gate chat hides it",
 		"mcp_files__read_text_fil":   `unknown tool "mcp_files__read_text_fil" (did you mean "mcp_files__read_text_file"?)`,
@@ -58,7 +58,7 @@ func TestServerProblemsHaveAPositionAndAFix(t *testing.T) {
 	code, _, stderr := u.run("check")
 	for _, want := range []string{
 		"toolyard.yaml:4:5: server postgres: down: no-such-uvx is not in PATH\n       Install it, or correct command.\n",
-		"toolyard.yaml:5:12: server parrot: down: it is running, but is not responding like an MCP server\n       Check command and args.\n",
+		"toolyard.yaml:5:12: server parrot: down: the server is running, but it is not responding like an MCP server\n       Check command and args.\n",
 	} {
 		if code != exitError || !strings.Contains(stderr, want) {
 			t.Errorf("%q is missing: %d\n%s", want, code, stderr)

@@ -42,7 +42,7 @@ func CheckNew(name, template string) error {
 		return fmt.Errorf("invalid tool name %q: use letters, digits, - and _", name)
 	}
 	if !slices.Contains(Templates(), template) {
-		return fmt.Errorf("unknown template %s; the templates are: %s", template, strings.Join(Templates(), ", "))
+		return fmt.Errorf("unknown template %s; available templates: %s", template, strings.Join(Templates(), ", "))
 	}
 	return nil
 }

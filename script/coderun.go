@@ -48,7 +48,7 @@ func (c *Code) identify(call *toolyard.Call, args *codeArgs) (runID, error) {
 	case !ok || age < -time.Minute:
 		return id, toolyard.Errorf(toolyard.NotFound, "Unknown run %.100q. Omit run to start again.", args.Run)
 	case of != digest:
-		return id, toolyard.Errorf(toolyard.Invalid, "The code differs from that of the run. Send the same code, or omit run to start again.")
+		return id, toolyard.Errorf(toolyard.Invalid, "The code differs from the code of the run. Send the same code, or omit run to start again.")
 	case age > codeLifetime:
 		return id, toolyard.Errorf(toolyard.NotFound, "The run is older than %v, so its calls are no longer stored. Check what it did, then omit run to start again.", codeLifetime)
 	case call.Tool.IsReadOnly():
@@ -144,7 +144,7 @@ func (r *codeRun) answer(ctx context.Context, op string, payload json.RawMessage
 	case "describe":
 		return r.lookUp(ctx, "describe_tools", payload)
 	}
-	return nil, &jsvm.Refusal{Name: "NotCapable", Message: fmt.Sprintf("%.40s is not available to code: call a tool instead", op)}
+	return nil, &jsvm.Refusal{Name: "NotCapable", Message: fmt.Sprintf("%.40s is not available in code: call a tool instead", op)}
 }
 
 // lookUp handles searches and descriptions, which do not count as calls.
@@ -366,7 +366,8 @@ func (r *codeRun) report(text string, failed bool) *toolyard.Result {
 		add(waiting)
 	}
 	if r.unfinished > 0 {
-		add(spelling.Count(r.unfinished, "call") + " had not finished when the code ended, and may have been canceled: use await.")
+		add(spelling.Count(r.unfinished, "call") +
+			" had not finished when the code ended and may have been canceled: use await.")
 	}
 	if r.dropped > 0 {
 		fmt.Fprintf(&r.lines, "[%s omitted]\n", spelling.Count(r.dropped, "more line"))

@@ -93,11 +93,11 @@ func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, er
 // check enforces the limits of a definition.
 func (d *definition) check() error {
 	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
-		return errors.New("timeout must be a number of milliseconds, at most one day")
+		return errors.New("timeout must be a number of milliseconds and at most one day")
 	}
 	for part, text := range map[string]string{"name": d.Name, "description": d.Description, "summary": d.Summary, "hint": d.Hint, "title": d.Title, "category": d.Category} {
 		if len(text) > maxText {
-			return fmt.Errorf("%s is longer than %d KiB", part, maxText>>10)
+			return fmt.Errorf("%s exceeds %d KiB", part, maxText>>10)
 		}
 	}
 	size := 0
@@ -105,10 +105,10 @@ func (d *definition) check() error {
 		size += len(key) + len(value)
 	}
 	if size > maxMeta {
-		return fmt.Errorf("_meta is larger than %d KiB", maxMeta>>10)
+		return fmt.Errorf("_meta exceeds %d KiB", maxMeta>>10)
 	}
 	if p := d.Permissions; p != nil && max(len(p.Net), len(p.Read), len(p.Env)) > maxPermissions {
-		return fmt.Errorf("permissions has a list of more than %d entries", maxPermissions)
+		return fmt.Errorf("a permissions list has more than %d entries", maxPermissions)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func readDeclaration(file string) (*declaration, error) {
 		return nil, jsonFault(base, data, err)
 	}
 	if len(content.Tools) > maxTools {
-		return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("it declares more than %d tools", maxTools), Fix: "Split it into several scripts."}
+		return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("the script declares more than %d tools", maxTools), Fix: "Split it into several scripts."}
 	}
 	for i, raw := range content.Tools {
 		var t declaredTool
@@ -169,11 +169,11 @@ func readDeclaration(file string) (*declaration, error) {
 func (t *declaredTool) check() error {
 	switch {
 	case t.Name == "" || t.Description == "":
-		return errors.New("needs a name and a description")
+		return errors.New("requires a name and a description")
 	case t.Parameters != nil && t.InputSchema != nil:
-		return errors.New("has parameters and inputSchema: remove one of them")
+		return errors.New("sets both parameters and inputSchema: remove one")
 	case t.Output != nil && t.OutputSchema != nil:
-		return errors.New("has output and outputSchema: remove one of them")
+		return errors.New("sets both output and outputSchema: remove one")
 	}
 	return nil
 }

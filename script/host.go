@@ -118,7 +118,7 @@ func (o *hostAPI) notify(op string, payload json.RawMessage) {
 
 func (o *hostAPI) toolbox() (toolyard.Toolbox, error) {
 	if o.call.Toolbox == nil {
-		return nil, errors.New("there are no other tools here")
+		return nil, errors.New("no other tools are available here")
 	}
 	return o.call.Toolbox, nil
 }
@@ -155,7 +155,7 @@ func (o *hostAPI) callTools(ctx context.Context, q *hostRequest) (any, error) {
 		return nil, err
 	}
 	if len(q.Calls) > maxCalls {
-		return nil, fmt.Errorf("at most %d tools can be called at once", maxCalls)
+		return nil, fmt.Errorf("at most %d tools can be called concurrently", maxCalls)
 	}
 	ctx, turns := turnsOf(ctx)
 	results := make([]*toolyard.Result, len(q.Calls))
@@ -195,7 +195,7 @@ func (t turns) call(make func() (*toolyard.Result, error)) (*toolyard.Result, er
 		defer func() { <-t }()
 		return make()
 	default:
-		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("A call can run at most %d nested calls at once. Wait for one to finish.", maxCalls), RetryAfter: time.Second}
+		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("A call can run at most %d nested calls concurrently. Wait for one to finish.", maxCalls), RetryAfter: time.Second}
 	}
 }
 

@@ -163,7 +163,7 @@ type declared struct {
 // finish creates the tools that a script declares.
 func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 	if len(e.Declared) > maxDeclared {
-		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("its declarations are larger than %d MiB", maxDeclared>>20), Fix: "Make its schemas and texts smaller."})
+		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("its declarations exceed %d MiB", maxDeclared>>20), Fix: "Shorten its schemas and descriptions."})
 	}
 	var answer struct{ Value declared }
 	if err := json.Unmarshal(e.Declared, &answer); err != nil {

@@ -153,7 +153,7 @@ func (l *loader) unusedGrants() (problems []toolyard.Problem) {
 		if name == "*" || slices.Contains(names, name) {
 			continue
 		}
-		p := toolyard.Problem{Source: "scripts", Subject: "scripts.grants." + name, Message: "there is no tool " + name, Fix: spelling.Fix(name, names)}
+		p := toolyard.Problem{Source: "scripts", Subject: "scripts.grants." + name, Message: "unknown tool " + name, Fix: spelling.Fix(name, names)}
 		problems = append(problems, p)
 	}
 	return problems
@@ -163,11 +163,11 @@ func (l *loader) unusedGrants() (problems []toolyard.Problem) {
 // imports it.
 func (l *loader) problems() (problems []toolyard.Problem) {
 	if info, err := os.Stat(l.folder.dir); err != nil || !info.IsDir() {
-		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "there is no folder " + l.folder.opts.Dir, Fix: "Create it; it is loaded when it appears."}}
+		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "folder not found: " + l.folder.opts.Dir, Fix: "Create it; Toolyard loads it as soon as it exists."}}
 	}
 	if l.skipped > 0 {
 		problems = append(problems, toolyard.Problem{
-			Source: "scripts", Subject: "scripts", Message: fmt.Sprintf("there are more than %d scripts; %d are not loaded", maxFiles, l.skipped),
+			Source: "scripts", Subject: "scripts", Message: fmt.Sprintf("more than %d scripts were found; %d are not loaded", maxFiles, l.skipped),
 			Fix: "Narrow scripts.glob, or remove some files.",
 		})
 	}

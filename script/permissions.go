@@ -86,7 +86,7 @@ func nameWithin(a, b string) bool {
 func (r *reach) notCapable(what, kind, value string) error {
 	return &jsvm.Refusal{
 		Name: "NotCapable", Code: "EACCES",
-		Message: what + " is not allowed; to allow it, write in toolyard.yaml: " + r.grantLine(kind, value),
+		Message: what + " is not allowed; to allow it, add to toolyard.yaml: " + r.grantLine(kind, value),
 	}
 }
 

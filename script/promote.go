@@ -44,7 +44,7 @@ import { gateTools, type Context } from "toolyard";
 
 // From run %s. Review the code, describe the tool, and turn its constants into arguments.
 export const description = %s;
-`, c.Run, quoted("Runs the code of "+name+"."))
+`, c.Run, quoted("Runs the code from "+name+"."))
 	if c.Mode == toolyard.Read {
 		b.WriteString("\nexport const modes = [\"read\", \"write\"];\n")
 	}

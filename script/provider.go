@@ -76,7 +76,7 @@ func (p *Provider) Problems() (problems []toolyard.Problem) {
 	p.mu.Unlock()
 	subject := p.folder.section()
 	if missing {
-		return []toolyard.Problem{{Source: subject, Subject: subject, Message: "there is no file " + filepath.Join(p.folder.opts.Dir, p.folder.opts.Glob), Fix: "Create it; it is loaded when it appears."}}
+		return []toolyard.Problem{{Source: subject, Subject: subject, Message: "file not found: " + filepath.Join(p.folder.opts.Dir, p.folder.opts.Glob), Fix: "Create it; Toolyard loads it as soon as it exists."}}
 	}
 	for _, one := range p.folder.Problems() {
 		one.Source = subject
@@ -146,7 +146,7 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	}
 	request, err := p.request(ctx, caller, asOf)
 	if err != nil {
-		return nil, p.unavailable("the links of the caller cannot be read", err)
+		return nil, p.unavailable("the caller's links cannot be read", err)
 	}
 	o := &hostAPI{call: &toolyard.Call{Caller: caller, AsOf: asOf}, reach: fn.reach, loads: make(chan struct{}, maxLoads)}
 	answer, err := fn.pool.Run(ctx, &jsvm.Run{

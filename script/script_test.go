@@ -179,9 +179,9 @@ func TestFaults(t *testing.T) {
 		"name":        {hello + "export const name = 5;\n", "x.ts:5:1: name must be a string"},
 		"bad-name":    {hello + "export const name = \"a b\";\n", "x.ts:5:1"},
 		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category is longer than 16 KiB"},
-		"large-meta":  {hello + "export const _meta = { own: \"x\".repeat(70000) };\n", "x.ts:5:1: _meta is larger than 64 KiB"},
-		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "its declarations are larger than 2 MiB"},
-		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: permissions has a list of more than 100 entries"},
+		"large-meta":  {hello + "export const _meta = { own: \"x\".repeat(70000) };\n", "x.ts:5:1: _meta exceeds 64 KiB"},
+		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "its declarations exceed 2 MiB"},
+		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: a permissions list has more than 100 entries"},
 		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a string"},
 		"endless":     {hello + "for (;;) {}\n", "endless/x.ts: it did not finish in time"},
 		"old-zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "a different copy of zod"},
@@ -505,13 +505,13 @@ func TestWarnings(t *testing.T) {
 	}
 	want := []string{
 		"scripts.grants.granted.env: variable UNSET is granted, but it is not set | Set it in Toolyard's environment, or remove the grant.",
-		"granted.ts:6:15: process.env.SET is read while the module is loaded, when no variable is set | Read it inside the function.",
+		"granted.ts:6:15: process.env.SET is read while the module loads, when no variables are set | Read it inside the function.",
 		"meta.ts:5:1: the export meta has no effect (did you mean \"_meta\"?) | ",
 		"mode.ts:5:1: the export mode has no effect (did you mean \"modes\"?) | ",
 		"news.ts:5:1: the category \"New\" is unknown (did you mean \"news\"?) | ",
-		"price.ts:5:1: the export pricing has no effect: put it into _meta: export const _meta = { pricing: … } | ",
-		"wants.ts:7:3: permissions.net declares api.example.com, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {net: [\"api.example.com\"]}}}",
-		"wants.ts:6:3: permissions.env declares API_KEY, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {env: [\"API_KEY\"]}}}",
+		"price.ts:5:1: export pricing has no effect: move it into _meta: export const _meta = { pricing: … } | ",
+		"wants.ts:7:3: permissions.net declares api.example.com, which is not granted | To grant it, add to toolyard.yaml: scripts: {grants: {wants: {net: [\"api.example.com\"]}}}",
+		"wants.ts:6:3: permissions.env declares API_KEY, which is not granted | To grant it, add to toolyard.yaml: scripts: {grants: {wants: {env: [\"API_KEY\"]}}}",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))
@@ -533,7 +533,7 @@ func TestDeclaredVariableMustBeGranted(t *testing.T) {
 		}
 	}
 	_, err := callTool(t, tool, `{"name":"API_KEY"}`)
-	if want := `reading variable API_KEY is not allowed; to allow it, write in toolyard.yaml: scripts: {grants: {say: {env: ["API_KEY"]}}}`; err == nil || toolyard.AsError(err).Message != want {
+	if want := `reading variable API_KEY is not allowed; to allow it, add to toolyard.yaml: scripts: {grants: {say: {env: ["API_KEY"]}}}`; err == nil || toolyard.AsError(err).Message != want {
 		t.Errorf("%v", err)
 	}
 }
@@ -550,7 +550,7 @@ func TestDeclarationFaults(t *testing.T) {
 		"many.ts": "export const f = () => 1;\n", "many.json": many,
 	})
 	r.next(t)
-	for _, want := range []string{"meta.json:3:28: _meta.rateLimit.perMinute: unknown key", "modes.json:3:4: unknown mode \"raed\"", "many.json: it declares more than 100 tools"} {
+	for _, want := range []string{"meta.json:3:28: _meta.rateLimit.perMinute: unknown key", "modes.json:3:4: unknown mode \"raed\"", "many.json: the script declares more than 100 tools"} {
 		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool { return strings.HasPrefix(p.String(), want) }) {
 			t.Errorf("%s is not among %v", want, r.Problems())
 		}
@@ -623,7 +623,7 @@ func TestDeclarationSpellings(t *testing.T) {
 	}
 	for _, want := range []string{
 		"a.json:3:37: the member \"paramters\" of B has no effect (did you mean \"parameters\"?)", "a.json:3:12: B declares no parameters, so it accepts any arguments",
-		"both.json: tools[0] has parameters and inputSchema: remove one of them",
+		"both.json: tools[0] sets both parameters and inputSchema: remove one",
 	} {
 		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool { return p.String() == want }) {
 			t.Errorf("%s is not among %v", want, r.Problems())

@@ -343,7 +343,7 @@ func (r *testRun) fail(result *TestResult, f *file, err error, timeout time.Dura
 	case errors.As(err, &e):
 		result.Stack = e.Stack
 	case errors.As(err, &stopped) && stopped.Reason == jsvm.DeadlineExceeded:
-		err = fmt.Errorf("the test did not end within %v", timeout)
+		err = fmt.Errorf("the test did not finish within %v", timeout)
 	case errors.As(err, &stopped):
 		err = fmt.Errorf("the test was stopped: %s", stopped.Reason)
 	}

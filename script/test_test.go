@@ -143,7 +143,7 @@ test("skips itself", (t) => t.skip("not here"));
 	}
 	failures := map[string]string{
 		"fails": "a.test.ts:5:", "throws elsewhere": "lib.ts:2:", "rejects": "a.test.ts:9:", "forgets to await": "a.test.ts:11:",
-		"loops": "the test did not end within 300ms", "waits": "the test did not end within 300ms", "allocates": "memory", "node > works": "n.test.ts:4:",
+		"loops": "the test did not finish within 300ms", "waits": "the test did not finish within 300ms", "allocates": "memory", "node > works": "n.test.ts:4:",
 	}
 	for _, f := range got {
 		for _, r := range f.Tests {

@@ -47,7 +47,7 @@ func (h *testHost) answer(ctx context.Context, op string, payload json.RawMessag
 	case "env":
 		return nil, nil
 	case "fetch":
-		return nil, &jsvm.Refusal{Name: "NotCapable", Code: "EACCES", Message: `tests have no network: replace fetch with stubGlobal("fetch", async () => new Response("…"))`}
+		return nil, &jsvm.Refusal{Name: "NotCapable", Code: "EACCES", Message: `tests have no network access: replace fetch with stubGlobal("fetch", async () => new Response("…"))`}
 	}
 	return nil, &jsvm.Refusal{Name: "NotCapable", Code: "EACCES", Message: op + " is not available in tests"}
 }

@@ -50,7 +50,7 @@ func unknownExport(name string) string {
 		return ""
 	}
 	if near := spelling.Nearest(name, metaExports); near != "" {
-		return fmt.Sprintf("export %s has no effect: put it into _meta: export const _meta = { %s: … }", name, near)
+		return fmt.Sprintf("export %s has no effect: move it into _meta: export const _meta = { %s: … }", name, near)
 	}
 	if near := spelling.Nearest(name, knownExports); near != "" {
 		return fmt.Sprintf("export %s has no effect%s", name, spelling.Hint(near))
@@ -65,13 +65,13 @@ func (l *loader) warnOfGrants(f *file, d *definition, early []string) {
 	if d.Permissions != nil {
 		for _, m := range r.missing(d.Permissions) {
 			fault := partFault(f, fmt.Sprintf("permissions.%s declares %s, which is not granted", m.kind, m.value), "permissions", m.kind)
-			fault.Fix = "To grant it, write in toolyard.yaml: " + r.grantLine(m.kind, m.value)
+			fault.Fix = "To grant it, add to toolyard.yaml: " + r.grantLine(m.kind, m.value)
 			f.warn(fault)
 		}
 	}
 	for _, name := range early {
 		if declares(d.Permissions, name) || slices.ContainsFunc(r.granted.Env, func(p string) bool { return nameWithin(name, p) }) {
-			fault := partFault(f, fmt.Sprintf("process.env.%s is read while the module is loaded, when no variable is set", name), "process.env."+name)
+			fault := partFault(f, fmt.Sprintf("process.env.%s is read while the module loads, when no variables are set", name), "process.env."+name)
 			fault.Fix = "Read it inside the function."
 			f.warn(fault)
 		}

@@ -73,7 +73,7 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 		}
 		answer(t, c, res, opts.Answer)
 	}
-	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after it requested input %d times.", tool.Name, maxRounds)
+	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after requesting input %d times.", tool.Name, maxRounds)
 }
 
 // maxRounds limits how often one call may ask questions.

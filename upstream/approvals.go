@@ -123,7 +123,7 @@ const maxRejectedName = 256
 // reject stores the hashes of rejected definitions.
 func (a *approvals) reject(pending []Pending) error {
 	if a.opts.Pinning == PinOff {
-		return fmt.Errorf("the definitions of %s are not pinned, so none can be rejected; list the wanted tools under tools", a.opts.ID)
+		return fmt.Errorf("the definitions of %s are not pinned, so none can be rejected; list the tools you want under tools", a.opts.ID)
 	}
 	for _, p := range pending {
 		if p.Hash == "" || len(p.Tool) > maxRejectedName {

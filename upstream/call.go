@@ -94,12 +94,12 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 			return nil, err
 		}
 		if r.current != nil && !r.current() { // the definition may have changed with a restart
-			return nil, toolyard.Errorf(toolyard.Unavailable, "Server %s no longer offers %s as it was approved.", conv.opts.ID, c.Tool.Name)
+			return nil, toolyard.Errorf(toolyard.Unavailable, "Server %s no longer offers %s with its approved definition.", conv.opts.ID, c.Tool.Name)
 		}
 		if c.RequestState != "" && !s.modern() { // starting over could repeat a side effect
 			return nil, &toolyard.Error{
-				Code: toolyard.Invalid, Message: "The question for this call has expired. Call again without the state.",
-				Issues: []toolyard.Issue{{Path: "state", Message: "belongs to a question that has expired: call again without it"}},
+				Code: toolyard.Invalid, Message: "The question for this call has expired. Repeat the call without the state.",
+				Issues: []toolyard.Issue{{Path: "state", Message: "belongs to a question that has expired: repeat the call without it"}},
 			}
 		}
 		raw, err := conv.send(ctx, s, r)

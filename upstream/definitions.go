@@ -206,7 +206,7 @@ func (d *definitions) withholdUnselected(list []*definition) {
 	for _, def := range list {
 		if def.reason == "" && len(d.opts.Tools) > 0 && !def.isPrompt() && !slices.Contains(d.opts.Tools, def.name) {
 			def.unselected = true
-			def.withhold("it is not listed under tools in the configuration of the server", "")
+			def.withhold("it is not listed under tools in the server's configuration", "")
 		}
 	}
 }
@@ -230,7 +230,7 @@ func withholdLookalikes(list []*definition) {
 				other = same[1]
 			}
 			if other.name == def.name {
-				def.withhold("the server defines this name twice", "Report it to the author.")
+				def.withhold("the server defines this name more than once", "Report it to the author.")
 			} else {
 				def.withhold("its name looks like "+untrusted.Quote(other.name), "List the intended one under tools, or report it to the author.")
 			}
@@ -402,7 +402,7 @@ func (d *definitions) findProblems(list []*definition) (problems []toolyard.Prob
 				continue
 			}
 			fix := spelling.Fix(tool, names)
-			problems = append(problems, d.problem(tool, setting.key+" names "+tool+", which the server does not have", fix))
+			problems = append(problems, d.problem(tool, setting.key+" refers to "+tool+", which the server does not have", fix))
 		}
 	}
 	if extra := len(problems) - maxProblems; extra > 0 {
@@ -464,7 +464,7 @@ func (d *definitions) listProblems() []toolyard.Problem {
 	defer d.mu.Unlock()
 	problems := slices.Concat(d.notices, d.problems)
 	if d.silent {
-		problems = append(problems, d.problem("", "it has not responded yet", "If this persists, run its command manually to see what it does."))
+		problems = append(problems, d.problem("", "the server has not responded yet", "If this persists, run its command manually to see what it does."))
 	}
 	return problems
 }

@@ -93,7 +93,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	s := fmt.Sprintf("it responded with status %d", e.status)
+	s := fmt.Sprintf("the server responded with status %d", e.status)
 	if name := http.StatusText(e.status); name != "" {
 		s += " " + name
 	}
@@ -106,7 +106,7 @@ func (e *statusError) Error() string {
 // unreachableError is returned for a request without a response.
 type unreachableError struct{ err error }
 
-func (e *unreachableError) Error() string { return "it cannot be reached: " + e.err.Error() }
+func (e *unreachableError) Error() string { return "cannot reach the server: " + e.err.Error() }
 
 func (e *unreachableError) Unwrap() error { return e.err }
 
@@ -262,7 +262,7 @@ func (l *httpLink) readOne(res *http.Response, x *exchange) (message, error) {
 	case err != nil:
 		return message{}, err
 	case !matches:
-		return message{}, errors.New("it responded to a different request")
+		return message{}, errors.New("the server responded to a different request")
 	}
 	if m.err != nil {
 		m.err.status = res.StatusCode
@@ -304,7 +304,7 @@ func bodyError(err error) error {
 	if errors.Is(err, framing.ErrManyEvents) {
 		return errUnsolicited
 	}
-	return &unreachableError{fmt.Errorf("its response ended early: %w", err)}
+	return &unreachableError{fmt.Errorf("the response ended early: %w", err)}
 }
 
 // readStream reads messages up to the response. A legacy server may close the stream early; the
@@ -330,7 +330,7 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, x *exchan
 			continue
 		}
 		if errors.Is(err, io.EOF) {
-			return message{}, &unreachableError{errors.New("its response ended before the result")}
+			return message{}, &unreachableError{errors.New("the response ended before the result arrived")}
 		}
 		if err != nil {
 			return message{}, bodyError(err)
@@ -345,7 +345,7 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, x *exchan
 		case m.method == "" && number(m.id) == x.id:
 			return m, nil
 		case m.method == "":
-			return message{}, errors.New("it responded to a different request")
+			return message{}, errors.New("the server responded to a different request")
 		case x.onMessage != nil:
 			x.onMessage(m)
 		default:

@@ -61,7 +61,7 @@ const (
 	maxUnsolicited = 10_000   // messages between two responses
 )
 
-var errUnsolicited = fmt.Errorf("it sent more than %d messages without a response", maxUnsolicited)
+var errUnsolicited = fmt.Errorf("the server sent more than %d messages without a response", maxUnsolicited)
 
 // duplex is the common part of links that receive all messages on one stream: stdio and HTTP+SSE.
 type duplex struct {
@@ -263,7 +263,7 @@ func guessID(head, tail []byte) int64 {
 type sizeError struct{ size int64 }
 
 func (e *sizeError) Error() string {
-	return fmt.Sprintf("it sent %d bytes in one message, more than %d MiB", e.size, maxMessage>>20)
+	return fmt.Sprintf("the server sent a message of %d bytes; the limit is %d MiB", e.size, maxMessage>>20)
 }
 
 // isMessage reports whether a line can be a message: servers print other text too.
@@ -271,7 +271,7 @@ func isMessage(line []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("{"))
 }
 
-var errClosed = errors.New("it was stopped")
+var errClosed = errors.New("the server was stopped")
 
 // errNotSent is returned for a request that was not sent because the link had ended.
 var errNotSent = errors.New("the request was not sent")

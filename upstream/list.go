@@ -48,7 +48,7 @@ func (s *session) listAll(ctx context.Context) (l listing, err error) {
 	defer cancel()
 	if s.capabilities["tools"] {
 		if l.tools, err = s.list(ctx, "tools/list", "tools"); err != nil {
-			return l, fmt.Errorf("its tools cannot be listed: %w", err)
+			return l, fmt.Errorf("cannot list its tools: %w", err)
 		}
 	}
 	if s.toolsOnly {
@@ -66,7 +66,7 @@ func (s *session) listAll(ctx context.Context) (l listing, err error) {
 			continue
 		}
 		if *more.into, err = s.list(ctx, more.method, more.key); err != nil && !isUnknownMethod(err) {
-			l.problems = append(l.problems, fmt.Sprintf("its %s cannot be listed: %v", more.key, err))
+			l.problems = append(l.problems, fmt.Sprintf("cannot list its %s: %v", more.key, err))
 		}
 	}
 	l.watchable = s.capabilities["resources.subscribe"]
@@ -89,11 +89,11 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 		}
 		var page []json.RawMessage
 		if raw := strictjson.Member(result, key); raw == nil || json.Unmarshal(raw, &page) != nil {
-			return nil, fmt.Errorf("the response has no list of %s", key)
+			return nil, fmt.Errorf("the response contains no list of %s", key)
 		}
 		items = append(items, page...)
 		if size += len(result); len(items) > maxItems || size > maxListed {
-			return nil, fmt.Errorf("there are more than %d, or they are larger than %d MiB", maxItems, maxListed>>20)
+			return nil, fmt.Errorf("the list has more than %d entries or exceeds %d MiB", maxItems, maxListed>>20)
 		}
 		next := strictjson.Member(result, "nextCursor")
 		if next == nil || string(next) == "null" {
@@ -101,10 +101,10 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 		}
 		cursor, ok := strictjson.String(next)
 		if !ok || seen[cursor] {
-			return nil, errors.New("its list of pages never ends")
+			return nil, errors.New("pagination never ends")
 		}
 		seen[cursor] = true
 		params = jsonobject.AppendString([]byte(`"cursor":`), cursor)
 	}
-	return nil, fmt.Errorf("there are more than %d pages", maxPages)
+	return nil, fmt.Errorf("the list has more than %d pages", maxPages)
 }

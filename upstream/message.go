@@ -55,7 +55,7 @@ var members = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 // parse parses one message and rejects ambiguous ones.
 func parse(data []byte) (m message, err error) {
 	if err := strictjson.Check(data); err != nil {
-		return m, fmt.Errorf("it sent invalid JSON: %w", err)
+		return m, fmt.Errorf("the server sent invalid JSON: %w", err)
 	}
 	var version, method, failure json.RawMessage
 	for key, value := range strictjson.Members(data) {
@@ -74,12 +74,12 @@ func parse(data []byte) (m message, err error) {
 			failure = value
 		default:
 			if slices.ContainsFunc(members, func(name string) bool { return strings.EqualFold(key, name) }) {
-				return m, fmt.Errorf("it sent a message with member %q", key)
+				return m, fmt.Errorf("the server sent a message with member %q", key)
 			}
 		}
 	}
 	if string(version) != `"2.0"` {
-		return m, errors.New(`it sent a message without "jsonrpc": "2.0"`)
+		return m, errors.New(`the server sent a message without "jsonrpc": "2.0"`)
 	}
 	return m, m.complete(method, failure)
 }
@@ -92,19 +92,19 @@ func (m *message) complete(method, failure json.RawMessage) error {
 	isResponse := m.result != nil || failure != nil
 	switch {
 	case method != nil && isResponse, m.result != nil && failure != nil, method == nil && !isResponse:
-		return errors.New("it sent a message that is neither a request nor a response")
+		return errors.New("the server sent a message that is neither a request nor a response")
 	case method != nil:
 		var ok bool
 		if m.method, ok = strictjson.String(method); !ok || m.method == "" {
-			return errors.New("it sent a method that is not a string")
+			return errors.New("the server sent a method that is not a string")
 		}
 		if m.params != nil && m.params[0] != '{' {
-			return errors.New("it sent params that are not an object")
+			return errors.New("the server sent params that are not an object")
 		}
 	case failure != nil:
 		m.err = parseError(failure)
 	case m.result[0] != '{':
-		return errors.New("it sent a result that is not an object")
+		return errors.New("the server sent a result that is not an object")
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ const (
 
 // parseError parses an error leniently.
 func parseError(raw json.RawMessage) *rpcError {
-	e := &rpcError{Message: "it refused without a reason"}
+	e := &rpcError{Message: "the server refused without giving a reason"}
 	for key, value := range strictjson.Members(raw) {
 		switch key {
 		case "code":

@@ -82,10 +82,10 @@ func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
 		return first
 	})
 	if err != nil {
-		d.addNotice(fmt.Sprintf("its definitions could not be pinned, so any change would count as approved after a restart: %v", err),
-			"Make the folder of the configuration writable, or commit its .lock file.")
+		d.addNotice(fmt.Sprintf("could not pin its definitions, so any change would count as approved after a restart: %v", err),
+			"Make the configuration folder writable, or commit its .lock file.")
 	}
-	d.opts.Log.Info("approved the first definitions of the server", "definitions", len(first))
+	d.opts.Log.Info("approved the server's initial definitions", "definitions", len(first))
 	return d.pinned()
 }
 

@@ -94,7 +94,7 @@ func (l *processLink) writeLoop() {
 			_ = l.process.In.SetWriteDeadline(time.Now().Add(stuckTimeout))
 			if _, err := l.process.In.Write(line); err != nil {
 				if errors.Is(err, os.ErrDeadlineExceeded) {
-					l.fail(errors.New("it does not read its input"))
+					l.fail(errors.New("the server does not read its input"))
 				}
 				return // the process's exit is the more helpful reason
 			}
@@ -154,7 +154,7 @@ func (l *processLink) finish(err error) {
 
 // exitError returns how the process ended, with the end of its standard error.
 func (l *processLink) exitError() error {
-	how := "it closed its output"
+	how := "the server closed its output"
 	if err := l.process.Exit(); err != nil {
 		how = err.Error()
 	}

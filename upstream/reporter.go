@@ -32,7 +32,7 @@ func (rep *reporter) event(kind, text string) {
 // describe returns an error as users see it.
 func (rep *reporter) describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "it did not respond in time"
+		return "the server did not respond in time"
 	}
 	return untrusted.Truncate(rep.opts.Redact(err.Error()), maxShown)
 }

@@ -39,7 +39,7 @@ func checkResult(method string, raw json.RawMessage) error {
 	case string(kind) == `"input_required"`:
 		for _, input := range strictjson.Members(strictjson.Member(raw, "inputRequests")) {
 			if text(input, "method") != "elicitation/create" {
-				return errors.New("it requests an unsupported kind of input")
+				return errors.New("the server requests an unsupported type of input")
 			}
 		}
 		return nil
@@ -165,7 +165,7 @@ func (conv *conversations) failure(s *session, err error) error {
 		return e.err
 	}
 	if size, ok := errors.AsType[*sizeError](err); ok {
-		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but its result was dropped: server %s: %w", conv.opts.ID, size)
+		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool ran, but its result was dropped: server %s: %w", conv.opts.ID, size)
 	}
 	if errors.Is(err, context.Canceled) {
 		return err

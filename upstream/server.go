@@ -146,7 +146,7 @@ func (v *Server) Explain(tool string) (steps []Step) {
 	if v.Up() {
 		add(false, "server", "%s is up (protocol %s)", v.opts.ID, v.supervisor.version.last())
 	} else {
-		steps = append(steps, Step{Rule: "server", Text: fmt.Sprintf("%s is down, calls fail: %s", v.opts.ID, oneLine(v.supervisor.lastError())), Fails: true})
+		steps = append(steps, Step{Rule: "server", Text: fmt.Sprintf("%s is down, so calls fail: %s", v.opts.ID, oneLine(v.supervisor.lastError())), Fails: true})
 	}
 	found := v.definitions.find(tool)
 	if found == nil {
@@ -169,7 +169,7 @@ func (v *Server) Explain(tool string) (steps []Step) {
 	default:
 		add(false, "definition", "it is valid")
 		add(false, "pin", "%s", v.explainPin())
-		add(false, "tools", "%s", map[bool]string{true: "all tools of the server are selected", false: "the configuration selects it"}[len(v.opts.Tools) == 0])
+		add(false, "tools", "%s", map[bool]string{true: "all of the server's tools are selected", false: "the configuration selects it"}[len(v.opts.Tools) == 0])
 		add(false, "effects", "%s", v.explainEffects(&d))
 		add(false, "limits", "%v per call", v.opts.timeoutOf(d.name))
 	}
@@ -178,7 +178,7 @@ func (v *Server) Explain(tool string) (steps []Step) {
 
 func (v *Server) explainPin() string {
 	if v.opts.Pinning == PinOff {
-		return "definitions of this server are not pinned"
+		return "this server's definitions are not pinned"
 	}
 	return "it matches the approved definition"
 }

@@ -193,7 +193,7 @@ func (s *session) discover(ctx context.Context) error {
 	_ = json.Unmarshal(strictjson.Member(result, "supportedVersions"), &versions)
 	if !slices.Contains(versions, modernVersion) {
 		s.version = ""
-		return fmt.Errorf("it does not support protocol version %s", modernVersion)
+		return fmt.Errorf("the server does not support protocol version %s", modernVersion)
 	}
 	if self := text(strictjson.Member(result, "_meta"), metaYard); self != "" && self == s.self {
 		return errSelf
@@ -206,7 +206,7 @@ func (s *session) discover(ctx context.Context) error {
 // metaYard is the key of a yard's ID.
 const metaYard = "dev.toolyard/yard"
 
-var errSelf = errors.New("it is this yard; remove it from servers")
+var errSelf = errors.New("the server is this yard itself; remove it from servers")
 
 // initialize opens a legacy session.
 func (s *session) initialize(ctx context.Context) error {
@@ -221,7 +221,7 @@ func (s *session) initialize(ctx context.Context) error {
 	}
 	s.version = text(result, "protocolVersion")
 	if !slices.Contains(legacyVersions, s.version) {
-		return fmt.Errorf("it uses protocol version %.40q, which is not supported", s.version)
+		return fmt.Errorf("the server uses protocol version %.40q, which is not supported", s.version)
 	}
 	s.setCapabilities(strictjson.Member(result, "capabilities"))
 	s.setServerInfo(strictjson.Member(result, "serverInfo"))
@@ -232,7 +232,7 @@ func (s *session) initialize(ctx context.Context) error {
 type notMCPError struct{ cause error }
 
 func (e *notMCPError) Error() string {
-	return "it is running, but is not responding like an MCP server"
+	return "the server is running, but it is not responding like an MCP server"
 }
 
 func (e *notMCPError) Unwrap() error { return e.cause }
@@ -345,7 +345,7 @@ func (s *session) handleMessage(m message) {
 	case m.id != nil && m.method == "ping":
 		s.reply(m.id, json.RawMessage("{}"), nil)
 	case m.id != nil && m.method == "elicitation/create":
-		s.reply(m.id, nil, &rpcError{Code: codeBusy, Message: "several calls are running, and the question does not identify its call; try again later"})
+		s.reply(m.id, nil, &rpcError{Code: codeBusy, Message: "several calls are running, and the question does not identify the call it belongs to; try again later"})
 	case m.id != nil:
 		s.reply(m.id, nil, &rpcError{Code: codeMethodNotFound, Message: "method not found"})
 	case strings.HasSuffix(m.method, "/list_changed"):

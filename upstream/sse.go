@@ -72,11 +72,11 @@ func (l *sseLink) readEndpoint(events *framing.EventReader) error {
 	}
 	base, err := url.Parse(l.http.url)
 	if err != nil || e.Name != "endpoint" {
-		return errors.New("it does not declare an endpoint for messages")
+		return errors.New("the server does not declare a message endpoint")
 	}
 	to, err := base.Parse(string(bytes.TrimSpace(e.Data)))
 	if err != nil || to.Scheme != base.Scheme || to.Host != base.Host || to.User != nil {
-		return errors.New("its endpoint for messages is on another server")
+		return errors.New("the message endpoint is on another server")
 	}
 	l.http.url = to.String()
 	return nil
@@ -91,7 +91,7 @@ func (l *sseLink) readLoop(body io.Closer, events *framing.EventReader) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			err = errors.New("it closed its stream")
+			err = errors.New("the server closed its stream")
 		case err != nil && !errors.Is(err, errUnsolicited):
 			err = bodyError(err)
 		}

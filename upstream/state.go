@@ -95,5 +95,5 @@ func (sup *supervisor) lastError() error {
 	if err := sup.current().err; err != nil {
 		return err
 	}
-	return errors.New("it has not started yet")
+	return errors.New("the server has not started yet")
 }

@@ -81,7 +81,7 @@ func (sup *supervisor) recordIdentity(s *session) {
 		transport: sup.transportOf(s.link), sessions: sup.identity.sessions + 1,
 	}
 	sup.mu.Unlock()
-	sup.event(EventUp, "it speaks "+s.version)
+	sup.event(EventUp, "uses protocol "+s.version)
 }
 
 // transportOf returns a link's transport, or the configured one if the link is nil.

@@ -272,9 +272,9 @@ func probe(ctx context.Context, s *session) (changed bool, err error) {
 }
 
 // errNewCredentials ends a session that cannot use changed secrets.
-var errNewCredentials = errors.New("its secrets have changed")
+var errNewCredentials = errors.New("the server's secrets have changed")
 
-var errSessionLost = errors.New("it no longer recognizes the session")
+var errSessionLost = errors.New("the server no longer recognizes the MCP session")
 
 // list reads the definitions of the server and offers them. It reports whether they changed.
 func (sup *supervisor) list(ctx context.Context, s *session) (changed bool, err error) {
@@ -307,7 +307,7 @@ func (sup *supervisor) fixFor(err error) string {
 	} else if ok {
 		return "Check url."
 	}
-	return "It is retried automatically."
+	return "Toolyard retries automatically."
 }
 
 // protocolVersion remembers the version that the server last used, even across restarts.
@@ -326,7 +326,7 @@ func (p *protocolVersion) remember(version string) {
 	p.mu.Unlock()
 	if !known && p.opts.Pins.Protocol(p.opts.ID) != version {
 		if err := p.opts.Pins.SetProtocol(p.opts.ID, version); err != nil {
-			p.opts.Log.Debug("the protocol version could not be stored", "error", err)
+			p.opts.Log.Debug("could not store the protocol version", "error", err)
 		}
 	}
 }

@@ -179,9 +179,9 @@ func (a *access) authorizeMetrics(r *http.Request) error {
 	case err != nil:
 		return err
 	case !caller.Authenticated():
-		return toolyard.Errorf(toolyard.Unauthenticated, "Metrics require an API key with the scope viewer. Send it as Authorization: Bearer ty_….")
+		return toolyard.Errorf(toolyard.Unauthenticated, "Metrics require an API key with the viewer scope. Send it as Authorization: Bearer ty_….")
 	case !identity.Views(caller):
-		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Metrics require an API key with the scope viewer.", Missing: []string{identity.Viewer}}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Metrics require an API key with the viewer scope.", Missing: []string{identity.Viewer}}
 	}
 	return nil
 }

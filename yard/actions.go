@@ -57,7 +57,7 @@ func (y *Yard) RunAction(ctx context.Context, pack, action string, caller toolya
 	c.Log = p.log
 	res, err := run(ctx, c)
 	if err == nil && res.InputRequired() {
-		return nil, toolyard.Errorf(toolyard.MissingCapability, "The action %s requires input, which actions cannot request.", action)
+		return nil, toolyard.Errorf(toolyard.MissingCapability, "Action %s requires user input, which is not available in actions.", action)
 	}
 	p.log.LogAttrs(ctx, slog.LevelInfo, "action", slog.String("action", action), slog.String("caller", caller.ID), slog.Bool("ok", err == nil && !res.IsError))
 	return res, err
@@ -85,7 +85,7 @@ func (p *openPack) readActions() (err error) {
 	defer recoverPack(p.log, &err)
 	p.actions = slices.Clone(o.Actions())
 	if slices.Contains(p.actions, nil) {
-		return errors.New("the pack has a nil action")
+		return errors.New("the pack contains a nil action")
 	}
 	slices.SortFunc(p.actions, func(a, b *toolyard.Tool) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(p.actions); i++ {

@@ -254,7 +254,7 @@ func TestAgentReadsLongResults(t *testing.T) {
 	if !strings.Contains(texts[0], `read_result {\"id\":\"e1\",\"offset\":30720}`) || !strings.Contains(texts[0], "the end") || len(texts[0]) > 42<<10 {
 		t.Error(len(texts[0]), texts[0][30<<10:31<<10])
 	}
-	if !strings.Contains(texts[1], "éé") || !strings.Contains(texts[1], "[bytes 30720 to 71680 of 102407. Read on: offset 71680]") {
+	if !strings.Contains(texts[1], "éé") || !strings.Contains(texts[1], "[bytes 30720 to 71680 of 102407. Continue at offset 71680]") {
 		t.Error(texts[1][len(texts[1])-200:])
 	}
 	for i, code := range []string{"NOT_FOUND", "VALIDATION_ERROR", "VALIDATION_ERROR"} {

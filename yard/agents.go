@@ -115,7 +115,7 @@ func (b *assembler) agentConfig(a *assembly, name string) (agentConfig, *toolyar
 	if from.Hooks != "" {
 		from.scripts = a.Scripts
 		if _, err := os.Stat(b.beside(from.Hooks)); err != nil {
-			return from, fault("hooks", "there is no file "+b.beside(from.Hooks))
+			return from, fault("hooks", "file not found: "+b.beside(from.Hooks))
 		}
 	}
 	return from, nil
@@ -249,9 +249,9 @@ func reachProblem(name, gate string, found map[string]*toolyard.Tool, by map[*to
 	}
 	return toolyard.Problem{
 		Subject: "agents." + name,
-		Message: fmt.Sprintf("with the agents that it reaches, the agent can read private data (%s) and untrusted text (%s), and send data out (%s); after both were read, calls that send data out need approval",
+		Message: fmt.Sprintf("together with the agents it can reach, the agent can read private data (%s) and untrusted text (%s), and send data out (%s); once it has read both, calls that send data out require approval",
 			with(taint.Private), with(taint.Untrusted), with(taint.Egress)),
-		Fix: fmt.Sprintf("Remove a step of %s from delegates or from the agents of a gate, exclude the tools with one of these labels, correct their labels, or set accept: trifecta at gate %s.", strings.Join(last, " → "), gate),
+		Fix: fmt.Sprintf("Remove a step of %s from delegates or from a gate's agents, exclude the tools with one of these labels, correct their labels, or set accept: trifecta on gate %s.", strings.Join(last, " → "), gate),
 	}
 }
 
@@ -424,7 +424,7 @@ func (g *agentGate) Call(ctx context.Context, c *toolyard.Call, name string, arg
 		id = outcome.Call.ID
 	}
 	if err == nil && outcome.InputRequired != nil {
-		err = &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires input, and an agent cannot answer questions.", Missing: []string{"elicitation"}}
+		err = &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires user input, but an agent cannot answer questions.", Missing: []string{"elicitation"}}
 	}
 	return id, outcome.Result, err
 }
@@ -489,6 +489,6 @@ func evidenceSource(s *store.Store) toolyard.Source {
 	}
 	return &staticOffer{Resources: []*toolyard.Resource{{
 		URI: agent.EvidenceURI("{query}", "{id}"), Template: true, Reader: reader,
-		Definition: json.RawMessage(`{"uriTemplate":"toolyard://evidence/{query}/{id}","name":"evidence","title":"Evidence of a query","description":"The full result of a call that an agent made, for the account that made the query.","mimeType":"text/plain"}`),
+		Definition: json.RawMessage(`{"uriTemplate":"toolyard://evidence/{query}/{id}","name":"evidence","title":"Query evidence","description":"The full result of a call that an agent made, for the account that made the query.","mimeType":"text/plain"}`),
 	}}}
 }

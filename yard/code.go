@@ -37,7 +37,7 @@ func (e *codeEngine) addTo(list []*gates.Gate) error {
 		}
 		tool, err := e.tool(g.Mode)
 		if err != nil {
-			return fmt.Errorf("gates.%s.offer: code cannot run: %w", g.Name, err)
+			return fmt.Errorf("gates.%s.offer: cannot run code: %w", g.Name, err)
 		}
 		g.Code = tool
 	}

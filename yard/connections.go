@@ -82,7 +82,7 @@ func (c *connections) keys() (keys serverauth.Keys, err error) {
 			return nil, fmt.Errorf("connections.keys: %w", err)
 		}
 		if len(text.Reveal()) < minKey {
-			return nil, fmt.Errorf("connections.keys: a key must have at least %d characters", minKey)
+			return nil, fmt.Errorf("connections.keys: a key must be at least %d characters long", minKey)
 		}
 		keys = append(keys, []byte(text.Reveal()))
 	}
@@ -105,7 +105,7 @@ func (c *connections) ownKey() ([]byte, error) {
 	fresh := []byte(hex.EncodeToString([]byte(rand.Text() + rand.Text())))
 	switch {
 	case c.store.Kind() == "postgres":
-		return nil, errors.New("set connections.keys: connections are stored in PostgreSQL")
+		return nil, errors.New("connections.keys is required because connections are stored in PostgreSQL")
 	case c.opts.ConfigFile == "" || c.store.Kind() == "memory":
 		return fresh, nil
 	}
@@ -164,7 +164,7 @@ func (c *connections) ServerConnections(ctx context.Context, server string) (lis
 }
 
 func errNotPerPerson(server string) error {
-	return toolyard.Errorf(toolyard.NotFound, "There is no server %.64q that people connect to.", server)
+	return toolyard.Errorf(toolyard.NotFound, "No server %.64q requires users to connect.", server)
 }
 
 // personFor returns the authorizer of the server that a caller specifies.
@@ -174,7 +174,7 @@ func (c *connections) personFor(server string) (*serverauth.Person, error) {
 	case p == nil:
 		return nil, errNotPerPerson(server)
 	case p.URL == "":
-		return nil, toolyard.Errorf(toolyard.Unavailable, "Sign-ins need the address of this server: set url in the configuration, or run: toolyard connect %s", server)
+		return nil, toolyard.Errorf(toolyard.Unavailable, "Sign-ins require this server's address: set url in the configuration, or run: toolyard connect %s", server)
 	}
 	return p, nil
 }

@@ -76,9 +76,9 @@ func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
 	if c.Record.Writes != "after" {
 		refused = "write calls and " + refused
 	}
-	message := "is not responding: " + refused + ", and calls with a limit, are refused"
+	message := "is not responding: " + refused + " and calls with a limit are refused"
 	if c.OnStoreDown == "local" {
-		message = "is not responding: " + refused + " are refused, and each replica counts limits on its own for one minute"
+		message = "is not responding: " + refused + " are refused, and each replica enforces limits on its own for one minute"
 	}
 	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "Check that the database is running and reachable; the yard reconnects on its own."}}
 }

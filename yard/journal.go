@@ -158,7 +158,7 @@ func (j checkedJournal) List(ctx context.Context, stream string, q JournalQuery)
 		return nil, toolyard.Errorf(toolyard.Invalid, "journal: query at most %d kinds, not %d", maxJournalKinds, len(q.Kinds))
 	}
 	if q.Limit < 0 || q.Limit > maxJournalList {
-		return nil, toolyard.Errorf(toolyard.Invalid, "journal: the limit must be between 0 and %d, not %d", maxJournalList, q.Limit)
+		return nil, toolyard.Errorf(toolyard.Invalid, "journal: limit must be between 0 and %d, not %d", maxJournalList, q.Limit)
 	}
 	q.Limit = cmp.Or(q.Limit, maxJournalList)
 	return j.backend.List(ctx, j.prefix+stream, q)
@@ -174,7 +174,7 @@ func (j checkedJournal) Last(ctx context.Context, stream string) (uint64, error)
 
 func checkStream(name string) error {
 	if name == "" || len(name) > maxJournalStream || !storable(name) {
-		return toolyard.Errorf(toolyard.Invalid, "journal: the name of a stream must be text of 1 to %d bytes", maxJournalStream)
+		return toolyard.Errorf(toolyard.Invalid, "journal: stream name must be 1 to %d bytes of text", maxJournalStream)
 	}
 	return nil
 }
@@ -182,13 +182,13 @@ func checkStream(name string) error {
 func (e *JournalEntry) check() error {
 	switch {
 	case e.Kind == "" || len(e.Kind) > maxJournalKind || !storable(e.Kind):
-		return toolyard.Errorf(toolyard.Invalid, "journal: the kind of an entry must be text of 1 to %d bytes", maxJournalKind)
+		return toolyard.Errorf(toolyard.Invalid, "journal: entry kind must be 1 to %d bytes of text", maxJournalKind)
 	case len(e.Key) > maxJournalKey || !storable(e.Key):
-		return toolyard.Errorf(toolyard.Invalid, "journal: the key of an entry must be text of at most %d bytes", maxJournalKey)
+		return toolyard.Errorf(toolyard.Invalid, "journal: entry key must be at most %d bytes of text", maxJournalKey)
 	case len(e.Body) > maxJournalBody:
-		return toolyard.Errorf(toolyard.Invalid, "journal: the body of an entry has %d bytes; at most %d are allowed", len(e.Body), maxJournalBody)
+		return toolyard.Errorf(toolyard.Invalid, "journal: entry body is %d bytes; the limit is %d", len(e.Body), maxJournalBody)
 	case e.Body != nil && (!json.Valid(e.Body) || !utf8.Valid(e.Body)):
-		return toolyard.Errorf(toolyard.Invalid, "journal: the body of an entry must be valid JSON")
+		return toolyard.Errorf(toolyard.Invalid, "journal: entry body must be valid JSON")
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func (o *Options) complete() error {
 	}
 	for _, name := range []string{"go", "scripts"} {
 		if o.Sources[name] != nil {
-			return fmt.Errorf("Options.Sources: the name %q is reserved", name)
+			return fmt.Errorf("Options.Sources: name %q is reserved", name)
 		}
 	}
 	for i := range o.Gates {

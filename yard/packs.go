@@ -81,9 +81,9 @@ func (h *packHost) openOne(c *config.Source, name string, vault *secret.Vault, o
 	if !ok {
 		known := slices.Sorted(maps.Keys(h.opts.Packs))
 		message := "unknown pack" + spelling.DidYouMean(name, known)
-		fix := "This program has no packs."
+		fix := "This program includes no packs."
 		if len(known) > 0 {
-			fix = "The packs are " + strings.Join(known, ", ") + "."
+			fix = "Available packs: " + strings.Join(known, ", ") + "."
 		}
 		return nil, config.Faults{c.At(toolyard.Problem{Subject: "packs." + name, Message: message, Fix: fix}, "packs", name)}
 	}

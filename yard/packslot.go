@@ -99,20 +99,20 @@ func (p *openPack) close(hurry <-chan struct{}) {
 	p.closed = true
 	p.mu.Unlock()
 	if !p.await(&p.calls, packDrainTimeout, hurry) {
-		p.log.Warn("closing a pack during a call: the call took too long")
+		p.log.Warn("closing a pack during a call that took too long")
 	}
 	if !p.await(&p.running, packStopTimeout, nil) {
-		p.log.Error("a pack does not stop: its Run ignores context cancellation")
+		p.log.Error("pack does not stop: its Run ignores context cancellation")
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- closeSource(p.source, p.log) }()
 	select {
 	case err := <-closed:
 		if err != nil {
-			p.log.Warn("closing a pack failed", "error", err)
+			p.log.Warn("could not close pack", "error", err)
 		}
 	case <-time.After(packStopTimeout):
-		p.log.Error("a pack does not close")
+		p.log.Error("pack does not close")
 	}
 	p.http.CloseIdleConnections()
 }
@@ -213,7 +213,7 @@ func (s *packSlot) runOne(ctx context.Context, p *openPack, replaced <-chan stru
 		select {
 		case <-p.offered: // its tools no longer change
 		default:
-			return errors.New("the pack returned without an offer")
+			return errors.New("the pack returned without publishing an offer")
 		}
 		select {
 		case <-replaced:

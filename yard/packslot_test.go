@@ -132,7 +132,7 @@ func TestSlotKeepsToolsUntilTheSuccessorPublishes(t *testing.T) {
 		close(publishes)
 		expect("second")
 		slot.use(testPack(sourceFunc(func(context.Context, func(toolyard.Offer)) error { return nil })))
-		if err := <-ended; err == nil || err.Error() != "the pack returned without an offer" {
+		if err := <-ended; err == nil || err.Error() != "the pack returned without publishing an offer" {
 			t.Error(err)
 		}
 		go func() { ended <- slot.Run(ctx, func(o toolyard.Offer) { last.Store(&o) }) }()

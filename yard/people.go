@@ -269,7 +269,7 @@ func (s *sightings) flush(ctx context.Context) {
 		return
 	}
 	if err := s.store.SawPeople(ctx, list); err != nil {
-		s.log.Warn("cannot record which people use this server", "people", len(list), "error", err)
+		s.log.Warn("could not record which people use this server", "people", len(list), "error", err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for caller := range unsaved { // to be recorded at the next request

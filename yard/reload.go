@@ -52,7 +52,7 @@ func (y *Yard) Reload() error {
 		y.publish()
 	})
 	if settings.NeedRestart(old.Config, s.Config) {
-		y.log.Warn("part of the new configuration takes effect only after a restart: only scripts, servers, packs, agents, models, terms, toolsets, gates, context and call limits are reloaded")
+		y.log.Warn("part of the new configuration requires a restart: only scripts, servers, packs, agents, models, terms, toolsets, gates, context and call limits are reloaded")
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 			applied, _ = read()
 			_ = y.reloadAndLog()
 		case err := <-w.Errors:
-			y.log.Warn("watching the configuration file failed; it is still read every two seconds", "error", err)
+			y.log.Warn("could not watch the configuration file; reading it every two seconds instead", "error", err)
 		case <-ctx.Done():
 			return nil
 		}
@@ -151,7 +151,7 @@ func (y *Yard) reloadAndLog() error {
 	err := y.Reload()
 	y.rejected.Store(rejectedProblems(err))
 	if err != nil {
-		y.log.Error("the new configuration was rejected; the previous one stays in effect", "error", err)
+		y.log.Error("new configuration rejected; the previous one stays in effect", "error", err)
 	} else {
 		y.log.Info("configuration reloaded", "file", y.loader.ConfigName())
 	}

@@ -76,7 +76,7 @@ func importPins(path string, d document, log *slog.Logger) error {
 		return nil // another replica imported first
 	}
 	if err == nil {
-		log.Info("imported the lock file into the store; from now on the lock file is ignored", "file", path)
+		log.Info("imported the lock file into the store; the lock file is now ignored", "file", path)
 	}
 	return err
 }
@@ -160,7 +160,7 @@ const maxEndedSessions = 100_000
 func (y *Yard) forgetEndedSessions(ctx context.Context) {
 	ended, err := y.enforcement.store.EndedSessions(ctx, maxEndedSessions)
 	if err != nil {
-		y.log.Warn("cannot read ended MCP sessions; they stay valid on this replica until they expire", "error", err)
+		y.log.Warn("could not read ended MCP sessions; they stay valid on this replica until they expire", "error", err)
 	}
 	y.server.Forget(ended...)
 }
@@ -169,7 +169,7 @@ func (y *Yard) forgetEndedSessions(ctx context.Context) {
 func (y *Yard) recheckPins() {
 	changed, err := y.pins.Changed()
 	if err != nil {
-		y.log.Error("cannot read the approved definitions; the previous ones stay in effect", "error", err)
+		y.log.Error("could not read the approved definitions; the previous ones stay in effect", "error", err)
 	}
 	servers := y.current.Load().upstreams
 	for _, id := range changed {
@@ -224,7 +224,7 @@ func loadSealKey(s *store.Store, log *slog.Logger) []byte {
 		err = errors.Join(err, writeErr)
 	}
 	if len(body) != sealKeySize {
-		log.Warn("cannot read the shared seal key; sign-ins and open questions are valid on this replica only", "error", err)
+		log.Warn("could not read the shared seal key; sign-ins and open questions are valid only on this replica", "error", err)
 		return own
 	}
 	return body

@@ -64,7 +64,7 @@ func (a *assembly) approvalDigest(c *toolyard.Call) [sha256.Size]byte {
 func (y *Yard) recheckCall(ctx context.Context, c *toolyard.Call) error {
 	v, ok := y.server.View(c.Gate)
 	if !ok || !offers(v, c.Tool) {
-		return toolyard.Errorf(toolyard.ApprovalRequired, "The tool changed while the call waited for approval. Call again to request a new approval.")
+		return toolyard.Errorf(toolyard.ApprovalRequired, "The tool changed while the call was waiting for approval. Repeat the call to request a new approval.")
 	}
 	if current := y.current.Load().Rules.Decide(ctx, c, admission.Price(c)); current.Action == rules.Deny {
 		return toolyard.Errorf(toolyard.PermissionDenied, "Denied by rule %s.", current.Names())
@@ -92,9 +92,9 @@ func (a *access) recheck(ctx context.Context, s *store.Store, c toolyard.Caller,
 	keys, err := s.KeyPage(ctx, store.KeyQuery{Caller: c.ID, Account: c.Account, State: identity.Active, Now: time.Now(), Limit: 1})
 	switch {
 	case err != nil:
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is unavailable, so the call did not run.", RetryAfter: time.Second, Err: err}
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is unavailable, so the call was not run.", RetryAfter: time.Second, Err: err}
 	case len(keys) == 0:
-		return toolyard.Errorf(toolyard.Unauthenticated, "The API key was revoked while the call waited for approval.")
+		return toolyard.Errorf(toolyard.Unauthenticated, "The API key was revoked while the call was waiting for approval.")
 	}
 	return a.authorize(c, g)
 }

@@ -45,7 +45,7 @@ func sealKeys(c *config.Source, vault *secret.Vault) (keys [][]byte, faults conf
 	for i, ref := range c.SealKeys {
 		key, err := vault.Resolve(ref)
 		if err == nil && len(key.Reveal()) < sealKeySize {
-			err = fmt.Errorf("the key is shorter than %d characters; create one with: openssl rand -base64 32", sealKeySize)
+			err = fmt.Errorf("the key is shorter than %d characters; generate one with: openssl rand -base64 32", sealKeySize)
 		}
 		if err != nil {
 			faults = append(faults, c.At(toolyard.Problem{Subject: "sealKeys." + strconv.Itoa(i), Message: err.Error()}, "sealKeys", strconv.Itoa(i)))
@@ -92,13 +92,13 @@ func (p *publisher) secretProblems(a *assembly) (problems []toolyard.Problem) {
 		for _, name := range slices.Sorted(maps.Keys(a.Secrets)) {
 			if _, err := vault.Resolve(name); err != nil {
 				problems = append(problems, a.At(toolyard.Problem{
-					Subject: "secrets." + name, Message: vault.Redact(err.Error()), Fix: "Check the reference, and that this user may read the secret.",
+					Subject: "secrets." + name, Message: vault.Redact(err.Error()), Fix: "Check the reference and that this user can read the secret.",
 				}, "secrets", name))
 			}
 		}
 	}
 	for _, f := range vault.Failures() {
-		message, fix := "cannot read "+f.Store+":"+f.Reference+": "+vault.Redact(f.Err.Error()), "Check the secret store; it is tried again every few seconds."
+		message, fix := "cannot read "+f.Store+":"+f.Reference+": "+vault.Redact(f.Err.Error()), "Check the secret store; Toolyard retries every few seconds."
 		if !f.Until.IsZero() {
 			message += "; the last value is used until " + f.Until.UTC().Format("15:04:05 UTC")
 		}

@@ -76,7 +76,7 @@ func logRefusedConnections(log *slog.Logger, now func() time.Time) func(address 
 	return func(address string) {
 		at := now().Unix()
 		if before := last.Load(); at-before >= 60 && last.CompareAndSwap(before, at) {
-			log.Warn("connection refused: limits.connections is reached", "address", address)
+			log.Warn("connection refused: limits.connections reached", "address", address)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 	go func() {
 		defer close(ended)
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			y.log.Error("the metrics server failed", "error", err)
+			y.log.Error("metrics server failed", "error", err)
 		}
 	}()
 	return func() {

@@ -174,8 +174,8 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 	reload(`terms: {exlicit: {surface: both}}`, `terms: {gapp: {surface: answer}, zzzzzzzz: {surface: answer}, bare: {queryEligible: false}, explicit: {surface: answer}}`)
 	if diff := cmp.Diff([]string{
-		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so it is not used for answers, and it has no price, so it cannot be used for execution|Report it to the author, or override it under servers.up.terms: bare|0",
-		"up|explicit|explicit|it has a price, but it is for answers only, which are free|Report it to the author, or override it under servers.up.terms: explicit|0",
+		"up|bare|bare|it can be used for neither answers nor execution: queryEligible is false, so it is not used for answers, and it has no price, so it cannot be used for execution|Report it to the author, or override it under servers.up.terms: bare|0",
+		"up|explicit|explicit|it has a price, but it is available only for answers, which are free|Report it to the author, or override it under servers.up.terms: explicit|0",
 		"|terms|exlicit|unknown tool \"exlicit\": no local tool has this name|Did you mean \"explicit\"?|1",
 		"up|terms|gapp|unknown tool \"gapp\": the server has no tool with this name|Did you mean \"gap\"?|2",
 		"up|terms|zzzzzzzz|unknown tool \"zzzzzzzz\": the server has no tool with this name||2",

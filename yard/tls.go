@@ -111,7 +111,7 @@ func (t *serverTLS) problems() (problems []toolyard.Problem) {
 	if _, until := certificate.Validity(); t.expiring.Load() {
 		problems = append(problems, toolyard.Problem{
 			Subject: "tls", Message: "the certificate expires at " + until.UTC().Format(time.RFC3339),
-			Fix: "Renew it, and replace its files; the server reloads them without a restart.", Warning: true,
+			Fix: "Renew it and replace its files; the server reloads them without a restart.", Warning: true,
 		})
 	}
 	return problems

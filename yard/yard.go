@@ -283,7 +283,7 @@ func (y *Yard) Run(ctx context.Context) {
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := y.close(flush); err != nil {
-		y.log.Warn("closing the yard failed; traces may be lost", "error", err)
+		y.log.Warn("could not close the yard cleanly; traces may be lost", "error", err)
 	}
 }
 
@@ -353,7 +353,7 @@ func (y *Yard) CheckAddress(address string) error {
 	case config.IsLoopback(host), a.Anonymous, settings.Openness(a.Gates) == 0:
 		return nil
 	}
-	return fmt.Errorf("%s is reachable from other machines, and a gate accepts unauthenticated callers; listen on 127.0.0.1, or set callers: keys at every gate, or set anonymous: true", address)
+	return fmt.Errorf("%s is reachable from other machines, and a gate accepts unauthenticated callers; listen on 127.0.0.1, set callers: keys on every gate, or set anonymous: true", address)
 }
 
 // Call calls a tool at a gate, on the same path as every other call.
@@ -391,7 +391,7 @@ func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Call
 		}
 		r.RequestState = outcome.InputRequired.State
 	}
-	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after asking %d times.", tool, maxRounds)
+	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after requesting input %d times.", tool, maxRounds)
 }
 
 // ServeStdio serves MCP over a pair of streams until in or ctx ends.

@@ -186,14 +186,14 @@ type anthropicEvent struct {
 func (d *anthropicDecoder) event(data []byte) (last bool, err error) {
 	var e anthropicEvent
 	if err := json.Unmarshal(data, &e); err != nil {
-		return false, fmt.Errorf("an event is not valid: %w", err)
+		return false, fmt.Errorf("invalid event: %w", err)
 	}
 	switch e.Type {
 	case "error":
 		return false, parseProviderError(data).failure()
 	case "message_start":
 		if d.started {
-			return false, errors.New("the message started twice")
+			return false, errors.New("message_start received twice")
 		}
 		d.started = true
 		d.countUsage(&e.Message.Usage)
@@ -231,14 +231,14 @@ func (d *anthropicDecoder) open(e *anthropicEvent) error {
 		return err
 	}
 	if d.blocks[e.Index] != nil {
-		return fmt.Errorf("block %d began twice", e.Index)
+		return fmt.Errorf("block %d started twice", e.Index)
 	}
 	if !isObject(e.ContentBlock) || strictjson.Check(e.ContentBlock) != nil {
 		return fmt.Errorf("block %d is not an object", e.Index)
 	}
 	var begin struct{ Type, Name, Text string }
 	if err := json.Unmarshal(e.ContentBlock, &begin); err != nil {
-		return fmt.Errorf("block %d is not valid: %w", e.Index, err)
+		return fmt.Errorf("invalid block %d: %w", e.Index, err)
 	}
 	d.blocks[e.Index] = &anthropicBlock{first: e.ContentBlock, kind: begin.Type, fields: map[string]*strings.Builder{}}
 	if begin.Type == "tool_use" {
@@ -253,7 +253,7 @@ func (d *anthropicDecoder) open(e *anthropicEvent) error {
 func (d *anthropicDecoder) extend(e *anthropicEvent) error {
 	b := d.blocks[e.Index]
 	if b == nil {
-		return fmt.Errorf("a delta belongs to block %d, which is not open", e.Index)
+		return fmt.Errorf("received a delta for block %d, which is not open", e.Index)
 	}
 	var delta struct {
 		Type, Text, Thinking, Signature string
@@ -261,7 +261,7 @@ func (d *anthropicDecoder) extend(e *anthropicEvent) error {
 		Citation                        json.RawMessage `json:"citation"`
 	}
 	if err := json.Unmarshal(e.Delta, &delta); err != nil {
-		return fmt.Errorf("a delta of block %d is not valid: %w", e.Index, err)
+		return fmt.Errorf("a delta of invalid block %d: %w", e.Index, err)
 	}
 	switch delta.Type {
 	case "text_delta":
@@ -299,7 +299,7 @@ func (b *anthropicBlock) add(field, part string) {
 func (d *anthropicDecoder) close(e *anthropicEvent) error {
 	b := d.blocks[e.Index]
 	if b == nil {
-		return fmt.Errorf("block %d ended, but was not open", e.Index)
+		return fmt.Errorf("block %d ended but was not open", e.Index)
 	}
 	delete(d.blocks, e.Index)
 	input := string(strictjson.Member(b.first, "input"))
@@ -389,7 +389,7 @@ func (d *anthropicDecoder) endWith(delta json.RawMessage) error {
 		StopReason string `json:"stop_reason"`
 	}
 	if err := json.Unmarshal(delta, &e); err != nil {
-		return fmt.Errorf("the end of the message is not valid: %w", err)
+		return fmt.Errorf("invalid end of message: %w", err)
 	}
 	switch e.StopReason {
 	case "":

@@ -165,7 +165,7 @@ func (d *chatDecoder) event(data []byte) (last bool, err error) {
 	}
 	var c chatChunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return false, fmt.Errorf("an event is not valid: %w", err)
+		return false, fmt.Errorf("invalid event: %w", err)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return false, parseProviderError(data).failure()
@@ -248,7 +248,7 @@ func (d *chatDecoder) extend(raw json.RawMessage) error {
 		call.arguments.WriteString(text(arguments))
 	}
 	if call.arguments.Len() > MaxEvent {
-		return fmt.Errorf("the arguments of a call are larger than %d bytes", MaxEvent)
+		return fmt.Errorf("call arguments exceed %d bytes", MaxEvent)
 	}
 	if call.extra == nil {
 		call.extra = delta.Extra

@@ -99,13 +99,13 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("the model name is missing")
 	}
 	if o.MaxTokensField != "" && o.API != Chat {
-		return nil, fmt.Errorf("maxTokensField applies to the API chat, not to %s", o.API)
+		return nil, fmt.Errorf("maxTokensField applies only to the chat API, not to %s", o.API)
 	}
 	if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the API key contains a character that HTTP headers do not allow")
 	}
 	if o.URL == "" && (w.base == "" || o.Key == "") {
-		return nil, fmt.Errorf("the API %s needs a key, or the URL of a server that needs none", o.API)
+		return nil, fmt.Errorf("the %s API requires a key, or the URL of a server that does not require one", o.API)
 	}
 	setDefault(&o.URL, w.base)
 	setDefault(&o.MaxOutput, DefaultMaxOutput)
@@ -151,11 +151,11 @@ func baseURL(o *Options) (*url.URL, error) {
 		return base, nil
 	}
 	if base.Scheme == "http" {
-		return nil, errors.New("the model URL must use https; plain HTTP is for private servers and needs the option private")
+		return nil, errors.New("the model URL must use https; plain HTTP is allowed only for private servers, with private: true")
 	}
 	host := base.Hostname()
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
-		return nil, fmt.Errorf("%s is not a public host name; a private server needs the option private", untrusted.Quote(host))
+		return nil, fmt.Errorf("%s is not a public host name; for a private server, set private: true", untrusted.Quote(host))
 	}
 	return base, nil
 }
@@ -279,7 +279,7 @@ func (c *Client) check(r *Request) error {
 	var open []FunctionCall // calls without an answer
 	for i, m := range r.Messages {
 		if len(open) > 0 && !slices.EqualFunc(m.Answers, open, func(a Answer, f FunctionCall) bool { return a.ID == f.ID }) {
-			return invalid("message %d must answer the %d calls of the previous turn, in order", i, len(open))
+			return invalid("message %d must answer the previous turn's %d calls in order", i, len(open))
 		}
 		switch {
 		case m.Turn != nil && m.Text == "" && m.Answers == nil:
@@ -307,7 +307,7 @@ func checkFunction(api API, f *Function) error {
 		api == Gemini && !letter(rune(f.Name[0])):
 		return invalid("%s is not a valid function name: use 1 to %d letters, digits, _ and -, starting with a letter", untrusted.Quote(f.Name), maxName)
 	case f.Parameters != nil && !isObject(f.Parameters):
-		return invalid("the parameters of %s are not a JSON Schema for an object", f.Name)
+		return invalid("the parameters of %s must be a JSON Schema of type object", f.Name)
 	}
 	return nil
 }

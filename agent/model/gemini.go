@@ -183,7 +183,7 @@ type geminiChunk struct {
 func (d *geminiDecoder) event(data []byte) (last bool, err error) {
 	var c geminiChunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return false, fmt.Errorf("an event is not valid: %w", err)
+		return false, fmt.Errorf("invalid event: %w", err)
 	}
 	if len(c.Error) > 0 {
 		return false, parseProviderError(data).failure()
@@ -211,7 +211,7 @@ func (d *geminiDecoder) add(raw json.RawMessage) error {
 	}
 	var p geminiPart
 	if err := json.Unmarshal(raw, &p); err != nil || !isObject(raw) {
-		return fmt.Errorf("a part is not valid")
+		return fmt.Errorf("invalid part")
 	}
 	d.raw = append(d.raw, raw)
 	if p.Call != nil {

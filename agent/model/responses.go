@@ -151,7 +151,7 @@ func (d *responsesDecoder) event(data []byte) (last bool, err error) {
 		return false, errIncomplete
 	}
 	if err := json.Unmarshal(data, &kind); err != nil {
-		return false, fmt.Errorf("an event is not valid: %w", err)
+		return false, fmt.Errorf("invalid event: %w", err)
 	}
 	var e responsesEvent
 	switch kind.Type {
@@ -164,7 +164,7 @@ func (d *responsesDecoder) event(data []byte) (last bool, err error) {
 	case "response.output_text.delta", "response.output_item.added", "response.output_item.done",
 		"response.completed", "response.incomplete", "response.failed":
 		if err := json.Unmarshal(data, &e); err != nil {
-			return false, fmt.Errorf("the event %s is not valid: %w", kind.Type, err)
+			return false, fmt.Errorf("invalid event %s: %w", kind.Type, err)
 		}
 	}
 	switch e.Type {
@@ -207,7 +207,7 @@ func (d *responsesDecoder) add(index int, raw json.RawMessage) error {
 	}
 	item := responseItem{index: index, raw: raw}
 	if err := json.Unmarshal(raw, &item); err != nil || !isObject(raw) {
-		return fmt.Errorf("item %d of the output is not valid", index)
+		return fmt.Errorf("invalid output item %d", index)
 	}
 	d.items = append(d.items, item)
 	return nil

@@ -119,7 +119,7 @@ func requireEventStream(res *http.Response) *Error {
 			return p.failure()
 		}
 	}
-	f := fail(Invalid, "the server sent %s instead of an event stream; is the URL correct?", untrusted.Quote(kind))
+	f := fail(Invalid, "the server sent %s instead of an event stream; check the URL", untrusted.Quote(kind))
 	f.Status = res.StatusCode
 	return f
 }

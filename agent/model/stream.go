@@ -53,7 +53,7 @@ func (b *builder) read(events *framing.EventReader, d decoder) *Error {
 		case len(event.Data) == 0:
 			continue
 		case !utf8.Valid(event.Data):
-			return fail(Invalid, "an event is not UTF-8")
+			return fail(Invalid, "an event is not valid UTF-8")
 		}
 		last, err := d.event(event.Data)
 		if err != nil || last {
@@ -119,7 +119,7 @@ func (b *builder) addCall(id, name, arguments string) error {
 		return errors.New("a call has no function name")
 	}
 	if len(arguments) > MaxEvent {
-		return fmt.Errorf("the arguments of %s are larger than %d bytes", untrusted.Quote(name), MaxEvent)
+		return fmt.Errorf("the arguments for %s exceed %d bytes", untrusted.Quote(name), MaxEvent)
 	}
 	taken := func(id string) bool {
 		for _, c := range b.turn.Calls {
@@ -135,7 +135,7 @@ func (b *builder) addCall(id, name, arguments string) error {
 		}
 	}
 	if taken(id) {
-		return fmt.Errorf("two calls have the ID %s", untrusted.Quote(id))
+		return fmt.Errorf("two calls have the same ID %s", untrusted.Quote(id))
 	}
 	call := FunctionCall{ID: id, Name: name}
 	call.Arguments, call.Invalid = parseArguments(arguments)

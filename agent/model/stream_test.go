@@ -203,12 +203,12 @@ func TestAttackSameIDTwice(t *testing.T) {
 	} {
 		data := bytes.ReplaceAll(streamOf(api, richTurn), []byte(ids[0]), []byte(ids[1]))
 		_, err := readAll(api, bytes.NewReader(data))
-		if err == nil || !strings.Contains(err.Error(), "two calls have the ID") {
+		if err == nil || !strings.Contains(err.Error(), "two calls have the same ID") {
 			t.Errorf("%s: %v", api, err)
 		}
 	}
 	chat := events(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"a","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"stop"}]}`, "[DONE]")
-	if _, err := readAll(Chat, strings.NewReader(chat)); err == nil || !strings.Contains(err.Error(), "two calls have the ID") {
+	if _, err := readAll(Chat, strings.NewReader(chat)); err == nil || !strings.Contains(err.Error(), "two calls have the same ID") {
 		t.Error(err)
 	}
 }

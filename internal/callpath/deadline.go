@@ -55,5 +55,5 @@ func await(ctx context.Context, c *toolyard.Call, timeout time.Duration, next to
 }
 
 func tookTooLong(c *toolyard.Call, timeout time.Duration) error {
-	return toolyard.Errorf(toolyard.Timeout, "%s took longer than %v and was stopped.", c.Tool.Name, timeout)
+	return toolyard.Errorf(toolyard.Timeout, "%s timed out after %v and was stopped.", c.Tool.Name, timeout)
 }

@@ -114,7 +114,7 @@ func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]strin
 		kind := injected[argument]
 		p := providers(kind)
 		if p == nil {
-			return nil, toolyard.Errorf(toolyard.Unavailable, "Context %s, which %s requires, is not configured.", kind, c.Tool.Name)
+			return nil, toolyard.Errorf(toolyard.Unavailable, "Context %s is required by %s but is not configured.", kind, c.Tool.Name)
 		}
 		go func() {
 			value, err := provide(within, p, kind, caller, asOf)
@@ -154,7 +154,7 @@ func late(injected map[string]string, values map[string]json.RawMessage) error {
 		}
 	}
 	slices.Sort(kinds)
-	return toolyard.Errorf(toolyard.Unavailable, "Context %s was not available within %v.", strings.Join(kinds, ", "), provideTime)
+	return toolyard.Errorf(toolyard.Unavailable, "Context %s was not provided within %v.", strings.Join(kinds, ", "), provideTime)
 }
 
 // provide calls a provider and accepts only a JSON object of bounded size.
@@ -228,7 +228,7 @@ func attribute(ctx context.Context, log *slog.Logger, c *toolyard.Call, kept [][
 	log.WarnContext(ctx, "context does not match the tool's input schema", "kind", kinds, "tool", c.Tool.Name, "server", c.Tool.Server, "call", c.ID, "issues", describe(theirs))
 	return &toolyard.Error{
 		Code: toolyard.Unavailable, Err: errors.New(describe(theirs)),
-		Message: fmt.Sprintf("Context %s does not match the input schema of %s. The fault is with its provider, not with your arguments.", kinds, c.Tool.Name),
+		Message: fmt.Sprintf("Context %s does not match the input schema of %s. The problem is in its provider, not in your arguments.", kinds, c.Tool.Name),
 	}
 }
 

@@ -73,7 +73,7 @@ func TestContextThatCannotBeHad(t *testing.T) {
 		code     toolyard.Code
 		message  string
 	}{
-		"nobody":     {nil, toolyard.Unavailable, "The context kind, which t requires, is not configured."},
+		"nobody":     {nil, toolyard.Unavailable, "Context kind is required by t but is not configured."},
 		"its error":  {says("", unlinked), toolyard.NoData, "kind: Please link your wallet in Settings."},
 		"it names":   {says("", toolyard.Errorf(toolyard.NoData, "Link a kind.")), toolyard.NoData, "Link a kind."},
 		"any error":  {says("", errors.New("token abc was refused")), toolyard.Unavailable, "Context kind is unavailable."},
@@ -185,7 +185,7 @@ func TestContextThatBreaksTheInputSchema(t *testing.T) {
 		logged              string
 	}{
 		"good":                {input, `{"tier":"gold"}`, `{"order":"7"}`, nil, "", "", nil, ""},
-		"wrong value":         {input, `{"tier":"bronze"}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match the input schema of discount. The fault is with its provider, not with your arguments.", nil, "customer.tier: must be one of"},
+		"wrong value":         {input, `{"tier":"bronze"}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match the input schema of discount. The problem is in its provider, not in your arguments.", nil, "customer.tier: must be one of"},
 		"missing member":      {input, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match", nil, "customer.tier: is required"},
 		"composed schema":     {either, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match", nil, "customer"},
 		"two alternatives":    {several, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "Context crm does not match", nil, "customer.tier: is required"},

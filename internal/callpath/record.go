@@ -45,7 +45,7 @@ func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 						if ctx.Err() != nil {
 							return nil, ctx.Err() // the caller is gone, regardless of what the recorder reports
 						}
-						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", RetryAfter: time.Second, Err: err}
+						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded, so it was not made.", RetryAfter: time.Second, Err: err}
 					}
 				}
 			}
@@ -59,7 +59,7 @@ type Log struct{ *slog.Logger }
 
 // Intent implements toolyard.Recorder.
 func (l Log) Intent(ctx context.Context, c *toolyard.Call) error {
-	l.DebugContext(ctx, "call begins", "call", c.ID, "tool", c.Tool.Name, "caller", c.Caller.ID)
+	l.DebugContext(ctx, "call started", "call", c.ID, "tool", c.Tool.Name, "caller", c.Caller.ID)
 	return nil
 }
 

@@ -156,7 +156,7 @@ func (s *ruleStep) askCaller(ctx context.Context, c *toolyard.Call, a *Approval,
 		return nil, toolyard.Errorf(toolyard.Invalid, "The approval is not valid for this call or has expired. Call again without the answer.")
 	}
 	if !reply.Accepted() || reply.Form.Decision != "approve" {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The user declined the call, which requires approval by rule %s. Do not repeat it unless the user asks for it.", a.Verdict.Names())
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Rule %s requires approval, and the user declined the call. Do not repeat it unless the user asks you to.", a.Verdict.Names())
 	}
 	c.RequestState, c.InputResponses = "", nil // the answer was for this step
 	return s.run(ctx, c, a)
@@ -175,9 +175,9 @@ func (s *ruleStep) run(ctx context.Context, c *toolyard.Call, a *Approval) (*too
 // askOperator waits for an operator's decision, and runs the call if it is approved.
 func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approval) (*toolyard.Result, error) {
 	if s.Operators == nil {
-		text := fmt.Sprintf("Rule %s requires the user's approval of this call, but this client cannot ask for it. Use a client that supports elicitation.", a.Verdict.Names())
+		text := fmt.Sprintf("Rule %s requires the user to approve this call, but this client cannot ask the user. Use a client that supports elicitation.", a.Verdict.Names())
 		if c.Depth > 0 {
-			text = fmt.Sprintf("Rule %s requires approval of this call, which cannot be requested in a call from another tool.", a.Verdict.Names())
+			text = fmt.Sprintf("Rule %s requires approval for this call, but approval cannot be requested when another tool makes the call.", a.Verdict.Names())
 		}
 		return nil, toolyard.Errorf(toolyard.ApprovalRequired, "%s", refusal(&a.Verdict, text))
 	}
@@ -227,7 +227,7 @@ func question(c *toolyard.Call, a *Approval) string {
 	}
 	fmt.Fprintf(&b, "Arguments: %s", a.Preview.Args)
 	if a.Preview.Hidden > 0 {
-		fmt.Fprintf(&b, "\nHidden, because they may be secrets: %d of the values.", a.Preview.Hidden)
+		fmt.Fprintf(&b, "\n%d values are hidden because they may be secrets.", a.Preview.Hidden)
 	}
 	return b.String()
 }

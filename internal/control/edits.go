@@ -46,10 +46,10 @@ func (c *Control) Edit(ctx context.Context, edits *config.Edits, version int64, 
 		return 0, err
 	}
 	if c.opts.Store == nil {
-		return 0, toolyard.Errorf(toolyard.Unavailable, "There is no store for edits. Restart to open one.")
+		return 0, toolyard.Errorf(toolyard.Unavailable, "No store is open for edits. Restart to open one.")
 	}
 	if _, err := c.opts.Loader.Read(); err != nil {
-		return 0, &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration file cannot be read, so edits are disabled. Correct the file first.", Err: err}
+		return 0, &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration file cannot be read, so edits are disabled. Fix the file first.", Err: err}
 	}
 	body, err := json.Marshal(edits)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Control) Edit(ctx context.Context, edits *config.Edits, version int64, 
 		return 0, err
 	}
 	if err := c.yard.Reload(); err != nil {
-		return 0, &toolyard.Error{Code: toolyard.Internal, Message: "The edit was stored but not applied, because the configuration cannot be read. It takes effect once the configuration is corrected.", Err: err}
+		return 0, &toolyard.Error{Code: toolyard.Internal, Message: "The edit was saved but not applied because the configuration cannot be read. It takes effect once the configuration is fixed.", Err: err}
 	}
 	return stored, nil
 }

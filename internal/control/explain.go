@@ -77,12 +77,12 @@ func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gat
 		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls at gate " + gate + ": " + gates.Describe(limit)})
 	}
 	for _, limit := range s.Servers[t.Server].Rate.Limits() {
-		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls of server " + t.Server + ": " + gates.Describe(limit)})
+		steps = append(steps, gates.Step{Rule: "rate", Text: "all calls to server " + t.Server + ": " + gates.Describe(limit)})
 	}
 	for _, l := range s.SpendLimitsOf(gate, t) {
 		text := fmt.Sprintf("%s: at most %s USD per %s", l.Name, l.Max, l.Period)
 		if l.Per != "" {
-			text += ", for each " + l.Per
+			text += ", per " + l.Per
 		}
 		steps = append(steps, gates.Step{Rule: "spend", Text: text})
 	}
@@ -93,7 +93,7 @@ func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gat
 func explainRules(set *rules.Set, gate string, t *toolyard.Tool) (steps []gates.Step) {
 	for _, r := range set.ForTool(t, gate) {
 		text := map[rules.Action]string{
-			rules.Deny: "its calls are denied", rules.Ask: "its calls need approval by the " + string(r.By), rules.Allow: "its calls are exempt from other rules",
+			rules.Deny: "its calls are denied", rules.Ask: "its calls require approval by the " + string(r.By), rules.Allow: "its calls are exempt from other rules",
 		}[r.Then]
 		if r.Some {
 			text += ", depending on the arguments, the caller or the price"

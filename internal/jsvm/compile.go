@@ -100,7 +100,7 @@ func (c *compiler) finish(file string, result api.BuildResult) (*Module, []Fault
 	slices.SortFunc(c.inputs, func(a, b Input) int { return strings.Compare(a.Path, b.Path) })
 	if len(code) > maxCode {
 		return &Module{Name: file, Inputs: c.inputs}, []Fault{{
-			File: file, Message: fmt.Sprintf("the compiled script is larger than %d MiB", maxCode>>20), Fix: "Import less.",
+			File: file, Message: fmt.Sprintf("the compiled script is larger than %d MiB", maxCode>>20), Fix: "Import fewer or smaller files.",
 		}}
 	}
 	m := NewModule(file, code, sourceMap)
@@ -139,7 +139,7 @@ func computedImports(path, source string) (found []api.Message) {
 		if isPackage(path) && !globLike.MatchString(restFrom(source, at)) {
 			continue
 		}
-		m.Text = fmt.Sprintf("%s() requires a literal path, because imports are resolved before a script runs", strings.TrimSpace(call))
+		m.Text = fmt.Sprintf("%s() requires a literal path because imports are resolved before a script runs", strings.TrimSpace(call))
 		m.Detail = "Import each file by its literal name and select one at run time: ({a, b})[name]."
 		found = append(found, m)
 	}
@@ -266,7 +266,7 @@ func (c *compiler) add(path string, data []byte) error {
 	defer c.mu.Unlock()
 	c.inputs = append(c.inputs, Input{path, sha256.Sum256(data)})
 	if c.size += len(data); c.size > maxProgram {
-		return fmt.Errorf("the files together are larger than %d MiB", maxProgram>>20)
+		return fmt.Errorf("the files exceed %d MiB in total", maxProgram>>20)
 	}
 	return c.tooMany()
 }
@@ -300,7 +300,7 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 			}
 		}
 		if at := m.Location; at != nil && !filepath.IsLocal(c.relative(at.File)) {
-			f.Message = "a package needs a file outside the tools folder, which cannot be read"
+			f.Message = "a package imports a file outside the tools folder, which scripts cannot read"
 		} else if at != nil {
 			f.File, f.Line, f.Text = c.relative(at.File), at.Line, at.LineText
 			f.Column = len([]rune(at.LineText[:min(at.Column, len(at.LineText))])) + 1

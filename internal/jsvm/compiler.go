@@ -96,9 +96,9 @@ func compileFault(file string, limit time.Duration, err error) *Fault {
 	complaint := err.Error()
 	switch {
 	case errors.Is(err, errCompileTime):
-		return &Fault{File: file, Message: fmt.Sprintf("compilation took longer than %v and was stopped", limit), Fix: "Import fewer or smaller files."}
+		return &Fault{File: file, Message: fmt.Sprintf("compilation timed out after %v", limit), Fix: "Import fewer or smaller files."}
 	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"):
-		return &Fault{File: file, Message: fmt.Sprintf("compilation needs more than %d MiB of memory", compileMemory>>20), Fix: "Import fewer or smaller files."}
+		return &Fault{File: file, Message: fmt.Sprintf("compilation requires more than %d MiB of memory", compileMemory>>20), Fix: "Import fewer or smaller files."}
 	case strings.Contains(complaint, "stack exceeds"):
 		return &Fault{File: file, Message: "the script or one of its imports is nested too deeply to compile"}
 	}
@@ -162,7 +162,7 @@ func startCompiler() (*compilerProcess, error) {
 	return &compilerProcess{process: p, conn: newConn(p.Out, p.In)}, nil
 }
 
-var errCompileTime = errors.New("compiling took too long")
+var errCompileTime = errors.New("compilation timed out")
 
 // compile compiles one script in the process. After an error, the process cannot be used again.
 func (p *compilerProcess) compile(ctx context.Context, request []byte, limit time.Duration) (*compileReply, error) {

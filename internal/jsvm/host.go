@@ -115,7 +115,7 @@ func (r *execution) log(args []string) (*string, error) {
 	r.lines++
 	r.logged += len(line)
 	if r.logFull = r.lines >= maxLines || r.logged > maxLog; r.logFull {
-		r.out.log("warn", fmt.Sprintf("the log of a call is limited to %d lines or %d KiB; the rest is dropped", maxLines-1, maxLog>>10))
+		r.out.log("warn", fmt.Sprintf("a call's log is limited to %d lines or %d KiB; the rest is dropped", maxLines-1, maxLog>>10))
 		return nil, nil
 	}
 	r.out.log(args[0], line)
@@ -179,7 +179,7 @@ func sum(h hash.Hash, data string) (*string, error) {
 func (r *execution) zone(args []string) (*string, error) {
 	ms, err := strconv.ParseFloat(args[1], 64)
 	if err != nil || ms != ms || ms < -1e17 || ms > 1e17 {
-		return nil, fmt.Errorf("%s is not a time", args[1])
+		return nil, fmt.Errorf("%s is not a valid time", args[1])
 	}
 	if args[0] == "" || strings.EqualFold(args[0], "local") {
 		return nil, fmt.Errorf("unknown time zone %q", args[0])
@@ -247,7 +247,7 @@ func (r *execution) post(args []string) (*string, error) {
 	case err != nil:
 		return nil, err
 	case r.posts >= maxPosts:
-		return nil, fmt.Errorf("more than %d requests at once", maxPosts)
+		return nil, fmt.Errorf("more than %d concurrent requests", maxPosts)
 	case len(args[2]) > maxAnswer:
 		return nil, errTooLarge
 	}
@@ -257,8 +257,8 @@ func (r *execution) post(args []string) (*string, error) {
 }
 
 var (
-	errTooLarge = fmt.Errorf("it is larger than %d MiB", maxAnswer>>20)
-	errLoading  = fmt.Errorf("a module cannot use the network, files, the environment or other tools while it loads; use them in the function")
+	errTooLarge = fmt.Errorf("it exceeds %d MiB", maxAnswer>>20)
+	errLoading  = fmt.Errorf("a module cannot use the network, files, the environment or other tools while it loads; use them inside the function")
 )
 
 func (r *execution) done(args []string) (*string, error) {

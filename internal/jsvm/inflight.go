@@ -136,7 +136,7 @@ func (w *process) overdue(id uint32) {
 	}
 	pend.cancel()
 	w.kill()
-	w.log.Warn("a script did not stop at its deadline, and its worker was killed", "module", pend.run.Module.Name)
+	w.log.Warn("script did not stop at its deadline; its worker was killed", "module", pend.run.Module.Name)
 }
 
 // handle handles a frame of the worker.
@@ -209,7 +209,7 @@ func (pend *inFlight) reply(op string, payload []byte) []byte {
 	}
 	data, err := json.Marshal(value)
 	if err == nil && len(data) > maxAnswer {
-		err = errors.New("the answer is too large")
+		err = errors.New("the response is too large")
 	}
 	if err != nil {
 		member = "error"
@@ -222,7 +222,7 @@ func (pend *inFlight) reply(op string, payload []byte) []byte {
 func (pend *inFlight) ask(op string, payload []byte) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			pend.log.Error("a host function of a script panicked", "op", op, "panic", p, "stack", string(debug.Stack()))
+			pend.log.Error("script host function panicked", "op", op, "panic", p, "stack", string(debug.Stack()))
 			value, err = nil, errors.New("internal error")
 		}
 	}()

@@ -104,7 +104,7 @@ func (m *memory) copyBack(img *image) error {
 	return nil
 }
 
-var errManyPages = errors.New("many pages were written")
+var errManyPages = errors.New("too many pages were written")
 
 // place maps a part of a file, or nothing for -1, over a part of the memory.
 func (m *memory) place(fd int, offset int64, start, length int) error {

@@ -57,9 +57,9 @@ type Reason string
 const (
 	DeadlineExceeded Reason = "it did not finish in time"
 	CPUExceeded      Reason = "it used too much CPU time"
-	NeverSettles     Reason = "it waits for a promise that never settles"
+	NeverSettles     Reason = "it is waiting for a promise that never settles"
 	Canceled         Reason = "it was canceled"
-	WorkerDied       Reason = "the process that ran it died"
+	WorkerDied       Reason = "the process that ran it exited unexpectedly"
 	WorkerFull       Reason = "all memory for scripts is in use"
 )
 

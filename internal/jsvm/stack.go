@@ -62,7 +62,7 @@ func (m *Module) named(e *Exception, row, column string) string {
 	}
 	if native := nativeFrame.FindStringSubmatch(e.Stack); native != nil {
 		if e.Message == "not a function" {
-			return "an argument of " + native[1] + " is not a function"
+			return "an argument to " + native[1] + " is not a function"
 		}
 		return e.Message
 	}

@@ -132,7 +132,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 
 // refused returns the error for a status other than OK. After a rate-limit response, requests pause.
 func (c *client) refused(res *http.Response) error {
-	err := c.unavailable(fmt.Sprintf("it responded with status %d", res.StatusCode), nil)
+	err := c.unavailable(fmt.Sprintf("the server responded with status %d", res.StatusCode), nil)
 	err.RetryAfter = outbound.RetryAfter(res.Header, c.now(), longPause)
 	if res.StatusCode == http.StatusTooManyRequests {
 		if err.RetryAfter == 0 {

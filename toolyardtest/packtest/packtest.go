@@ -100,7 +100,7 @@ func (p *Pack) run() {
 		select {
 		case <-ended:
 		case <-time.After(timeout):
-			p.t.Error("Run does not return after its context ended")
+			p.t.Error("Run did not return after its context ended")
 		}
 		if c, ok := p.Source.(io.Closer); ok {
 			if err := c.Close(); err != nil {
@@ -115,10 +115,10 @@ func (p *Pack) run() {
 		select {
 		case p.Offer = <-offers:
 		default:
-			p.t.Fatalf("Run returned before it published an offer: %v", err)
+			p.t.Fatalf("Run returned before publishing an offer: %v", err)
 		}
 	case <-time.After(timeout):
-		p.t.Fatal("the pack publishes no offer")
+		p.t.Fatal("the pack did not publish an offer")
 	}
 }
 

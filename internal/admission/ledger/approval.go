@@ -38,9 +38,9 @@ func (b *books) refuseApproval(a *AdmitRequest) *Refusal {
 	case r != nil && r.State == ApprovalDeclined:
 		return &Refusal{Code: toolyard.PermissionDenied, Message: "The call was declined."}
 	case r != nil && r.State == ApprovalUsed:
-		return &Refusal{Code: toolyard.ApprovalRequired, Message: "The approval was used by another call. Call again to request a new one."}
+		return &Refusal{Code: toolyard.ApprovalRequired, Message: "The approval was used by another call. Repeat the call to request a new approval."}
 	}
-	return &Refusal{Code: toolyard.ApprovalRequired, Message: "The approval has expired. Call again to request a new one."}
+	return &Refusal{Code: toolyard.ApprovalRequired, Message: "The approval has expired. Repeat the call to request a new approval."}
 }
 
 // useApproval marks the approval of an admitted call as used.

@@ -55,7 +55,7 @@ var built embed.FS
 // Listed returns the components that a build for any platform can contain.
 var Listed = sync.OnceValue(func() (listed []Component) {
 	if err := json.Unmarshal(list, &listed); err != nil {
-		panic(fmt.Sprintf("licenses.json is invalid: %v", err)) // unreachable: a test reads the file
+		panic(fmt.Sprintf("invalid licenses.json: %v", err)) // unreachable: a test reads the file
 	}
 	return listed
 })

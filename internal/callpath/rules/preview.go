@@ -136,7 +136,7 @@ func (p *previewer) text(text string) string {
 	}
 	if len(text) > maxPreviewText {
 		p.cut++
-		return visible(untrusted.Prefix(text, maxPreviewText)) + fmt.Sprintf("… (%d characters in all)", utf8.RuneCountInString(text))
+		return visible(untrusted.Prefix(text, maxPreviewText)) + fmt.Sprintf("… (%d characters total)", utf8.RuneCountInString(text))
 	}
 	return visible(text)
 }

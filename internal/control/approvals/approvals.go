@@ -87,7 +87,7 @@ func unavailable(ctx context.Context, err error) error {
 	if e := toolyard.AsError(err); e.Code != toolyard.Failed || ctx.Err() != nil {
 		return e
 	}
-	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is unavailable, so the call could not be approved and did not run.", RetryAfter: time.Second, Err: err}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is unavailable, so the call could not be approved and was not run.", RetryAfter: time.Second, Err: err}
 }
 
 func newRequest(c *toolyard.Call, a *callpath.Approval) *store.ApprovalRequest {
@@ -131,7 +131,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 		case ledger.ApprovalDeclined:
 			return "", declined(a)
 		case ledger.ApprovalExpired:
-			return "", toolyard.Errorf(toolyard.ApprovalRequired, "The request for approval expired without a decision. Call again to request a new one.")
+			return "", toolyard.Errorf(toolyard.ApprovalRequired, "The approval request expired without a decision. Repeat the call to request approval again.")
 		case ledger.ApprovalPending:
 		}
 	waiting:
@@ -142,7 +142,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 			case <-poll.C:
 				break waiting
 			case <-progress.C:
-				c.Progress(time.Since(start).Seconds(), hold.Seconds(), "Waiting for an operator's approval")
+				c.Progress(time.Since(start).Seconds(), hold.Seconds(), "Waiting for operator approval")
 			case <-end.C:
 				return "", required(a)
 			case <-ctx.Done():
@@ -153,7 +153,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 }
 
 func declined(a *store.Approval) error {
-	text := fmt.Sprintf("%s declined the call, which requires approval by rule %s.", a.Decision.By, a.Rule.Name)
+	text := fmt.Sprintf("%s declined the call, which rule %s requires to be approved.", a.Decision.By, a.Rule.Name)
 	if a.Decision.Reason != "" {
 		text += " Reason: " + a.Decision.Reason
 	}
@@ -161,7 +161,7 @@ func declined(a *store.Approval) error {
 }
 
 func required(a *store.Approval) error {
-	text := fmt.Sprintf("Rule %s requires an operator to approve this call. The request %s can be decided until %s. Repeat the call with the same arguments once it is approved.",
+	text := fmt.Sprintf("Rule %s requires an operator to approve this call. Request %s expires at %s. Repeat the call with the same arguments once it is approved.",
 		a.Rule.Name, a.ID, a.Expires.Format(time.RFC3339))
 	if a.Rule.Message != "" {
 		text += " " + a.Rule.Message
@@ -202,7 +202,7 @@ func (s *Service) changed(ctx context.Context, a *store.Approval) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer cancel()
 	if err := s.store.Send(ctx, "", []byte(messagePrefix+a.ID+" "+string(a.State)+" "+a.Subject.Account)); err != nil {
-		s.opts.Log.Warn("cannot notify other replicas of an approval; they will detect it later", "approval", a.ID, "error", err)
+		s.opts.Log.Warn("could not notify other replicas of an approval; they will detect it later", "approval", a.ID, "error", err)
 	}
 }
 

@@ -86,12 +86,12 @@ func Functions(f Format, tools []gates.NamedTool) (json.RawMessage, error) {
 	seen := make(map[string]bool, len(tools))
 	for _, t := range tools {
 		if seen[t.Name] {
-			return nil, toolyard.Errorf(toolyard.Invalid, "Two tools are named %s: export a gate, where names are unique.", t.Name)
+			return nil, toolyard.Errorf(toolyard.Invalid, "Two tools are named %s: export from a gate, where names are unique.", t.Name)
 		}
 		seen[t.Name] = true
 		if f == Gemini && !geminiName.MatchString(t.Name) {
 			return nil, toolyard.Errorf(toolyard.Invalid,
-				"Gemini requires names that start with a letter or an underscore, but %s does not: rename the tool, or export a gate with the naming %q.", t.Name, gates.NamingClient)
+				"Gemini requires names that start with a letter or an underscore, but %s does not: rename the tool, or export from a gate with naming: %s.", t.Name, gates.NamingClient)
 		}
 		schema, err := flatten(t.CallerInput(), rulesOf[f])
 		if err != nil {

@@ -68,7 +68,7 @@ func parseQuery(raw string) (query, error) {
 	}
 	deleted, err := includeDeleted(values["include_deleted"])
 	if err == nil && deleted == "false" && !q.since.IsZero() {
-		err = refuse(http.StatusBadRequest, "updated_since includes deleted servers: omit include_deleted")
+		err = refuse(http.StatusBadRequest, "updated_since already includes deleted servers: omit include_deleted")
 	}
 	return q, err
 }
@@ -109,7 +109,7 @@ func decodeCursor(cursor string) (string, error) {
 	}
 	name, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || !validName(string(name)) {
-		return "", refuse(http.StatusBadRequest, "invalid cursor: start without one")
+		return "", refuse(http.StatusBadRequest, "invalid cursor: start again without one")
 	}
 	return string(name), nil
 }

@@ -105,7 +105,7 @@ func problemOf(err error, h http.Header) *problem {
 		wait = e
 	}
 	h.Set("Retry-After", wait.RetrySeconds())
-	return refuse(http.StatusServiceUnavailable, "The list of servers is unavailable. Try again later.")
+	return refuse(http.StatusServiceUnavailable, "The server list is unavailable. Try again later.")
 }
 
 // list serves one page of all servers.

@@ -23,7 +23,7 @@ const (
 func Read(name string) ([]byte, error) {
 	data, err := built.ReadFile("built/" + name)
 	if err != nil {
-		return nil, fmt.Errorf("this binary was built without %s, which TypeScript tools need; run \"make build\" in the source tree", name)
+		return nil, fmt.Errorf("this binary was built without %s, which TypeScript tools require; run \"make build\" in the source tree", name)
 	}
 	return data, nil
 }

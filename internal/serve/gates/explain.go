@@ -25,7 +25,7 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 	steps := []Step{
 		g.explainMode(t),
 		g.explainSurface(t),
-		{Rule: "toolset", Text: "the gate has none and offers all tools"},
+		{Rule: "toolset", Text: "the gate has no toolset and offers all tools"},
 		{Rule: "name", Text: "its name at the gate is " + g.render(g.Naming, t)},
 	}
 	switch {
@@ -36,14 +36,14 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 			steps[2].Fix = fmt.Sprintf("Add it to gates.%s: agents: [%s]", g.Name, AgentOf(t))
 		}
 	case g.Toolset == nil && len(g.Agents) > 0:
-		steps[2] = Step{Rule: "toolset", Text: "the gate has none and offers only agents", Stops: true}
+		steps[2] = Step{Rule: "toolset", Text: "the gate has no toolset and offers only agents", Stops: true}
 	case g.Toolset != nil:
 		included := g.matcher()(t)
 		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "includes it", false: "does not include it"}[included]), !included
 	}
 	switch name := g.render(g.Naming, t); {
 	case g.IsMetaTool(name):
-		steps[3] = Step{Rule: "name", Text: "the gate's own tool is named " + name, Stops: true, Fix: "Rename the tool, or set another naming or offer at the gate."}
+		steps[3] = Step{Rule: "name", Text: "the gate's own tool is named " + name, Stops: true, Fix: "Rename the tool, or change naming or offer on the gate."}
 	case v.byName[name] != t && g.Visible(t):
 		steps[3] = Step{Rule: "name", Text: "another tool is also named " + name, Stops: true, Fix: "Run toolyard check to see both."}
 	}
@@ -53,7 +53,7 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 		}
 	}
 	if g.CallerClock {
-		steps = append(steps, Step{Rule: "clock", Text: "callers of the gate may set the as-of time"})
+		steps = append(steps, Step{Rule: "clock", Text: "callers may set the as-of time at this gate"})
 	}
 	if v.byName[g.render(g.Naming, t)] == t {
 		steps = append(steps, v.explainOffer(t)...)
@@ -69,9 +69,9 @@ func (g *Gate) explainMode(t *toolyard.Tool) Step {
 	case !step.Stops:
 		step.Text = "the gate allows writes"
 	case t.Effects == "":
-		step.Text = "the gate is read-only, and the tool is not declared read-only"
+		step.Text = "the gate is read-only, but the tool is not declared read-only"
 	default:
-		step.Text = "the gate is read-only, and the tool writes"
+		step.Text = "the gate is read-only, but the tool writes"
 	}
 	if step.Stops && PackOf(t) == "" {
 		step.Fix = "If it only reads, " + declareReadOnly(t)

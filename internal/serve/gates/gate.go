@@ -178,7 +178,7 @@ func (g *Gate) hiddenBy(t *toolyard.Tool, inToolset func(*toolyard.Tool) bool) s
 		return fmt.Sprintf("not offered on surface %s: %s", g.Surface, toolterms.Ineligible(&t.Spec, g.Surface))
 	case AgentOf(t) != "":
 		if !slices.Contains(g.Agents, AgentOf(t)) {
-			return "not among the agents of the gate"
+			return "not one of the gate's agents"
 		}
 	case g.Toolset == nil && !inToolset(t):
 		return "not offered: the gate offers only agents"

@@ -89,8 +89,8 @@ func (g *Gate) reserved(name string, same []*toolyard.Tool) toolyard.Problem {
 	slices.Sort(origins)
 	return toolyard.Problem{
 		Subject: "gate " + g.Name,
-		Message: fmt.Sprintf("%s is the name of the gate's own tool, so these tools are not served: %s", name, strings.Join(origins, ", ")),
-		Fix:     "Rename the tool, exclude it from the gate's toolset, or set another naming or offer at the gate.",
+		Message: fmt.Sprintf("%s is the name of one of the gate's own tools, so these tools are not served: %s", name, strings.Join(origins, ", ")),
+		Fix:     "Rename the tool, exclude it from the gate's toolset, or change naming or offer on the gate.",
 	}
 }
 
@@ -163,8 +163,8 @@ func (v *View) trifecta() []toolyard.Problem {
 	}
 	return []toolyard.Problem{{
 		Subject: "gate " + v.Gate.Name,
-		Message: fmt.Sprintf("%s can read private data (%s) and untrusted text (%s), and send data out (%s); after both were read, calls that send data out need approval",
+		Message: fmt.Sprintf("%s can read private data (%s) and untrusted text (%s), and send data out (%s); once it has read both, calls that send data out require approval",
 			users, originOf(found[taint.Private]), originOf(found[taint.Untrusted]), originOf(found[taint.Egress])),
-		Fix: "Exclude the tools with one of these labels from the gate's toolset, correct their labels, or set accept: trifecta at the gate.",
+		Fix: "Exclude the tools with one of these labels from the gate's toolset, correct their labels, or set accept: trifecta on the gate.",
 	}}
 }

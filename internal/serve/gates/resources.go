@@ -115,12 +115,12 @@ func (c uriConflict) problem(g *Gate, uris []string) toolyard.Problem {
 	}
 	served := "none of them is served"
 	if c.holder != "" {
-		served = "only those of " + c.holder + ", which was first, are served until the next restart"
+		served = "only those from " + c.holder + ", which came first, are served until the next restart"
 	}
 	return toolyard.Problem{
 		Subject: "gate " + g.Name,
-		Message: fmt.Sprintf("the servers %s offer resources with the same URIs, and %s: %s", c.servers, served, listed),
-		Fix:     "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them, with the resources setting of its server or with the gate's toolset.",
+		Message: fmt.Sprintf("servers %s offer resources with the same URIs, and %s: %s", c.servers, served, listed),
+		Fix:     "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them with its server's resources setting or the gate's toolset.",
 	}
 }
 

@@ -105,7 +105,7 @@ func (v *View) holder(name string, same []*toolyard.Tool) *toolyard.Tool {
 func collision(g *Gate, name string, same []*toolyard.Tool, holder *toolyard.Tool) toolyard.Problem {
 	served := "none"
 	if holder != nil {
-		served = "only " + originOf(holder) + ", which was first,"
+		served = "only " + originOf(holder) + ", which came first,"
 	}
 	p := clash(g, "tools would be named "+name, served, same, originOf)
 	p.Fix = "Rename or exclude one of them."
@@ -122,7 +122,7 @@ func clash[T any](g *Gate, what, served string, same []T, origin func(T) string)
 	}
 	slices.Sort(origins)
 	return toolyard.Problem{
-		Subject: "gate " + g.Name, Fix: "Exclude one of them, with the tools or resources setting of its server or with the gate's toolset.",
+		Subject: "gate " + g.Name, Fix: "Exclude one of them with its server's tools or resources setting or the gate's toolset.",
 		Message: fmt.Sprintf("%d %s and %s is served: %s", len(same), what, served, strings.Join(origins, ", ")),
 	}
 }
@@ -186,7 +186,7 @@ func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard
 	if t := offered[name]; t != nil {
 		rule := g.hiddenBy(t, inToolset)
 		p.Message = fmt.Sprintf("Tool %s%s %s", name, owner, rule)
-		p.Fix = "Remove it from the toolset, or bind the toolset to another gate."
+		p.Fix = "Remove it from the toolset, or use the toolset at another gate."
 		return p, rule == ""
 	}
 	switch {

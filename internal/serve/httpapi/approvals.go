@@ -115,7 +115,7 @@ var approvalStates = []string{
 // approvalParams are the filters of approvals.
 var approvalParams = map[string]object{"state": {"type": "string", "enum": approvalStates, "description": "State of the approvals."}}
 
-var errNoApprovals = notFound("This yard has no approvals because no store is configured.")
+var errNoApprovals = notFound("Approvals are not available because no store is configured.")
 
 func newApprovalItem(a *store.Approval) approvalItem {
 	u := &a.Subject
@@ -255,15 +255,15 @@ func (h *approvalHandler) deleteGrant(r *request) (*reply, error) {
 func (h *approvalHandler) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/approvals", id: "listApprovals", summary: "List calls that need approval, newest first. Approvers see those of their account, operators all.",
+			method: "GET", path: "/approvals", id: "listApprovals", summary: "List calls that require approval, newest first. Approvers see calls for their own account; operators see all calls.",
 			access: approver, query: slices.Concat([]string{"state"}, pages), params: approvalParams, gives: answer[approvalsPage]("Approvals"), refusals: []int{400, 404}, serve: h.list,
 		},
 		{
-			method: "GET", path: "/approvals/{id}", id: "getApproval", summary: "Show a call that needs approval.",
+			method: "GET", path: "/approvals/{id}", id: "getApproval", summary: "Get a call that requires approval.",
 			access: approver, gives: answer[approvalItem]("Approval"), refusals: []int{404}, serve: h.get,
 		},
 		{
-			method: "POST", path: "/approvals/{id}/approve", id: "approveCall", summary: "Approve a call: it can run once, with exactly these arguments. A caller cannot approve its own call.",
+			method: "POST", path: "/approvals/{id}/approve", id: "approveCall", summary: "Approve a call, which can then run once with exactly these arguments. A caller cannot approve its own call.",
 			access: approver, action: "approval.approve", takes: body[approveBody]("ApproveCall"), gives: answer[approvalItem]("Approval"), refusals: []int{400, 404, 409, 413}, serve: h.approve,
 		},
 		{

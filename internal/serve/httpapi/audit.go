@@ -106,7 +106,7 @@ func (a *auditor) end(r *request, change *store.Change, status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
 	defer cancel()
 	if err := a.changes.EndChange(ctx, change.ID, status, change.Subject); err != nil {
-		a.log.WarnContext(ctx, "cannot record the outcome of a change", "change", change.ID, "action", change.Action, "status", status, "error", err)
+		a.log.WarnContext(ctx, "could not record the outcome of a change", "change", change.ID, "action", change.Action, "status", status, "error", err)
 	}
 	a.log.InfoContext(ctx, "change", "action", change.Action, "subject", change.Subject, "caller", change.Caller, "status", status)
 }
@@ -121,7 +121,7 @@ func (a *auditor) refused(r *request, route *route, err error) error {
 	if ok {
 		_, _ = a.record(r, route, unrecorded(over), func(*request) (*reply, error) { return nil, err }) // refused in any case
 	} else if over == 1 {
-		a.log.WarnContext(r.Context(), "further refused requests from this caller are only counted", "caller", r.caller.ID, "for", refusalTime)
+		a.log.WarnContext(r.Context(), "further refused requests from this caller will only be counted", "caller", r.caller.ID, "for", refusalTime)
 	}
 	return err
 }
@@ -141,7 +141,7 @@ func peek(r *request) (json.RawMessage, error) {
 	case len(data) > largeBody:
 		return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The body exceeds %d bytes.", largeBody)
 	case json.Compact(&b, data) != nil:
-		return nil, invalid("The body is not JSON.")
+		return nil, invalid("The body is not valid JSON.")
 	}
 	detail := redactTokens(b.String())
 	if len(detail) <= maxDetail {

@@ -50,16 +50,16 @@ func missingScope(c toolyard.Caller, scope string) error {
 	if !c.Authenticated() {
 		return errUnauthenticated
 	}
-	message := "This requires an API key with scope " + scope + "."
+	message := "This requires an API key with the " + scope + " scope."
 	if issuer := identity.IssuerOf(c); issuer != "" {
-		message = "This requires the permission " + scope + ", which no access rule for issuer " + issuer + " grants you."
+		message = "This requires the " + scope + " permission, which no access rule for issuer " + issuer + " grants you."
 	}
 	return &toolyard.Error{Code: toolyard.PermissionDenied, Message: message, Missing: []string{scope}}
 }
 
 var (
 	errUnauthenticated = toolyard.Errorf(toolyard.Unauthenticated, "Authentication required: send an API key.")
-	errNoStore         = toolyard.Errorf(toolyard.Unauthenticated, "This yard has no API keys because no store is configured. Add store: sqlite:toolyard.db to the configuration, restart the yard and create a key, or open the console with the link printed at startup.")
+	errNoStore         = toolyard.Errorf(toolyard.Unauthenticated, "API keys are not available because no store is configured. Add store: sqlite:toolyard.db to the configuration, restart the yard and create a key, or open the console with the link printed at startup.")
 )
 
 // A signed-in browser sends two credentials: a cookie with the sealed API key or person, and the

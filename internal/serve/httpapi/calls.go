@@ -57,7 +57,7 @@ type callResult struct {
 	InputRequired *serve.InputRequired `json:"inputRequired,omitempty" doc:"Questions from the tool, instead of a result. Nothing was charged, and the idempotency key is still unused: repeat the call with the answers."`
 	Receipt       *toolyard.Receipt    `json:"receipt,omitempty"`
 	Session       *ledger.Balance      `json:"session,omitempty"`
-	StackTrace    string               `json:"stackTrace,omitempty" doc:"Stack trace of a script that threw an exception. Only for callers with the scope viewer or operator."`
+	StackTrace    string               `json:"stackTrace,omitempty" doc:"Stack trace of a script that threw an exception. Only for callers with the viewer or operator scope."`
 }
 
 // execute makes a call at an execute gate.
@@ -112,7 +112,7 @@ func (h *callHandler) callBatch(r *request) (*reply, error) {
 		return nil, err
 	}
 	if len(body.Calls) == 0 || len(body.Calls) > maxBatch {
-		return nil, issue("calls", "must have 1 to 64 items")
+		return nil, issue("calls", "must contain 1 to 64 items")
 	}
 	if len(r.Header["Idempotency-Key"]) > 0 {
 		return nil, issue("Idempotency-Key", "applies to a single call; set idempotencyKey in each call instead")
@@ -146,7 +146,7 @@ func (h *callHandler) run(r *request, body callBody) (answer *callResult, err er
 		}
 	}()
 	if h.makeCall == nil {
-		return nil, notFound("This yard does not accept calls over the API.")
+		return nil, notFound("Calls over the API are disabled.")
 	}
 	request, err := h.check(r, body)
 	if err != nil {
@@ -191,9 +191,9 @@ func receiptOf(call *toolyard.Call) *toolyard.Receipt {
 func (h *callHandler) check(r *request, body callBody) (request *serve.CallRequest, err error) {
 	switch {
 	case body.Tool == "" || len(body.Tool) > maxTool:
-		return request, issue("tool", "must be the name of a tool")
+		return request, issue("tool", "must be a tool name")
 	case len(body.Gate) > maxTool:
-		return request, issue("gate", "must be the name of a gate")
+		return request, issue("gate", "must be a gate name")
 	case len(body.Args) == 0:
 		body.Args = json.RawMessage("{}")
 	case body.Args[0] != '{':
@@ -231,9 +231,9 @@ func (b *callBody) answers() (json.RawMessage, error) {
 	case b.Answers == nil:
 		return nil, nil
 	case b.State == "":
-		return nil, issue("answers", "require the state that came with the questions")
+		return nil, issue("answers", "require the state that was returned with the questions")
 	case len(b.Answers) > maxAnswers:
-		return nil, issue("answers", fmt.Sprintf("must have at most %d items", maxAnswers))
+		return nil, issue("answers", fmt.Sprintf("must contain at most %d items", maxAnswers))
 	}
 	for key, given := range b.Answers {
 		switch {
@@ -289,7 +289,7 @@ func (h *callHandler) sessionAfter(ctx context.Context, session string, closes b
 	}
 	balance, err := get(ctx, session)
 	if err != nil {
-		h.log.WarnContext(ctx, "cannot read or close the session after a call", "session", session, "close", closes, "error", err)
+		h.log.WarnContext(ctx, "could not read or close the session after a call", "session", session, "close", closes, "error", err)
 		return nil
 	}
 	return balance
@@ -311,7 +311,7 @@ func (h *callHandler) executeGate(name string) (*gates.Gate, error) {
 	case i >= 0:
 		return all[i], nil
 	case name == "":
-		return nil, notFound("This yard has no execute gate.")
+		return nil, notFound("No execute gate is configured.")
 	}
 	return nil, notFound("Unknown execute gate %q.", shown(name))
 }
@@ -319,15 +319,15 @@ func (h *callHandler) executeGate(name string) (*gates.Gate, error) {
 func (h *callHandler) routes() []route {
 	return []route{
 		{
-			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at an execute gate. A failed tool is a result with isError, and is not charged. A tool may require input first: see inputRequired.",
+			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at an execute gate. If the tool fails, the result has isError and the call is not charged. A tool may require input first: see inputRequired.",
 			access: caller, takes: body[callBody]("CallRequest"), gives: callResultShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.execute,
 		},
 		{
-			method: "POST", path: "/calls", id: "callTool", summary: "Call a tool at any gate. A failed tool is a result with isError. A tool may require input first: see inputRequired.",
+			method: "POST", path: "/calls", id: "callTool", summary: "Call a tool at any gate. If the tool fails, the result has isError. A tool may require input first: see inputRequired.",
 			access: caller, takes: body[callBody]("CallRequest"), gives: callResultShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.call,
 		},
 		{
-			method: "POST", path: "/calls/batch", id: "callTools", summary: "Call tools concurrently. The results are in the order of the calls.",
+			method: "POST", path: "/calls/batch", id: "callTools", summary: "Call several tools concurrently. Results are returned in the order of the calls.",
 			access: caller, takes: body[batchBody]("CallBatch"), gives: batchResultShape, refusals: []int{400, 413}, long: true, serve: h.callBatch,
 		},
 	}

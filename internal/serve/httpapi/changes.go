@@ -123,12 +123,12 @@ func changesNext(list []*store.Change) string {
 // exportParams are the parameters of exports.
 var exportParams = map[string]object{
 	"format": {"type": "string", "enum": auditlog.Formats, "default": auditlog.JSONL, "description": "Format. In CSV, cells that a spreadsheet would evaluate start with an apostrophe."},
-	"since":  {"type": "string", "format": "date-time", "description": "Earliest time of a change."},
-	"until":  {"type": "string", "format": "date-time", "description": "Changes must be before this time. Default: now."},
+	"since":  {"type": "string", "format": "date-time", "description": "Only changes at or after this time."},
+	"until":  {"type": "string", "format": "date-time", "description": "Only changes before this time. Default: now."},
 }
 
 var exportShape = &shape{"AuditLog", "application/jsonl", func() object {
-	return object{"type": "string", "description": "One change per line, as in the list of changes. text/csv with format=csv."}
+	return object{"type": "string", "description": "One change per line, in the same format as the list of changes. text/csv with format=csv."}
 }}
 
 func (h *changeHandler) routes() []route {

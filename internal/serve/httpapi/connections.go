@@ -107,7 +107,7 @@ type connectionHandler struct {
 func (h *connectionHandler) check(c toolyard.Caller) error {
 	switch {
 	case h.connections == nil:
-		return notFound("This yard does not store connections.")
+		return notFound("Connections are not configured.")
 	case !c.Authenticated():
 		return errUnauthenticated
 	}
@@ -206,13 +206,13 @@ func (h *connectionHandler) disconnect(r *request) (*reply, error) {
 
 func (h *connectionHandler) routes() []route {
 	return []route{
-		{method: "GET", path: "/connections", id: "listConnections", summary: "List the servers that are called as the caller, and the caller's connections to them.", access: caller, gives: answer[connectionsPage]("Connections"), refusals: []int{404}, serve: h.list},
+		{method: "GET", path: "/connections", id: "listConnections", summary: "List the servers that are called on behalf of the caller, and the caller's connections to them.", access: caller, gives: answer[connectionsPage]("Connections"), refusals: []int{404}, serve: h.list},
 		{
 			method: "GET", path: "/connections/{server}/people", id: "listServerConnections", summary: "List the callers who are connected to a server, newest first.",
 			access: viewer, gives: answer[serverConnectionsPage]("ServerConnections"), refusals: []int{404}, serve: h.listServer,
 		},
 		{
-			method: "POST", path: "/connections/{server}", id: "connect", summary: "Get the URL of the page on which the caller connects to a server.",
+			method: "POST", path: "/connections/{server}", id: "connect", summary: "Get the URL of the page where the caller connects to a server.",
 			access: caller, action: "connection.start", gives: answer[connectPage]("ConnectPage"), refusals: []int{404, 429}, serve: h.link,
 		},
 		{
@@ -220,7 +220,7 @@ func (h *connectionHandler) routes() []route {
 			access: caller, takes: body[ticketBody]("ConnectionTicket"), gives: answer[ConnectionReview]("ConnectionReview"), refusals: []int{400, 403, 404, 503}, long: true, serve: h.review,
 		},
 		{
-			method: "POST", path: "/connections/{server}/signin", id: "signInToServer", summary: "Begin the caller's sign-in at a server's authorization server.",
+			method: "POST", path: "/connections/{server}/signin", id: "signInToServer", summary: "Start the caller's sign-in with a server's authorization server.",
 			access: caller, action: "connection.signin", takes: body[ticketBody]("ConnectionTicket"), gives: answer[begunConnection]("BegunConnection"), refusals: []int{400, 403, 404, 429, 503}, long: true, serve: h.signIn,
 		},
 		{

@@ -29,7 +29,7 @@ func (e *editor) state(part config.Editable) (c *config.Config, edits *config.Ed
 	c = e.yard.Config()
 	edits, version = e.yard.Edits()
 	if part != "" && !slices.Contains(c.Editable, part) {
-		err = toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes to %s. Add editable: [%s] to it.", part, part)
+		err = toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes to %s. To allow them, add editable: [%s].", part, part)
 	}
 	return c, edits, version, err
 }
@@ -136,7 +136,7 @@ func (h *editHandler) restore(r *request) (*reply, error) {
 		return nil, err
 	}
 	if len(c.Editable) == 0 {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes. Add editable: [toolsets, gates, prices] to it.")
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes. To allow them, add editable: [toolsets, gates, prices].")
 	}
 	row, edits, err := h.editor.version(r)
 	if err != nil {

@@ -209,11 +209,11 @@ func (h *gateHandler) routes() []route {
 			access: operator, action: "gate.put", takes: body[gateBody]("PutGate"), gives: answer[gateItem]("GateItem"), refusals: []int{400, 404, 409, 413}, serve: h.put,
 		},
 		{
-			method: "DELETE", path: "/gates/{name}", id: "removeGate", summary: "Remove the changes to a gate. The configuration file applies again.",
+			method: "DELETE", path: "/gates/{name}", id: "removeGate", summary: "Remove the changes to a gate and revert to the configuration file.",
 			access: operator, action: "gate.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: h.remove,
 		},
 		{
-			method: "GET", path: "/gates/{name}/export", id: "exportGate", summary: "Export the tools of a gate as functions for a model API.",
+			method: "GET", path: "/gates/{name}/export", id: "exportGate", summary: "Export a gate's tools as functions for a model API.",
 			access: viewer, query: []string{"format"}, gives: anything("Functions"), refusals: []int{400, 404}, serve: h.export,
 		},
 	}

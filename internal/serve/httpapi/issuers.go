@@ -78,10 +78,10 @@ func (h *issuerHandler) check(r *request) (*reply, error) {
 
 func (h *issuerHandler) routes() []route {
 	return []route{{
-		method: "POST", path: "/issuers/check", id: "checkClaims", summary: "Explain what an access token with the given claims would be allowed to do. Nothing is stored.",
+		method: "POST", path: "/issuers/check", id: "checkClaims", summary: "Explain what an access token with the given claims would allow. Nothing is stored.",
 		access: viewer, takes: body[claimsBody]("Claims"), gives: answer[ClaimsCheck]("ClaimsCheck"), refusals: []int{400, 404, 413}, serve: h.check,
 	}, {
-		method: "GET", path: "/issuers", id: "listIssuers", summary: "List the issuers of access tokens, with the state of their keys on this replica.",
+		method: "GET", path: "/issuers", id: "listIssuers", summary: "List access token issuers, with the state of their keys on this replica.",
 		access: viewer, gives: answer[issuersList]("Issuers"), serve: h.list,
 	}}
 }

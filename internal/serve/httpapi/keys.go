@@ -26,7 +26,7 @@ type keyHandler struct {
 
 // keyParams are the filters of keys.
 var keyParams = map[string]object{
-	"q":       text("Text contained in the prefix, name, caller or account of a key. ASCII case is ignored."),
+	"q":       text("Text to find in a key's prefix, name, caller or account. ASCII case is ignored."),
 	"account": text("Account of the keys."),
 	"caller":  text("Caller of the keys."),
 	"state":   {"type": "string", "enum": keyStates, "description": "State of the keys."},
@@ -54,7 +54,7 @@ type createdKey struct {
 	Token string         `json:"token"`
 }
 
-var errNoKeys = notFound("This yard has no API keys because no store is configured. Add store: sqlite:toolyard.db or store: postgres://user@host/database to the configuration and restart the yard.")
+var errNoKeys = notFound("API keys are not available because no store is configured. Add store: sqlite:toolyard.db or store: postgres://user@host/database to the configuration and restart the yard.")
 
 func (h *keyHandler) list(r *request) (*reply, error) {
 	p := &r.params
@@ -81,7 +81,7 @@ func (h *keyHandler) list(r *request) (*reply, error) {
 }
 
 // errForeignCursor is the error for a cursor of another list.
-var errForeignCursor = issue("before", "must be the next cursor of a previous page")
+var errForeignCursor = issue("before", "must be the next cursor from a previous page")
 
 func (h *keyHandler) create(r *request) (*reply, error) {
 	if h.keys == nil {

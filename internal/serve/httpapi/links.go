@@ -45,7 +45,7 @@ type linksPage struct {
 func (h *linkHandler) linked(ctx context.Context, c toolyard.Caller) (map[string]string, error) {
 	switch {
 	case h.links == nil:
-		return nil, notFound("This yard does not store links.")
+		return nil, notFound("Linked accounts are not available because no store is configured.")
 	case !c.Authenticated():
 		return nil, errUnauthenticated
 	}

@@ -47,7 +47,7 @@ func (h *liveHandler) watch(r *request) (*reply, error) {
 	case p.err != nil:
 		return nil, p.err
 	case h.live == nil:
-		return nil, notFound("This yard does not stream calls.")
+		return nil, notFound("Live calls are not available.")
 	}
 	if !h.streams.acquire(r.caller) {
 		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many open streams. Try again later.", RetryAfter: keepalive}

@@ -67,7 +67,7 @@ func callResultSchema() object {
 
 // queryParams are the parameters of query strings.
 var queryParams = map[string]object{
-	"account":  text("Account. Accounts other than the caller's own require the scope viewer."),
+	"account":  text("Account. Access to other accounts requires the viewer scope."),
 	"caller":   text("Caller."),
 	"session":  text("Session that is charged."),
 	"server":   text("Server of the tool; - for local tools."),
@@ -76,8 +76,8 @@ var queryParams = map[string]object{
 	"code":     text("Outcome code, such as OK or TIMEOUT."),
 	"failed":   {"type": "boolean", "description": "Only failed calls."},
 	"parent":   text("Only calls nested in this call."),
-	"since":    {"type": "string", "format": "date-time", "description": "Earliest start of a call."},
-	"until":    {"type": "string", "format": "date-time", "description": "Start of a call must be before this time."},
+	"since":    {"type": "string", "format": "date-time", "description": "Only calls that started at or after this time."},
+	"until":    {"type": "string", "format": "date-time", "description": "Only calls that started before this time."},
 	"before":   text("Cursor: the value of next on the previous page."),
 	"limit":    {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "description": "Maximum number of items; at most 200 for tools."},
 	"offset":   {"type": "integer", "minimum": 0, "maximum": 100_000, "description": "Number of items to skip."},
@@ -85,7 +85,7 @@ var queryParams = map[string]object{
 	"top":      {"type": "integer", "minimum": 1, "maximum": store.MaxGroups, "description": "Number of top groups to return. Default: all, at most 10,000."},
 	"rankBy":   {"type": "string", "enum": []store.Most{store.Spent, store.Called}, "default": store.Spent, "description": "How groups are ranked for top."},
 	"minutes":  {"type": "integer", "minimum": 1, "maximum": 1440, "default": 60, "description": "Number of minutes."},
-	"q":        text("Search words or prefixes of words. If no tool has all of them, the best matches are returned."),
+	"q":        text("Search words or word prefixes. If no tool matches all of them, the best matches are returned."),
 	"source":   text("Server; - for local tools."),
 	"category": text("Category."),
 	"mode":     {"type": "string", "enum": []string{"read", "write"}, "description": "Only read-only tools, or only tools that can write."},
@@ -107,13 +107,13 @@ func text(description string) object {
 var refusalTexts = map[int]string{
 	400: "Invalid request; see issues.",
 	401: "Authentication required.",
-	402: "The budget or the number of calls is exhausted.",
-	403: "The caller lacks a scope.",
+	402: "The budget or call limit is exhausted.",
+	403: "The caller lacks a required scope.",
 	404: "Not found, or not visible to the caller.",
-	409: "The version is not current; or the idempotency key belongs to another call, a call in progress, or a call with an unknown outcome.",
+	409: "The version is outdated, or the idempotency key belongs to another call, a call in progress, or a call with an unknown outcome.",
 	413: "The body is too large.",
-	429: "A limit is reached. Try again after Retry-After.",
-	503: "Temporarily unavailable. Try again after Retry-After.",
+	429: "A limit has been reached. Try again after the time given in Retry-After.",
+	503: "Temporarily unavailable. Try again after the time given in Retry-After.",
 	504: "The request timed out.",
 }
 
@@ -153,7 +153,7 @@ func newDocument() []byte {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Toolyard", "version": "1",
-			"description": "HTTP API of Toolyard. Amounts are exact decimals in US dollars, as strings. Errors are Problem documents.",
+			"description": "The Toolyard HTTP API. Amounts are exact decimals in US dollars, as strings. Errors are Problem documents.",
 		},
 		"paths":    paths,
 		"security": []object{{"key": []string{}}, {"cookie": []string{}, "page": []string{}}},
@@ -194,7 +194,7 @@ func (t *route) document() object {
 	case open:
 		doc["security"] = []object{}
 	case viewer, operator:
-		doc["description"] = map[access]string{viewer: "Requires the scope viewer or operator.", operator: "Requires the scope operator."}[t.access]
+		doc["description"] = map[access]string{viewer: "Requires the viewer or operator scope.", operator: "Requires the operator scope."}[t.access]
 	case caller, denied:
 	}
 	return doc
@@ -263,7 +263,7 @@ func problemSchema() object {
 			"error":        object{"type": "string", "examples": codes},
 			"message":      object{"type": "string"},
 			"retryable":    object{"type": "boolean", "description": "Whether the same request may succeed later. Nothing ran, so it is safe to retry."},
-			"correctable":  object{"type": "boolean", "description": "Whether a corrected request can succeed, with other arguments or another name."},
+			"correctable":  object{"type": "boolean", "description": "Whether a corrected request, with different arguments or a different name, can succeed."},
 			"retryAfterMs": object{"type": "integer"},
 			"issues": object{"type": "array", "items": object{
 				"type": "object", "required": []string{"path", "message"},

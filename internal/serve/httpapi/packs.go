@@ -75,7 +75,7 @@ func (h *packHandler) routes() []route {
 			access: viewer, gives: answer[packsPage]("Packs"), refusals: []int{404}, serve: h.list,
 		},
 		{
-			method: "POST", path: "/packs/{pack}/actions/{action}", id: "runPackAction", summary: "Run an action of a pack. A failed action is a result with isError.",
+			method: "POST", path: "/packs/{pack}/actions/{action}", id: "runPackAction", summary: "Run a pack action. If the action fails, the result has isError.",
 			access: operator, action: "pack.action", takes: body[actionBody]("PackActionRequest"), gives: packResultShape, refusals: []int{400, 404, 409, 413, 429}, long: true, serve: h.run,
 		},
 	}

@@ -70,7 +70,7 @@ func (p *params) account(c toolyard.Caller) string {
 	case err != nil:
 		p.err = err // takes precedence over other errors
 	case wanted != "" && wanted != own:
-		p.fail(toolyard.Errorf(toolyard.PermissionDenied, "Access to other accounts requires the scope viewer or operator."))
+		p.fail(toolyard.Errorf(toolyard.PermissionDenied, "Access to other accounts requires the viewer or operator scope."))
 	}
 	return own
 }
@@ -154,7 +154,7 @@ func (p *params) cursor(name string) (c store.Cursor) {
 	micros, id, ok := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(micros, 10, 64)
 	if !ok || err != nil || n < 0 || n > maxMicros || id == "" {
-		p.fail(issue(name, "must be the next cursor of a previous page"))
+		p.fail(issue(name, "must be the next cursor from a previous page"))
 		return c
 	}
 	return store.Cursor{At: time.UnixMicro(n).UTC(), ID: id}

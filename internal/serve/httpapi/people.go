@@ -74,12 +74,12 @@ var personStates = []string{"active", "blocked"}
 
 // personParams are the filters of people.
 var personParams = map[string]object{
-	"q":      text("Text contained in the ID, name or e-mail address of a person. ASCII case is ignored."),
+	"q":      text("Text to find in a person's ID, name or email address. ASCII case is ignored."),
 	"issuer": text("Name of the issuer."),
 	"state":  {"type": "string", "enum": personStates, "description": "Whether the people are blocked."},
 }
 
-var errNoPeople = notFound("This yard does not record people because no store is configured. Add store: sqlite:toolyard.db or store: postgres://user@host/database to the configuration and restart the yard.")
+var errNoPeople = notFound("People are not recorded because no store is configured. Add store: sqlite:toolyard.db or store: postgres://user@host/database to the configuration and restart the yard.")
 
 func (h *personHandler) item(p *store.Person) personItem {
 	item := personItem{
@@ -130,7 +130,7 @@ func (h *personHandler) caller(r *request) (string, error) {
 		return "", errNoPeople
 	}
 	if issuer, subject, ok := strings.Cut(id, ":"); identity.CheckID(id) != nil || !ok || issuer == "" || subject == "" {
-		return "", notFound("Unknown person %q. The ID of a person is the name of the issuer, a colon and the subject.", shown(id))
+		return "", notFound("Unknown person %q. A person's ID is the issuer name, a colon and the subject.", shown(id))
 	}
 	return id, nil
 }
@@ -183,7 +183,7 @@ func (h *personHandler) deleteCaller(r *request) (*reply, error) {
 	case identity.CheckID(id) != nil:
 		return nil, notFound("Unknown caller %q.", shown(id))
 	case id == r.caller.ID:
-		return nil, toolyard.Errorf(toolyard.Invalid, "You cannot delete your own data while you use it. Ask another operator.")
+		return nil, toolyard.Errorf(toolyard.Invalid, "You cannot delete your own data. Ask another operator to do it.")
 	}
 	d, err := h.Store.DeleteCaller(r.Context(), r.params.values["account"], id)
 	if err != nil {
@@ -193,7 +193,7 @@ func (h *personHandler) deleteCaller(r *request) (*reply, error) {
 }
 
 // deletionParams are the parameters of a deletion.
-var deletionParams = map[string]object{"account": text("Account of the caller, if several accounts have a caller with this ID.")}
+var deletionParams = map[string]object{"account": text("The caller's account, if several accounts have a caller with this ID.")}
 
 func (h *personHandler) routes() []route {
 	return []route{
@@ -206,7 +206,7 @@ func (h *personHandler) routes() []route {
 			access: viewer, query: slices.Concat([]string{"q", "issuer", "state"}, pages), params: personParams, gives: answer[peoplePage]("People"), refusals: []int{400, 404}, serve: h.list,
 		},
 		{
-			method: "POST", path: "/people/{caller}/block", id: "blockPerson", summary: "Block a person. Access tokens and sign-ins of the person are refused within 30 seconds on every replica; API keys are not affected.",
+			method: "POST", path: "/people/{caller}/block", id: "blockPerson", summary: "Block a person. The person's access tokens and sign-ins are refused within 30 seconds on every replica; API keys are not affected.",
 			access: operator, action: "person.block", takes: body[blockBody]("BlockPerson"), gives: answer[personItem]("Person"), refusals: []int{400, 404, 413}, serve: h.block,
 		},
 		{

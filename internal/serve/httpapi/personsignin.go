@@ -116,7 +116,7 @@ func (h *personSignIn) complete(r *request) (*reply, error) {
 		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Too many of your groups are listed in access rules. Ask an operator to use fewer or shorter group names.")
 	}
 	setCookie(r, cookie, sealed, signInTime)
-	h.log.InfoContext(r.Context(), "a person signed in to the console", "caller", c.ID, "issuer", p.Issuer)
+	h.log.InfoContext(r.Context(), "person signed in to the console", "caller", c.ID, "issuer", p.Issuer)
 	me := h.me(c)
 	me.Name = p.Name
 	return &reply{body: signInResult{me, secret}}, nil
@@ -180,7 +180,7 @@ func (u *usedFlows) add(id seal.Nonce, now time.Time) bool {
 func (h *personSignIn) routes() []route {
 	return []route{
 		{
-			method: "POST", path: "/signin/issuers/{issuer}", id: "beginSignIn", summary: "Begin a person's sign-in with an issuer. Open the returned URL in the same browser.",
+			method: "POST", path: "/signin/issuers/{issuer}", id: "beginSignIn", summary: "Start a person's sign-in with an issuer. Open the returned URL in the same browser.",
 			access: open, gives: answer[begunSignIn]("BegunSignIn"), refusals: []int{401, 404, 503}, serve: h.begin,
 		},
 		{

@@ -46,7 +46,7 @@ func (h *priceHandler) price(r *request) (item priceItem, err error) {
 		name = ""
 	}
 	if !h.known(c, server, name) {
-		return item, notFound("Unknown tool %q of %q.", shown(item.Tool), shown(item.Source))
+		return item, notFound("Unknown tool %q from source %q.", shown(item.Tool), shown(item.Source))
 	}
 	price, terms := c.ExecuteUSD, c.Terms
 	if server != "" {
@@ -103,15 +103,15 @@ func (p priceItem) key() string { return p.Source + "/" + p.Tool }
 func (h *priceHandler) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/prices/{source}/{tool}", id: "getPrice", summary: "Get the price that the operator sets for a tool, or with the tool * the default price of a source. The source is a server, or - for local tools.",
+			method: "GET", path: "/prices/{source}/{tool}", id: "getPrice", summary: "Get the operator's price for a tool or, with the tool *, the default price for a source. The source is a server, or - for local tools.",
 			access: viewer, gives: answer[priceItem]("Price"), refusals: []int{404}, serve: h.get,
 		},
 		{
-			method: "PUT", path: "/prices/{source}/{tool}", id: "putPrice", summary: "Set the price of a tool, or the default price of a source.",
+			method: "PUT", path: "/prices/{source}/{tool}", id: "putPrice", summary: "Set the price for a tool, or the default price for a source.",
 			access: operator, action: "price.put", takes: body[priceBody]("PutPrice"), gives: answer[priceItem]("Price"), refusals: []int{400, 404, 409, 413}, serve: h.put,
 		},
 		{
-			method: "DELETE", path: "/prices/{source}/{tool}", id: "removePrice", summary: "Remove a price that was set through the API. The configuration file or the tool applies again.",
+			method: "DELETE", path: "/prices/{source}/{tool}", id: "removePrice", summary: "Remove a price that was set through the API and revert to the configuration file or the tool's own price.",
 			access: operator, action: "price.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: h.remove,
 		},
 	}

@@ -36,8 +36,8 @@ type queryItem struct {
 	DurationMS int64           `json:"durationMs"`
 	Usage      agent.Usage     `json:"usage"`
 	Price      toolyard.Money  `json:"priceUsd"`
-	ModelCost  *toolyard.Money `json:"modelCostUsd,omitempty" doc:"Cost of the model. Only for callers with the scope viewer."`
-	ToolCost   *toolyard.Money `json:"toolCostUsd,omitempty" doc:"Price of its calls at an execute gate. Only for callers with the scope viewer."`
+	ModelCost  *toolyard.Money `json:"modelCostUsd,omitempty" doc:"Cost of the model. Only for callers with the viewer scope."`
+	ToolCost   *toolyard.Money `json:"toolCostUsd,omitempty" doc:"Price of its calls at an execute gate. Only for callers with the viewer scope."`
 }
 
 type queriesPage struct {

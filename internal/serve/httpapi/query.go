@@ -149,7 +149,7 @@ func (h *queryHandler) prepare(r *request) (*queryBody, *serve.CallRequest, erro
 		return nil, nil, err
 	}
 	if h.calls.makeCall == nil {
-		return nil, nil, notFound("This yard does not accept calls over the API.")
+		return nil, nil, notFound("Calls over the API are disabled.")
 	}
 	gate, err := h.gate(&body)
 	if err != nil {
@@ -179,9 +179,9 @@ func (h *queryHandler) gate(body *queryBody) (*gates.Gate, error) {
 	case i < 0 && body.Agent != "":
 		return nil, notFound("No gate offers agent %q.", shown(body.Agent))
 	case i < 0 && body.Gate != "":
-		return nil, notFound("Gate %q offers no agent.", shown(body.Gate))
+		return nil, notFound("Gate %q does not offer an agent.", shown(body.Gate))
 	case i < 0:
-		return nil, notFound("This yard offers no agent.")
+		return nil, notFound("No gate offers an agent.")
 	}
 	body.Agent = cmp.Or(body.Agent, all[i].Agents[0])
 	return all[i], nil
@@ -200,7 +200,7 @@ func (h *queryHandler) run(ctx context.Context, body *queryBody, call *serve.Cal
 		return nil, err
 	}
 	if made.Result == nil {
-		return nil, toolyard.Errorf(toolyard.MissingCapability, "The agent requires input, which queries cannot provide.")
+		return nil, toolyard.Errorf(toolyard.MissingCapability, "The agent requires user input, which is not available in queries.")
 	}
 	a, err := answerOf(made.Result)
 	if err != nil {
@@ -220,7 +220,7 @@ func answerOf(res *toolyard.Result) (*agent.Answer, error) {
 		return nil, err
 	}
 	if result.StructuredContent == nil || result.StructuredContent.Query == "" {
-		return nil, toolyard.Errorf(toolyard.Failed, "The agent's result is not an answer. It may have been truncated: raise limits.result.")
+		return nil, toolyard.Errorf(toolyard.Failed, "The agent's result does not contain an answer. It may have been truncated; try raising limits.result.")
 	}
 	return result.StructuredContent, nil
 }
@@ -337,7 +337,7 @@ func (h *queryHandler) routes() []route {
 	outcome := map[string]object{"outcome": {"type": "string", "enum": []string{"answer", "capability_miss", "failed", store.QueryRunning}, "description": "Outcome of the query."}, "agent": text("Agent.")}
 	return []route{
 		{
-			method: "POST", path: "/query", id: "runQuery", summary: "Ask an agent. Only an answer is charged. With stream, or Accept: text/event-stream, the response is a stream of events: tool-status, text-delta, and at the end done or error.",
+			method: "POST", path: "/query", id: "runQuery", summary: "Ask an agent. Only answers are charged. With stream, or Accept: text/event-stream, the response is a stream of events: tool-status, text-delta and finally done or error.",
 			access: caller, takes: body[queryBody]("QueryRequest"), gives: answer[queryResult]("QueryResult"), keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.ask,
 		},
 		{
@@ -345,11 +345,11 @@ func (h *queryHandler) routes() []route {
 			access: caller, takes: body[queryBody]("QueryRequest"), gives: answer[jobResult]("QueryJob"), keyed: true, status: http.StatusAccepted, refusals: []int{400, 402, 404, 409, 413, 429}, serve: h.start,
 		},
 		{
-			method: "GET", path: "/query/jobs/{id}", id: "getQueryJob", summary: "Get the state of a background query. Only its caller can do this.",
+			method: "GET", path: "/query/jobs/{id}", id: "getQueryJob", summary: "Get the state of a background query. Only the caller that started it can do this.",
 			access: caller, gives: answer[jobResult]("QueryJob"), refusals: []int{404}, serve: h.job,
 		},
 		{
-			method: "GET", path: "/queries", id: "listQueries", summary: "List queries, newest first. Queries of other accounts require the scope viewer.",
+			method: "GET", path: "/queries", id: "listQueries", summary: "List queries, newest first. Queries from other accounts require the viewer scope.",
 			access: caller, query: slices.Concat([]string{"account", "caller", "agent", "outcome"}, pages), params: outcome, gives: answer[queriesPage]("Queries"), refusals: []int{400, 404}, serve: h.list,
 		},
 		{

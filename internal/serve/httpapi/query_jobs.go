@@ -35,7 +35,7 @@ type jobOutcome struct {
 	Code  toolyard.Code `json:"code"`
 }
 
-var errNoJobs = notFound("This yard has no store for queries.")
+var errNoJobs = notFound("Queries are not available because no store is configured.")
 
 // start starts a query in the background. The same idempotency key returns the same job.
 func (h *queryHandler) start(r *request) (*reply, error) {
@@ -113,7 +113,7 @@ func (h *queryHandler) runJob(ctx context.Context, job *store.QueryJob, body *qu
 		err = h.opts.Store.EndJob(ctx, job.ID, state, raw, h.now())
 	}
 	if err != nil {
-		h.calls.log.ErrorContext(ctx, "the outcome of a query could not be stored", "job", job.ID, "error", err)
+		h.calls.log.ErrorContext(ctx, "could not store the outcome of a query", "job", job.ID, "error", err)
 	}
 }
 
@@ -142,7 +142,7 @@ func (h *queryHandler) jobResult(j *store.QueryJob) *jobResult {
 		_ = json.Unmarshal(j.Body, &outcome) // runJob wrote it
 		res.Error, res.Code = &outcome.Error, outcome.Code
 	case h.now().After(j.Until):
-		lost := "The replica that ran the query has stopped. The outcome is unknown."
+		lost := "The replica that ran the query has stopped, so the outcome is unknown."
 		res.Status, res.Error, res.Code = string(store.JobFailed), &lost, toolyard.OutcomeUnknown
 	}
 	return res

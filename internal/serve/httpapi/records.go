@@ -169,7 +169,7 @@ func query[T any](r *request, records *recordReader, run func(context.Context) (
 	case r.params.err != nil:
 		return nil, r.params.err
 	case records == nil:
-		return nil, notFound("This yard does not record calls.")
+		return nil, notFound("Call recording is not configured.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), queryTime)
 	defer cancel()
@@ -193,19 +193,19 @@ func (h *recordHandler) routes() []route {
 			access: viewer, query: []string{"minutes"}, gives: answer[trafficPage]("Traffic"), refusals: []int{400, 404}, serve: h.traffic,
 		},
 		{
-			method: "GET", path: "/calls", id: "listCalls", summary: "List recorded calls, newest first. Calls of other accounts require the scope viewer.",
+			method: "GET", path: "/calls", id: "listCalls", summary: "List recorded calls, newest first. Calls from other accounts require the viewer scope.",
 			access: caller, query: slices.Concat(callParams, pages), gives: answer[callsPage]("Calls"), refusals: []int{400, 404}, serve: h.list,
 		},
 		{
-			method: "GET", path: "/calls/{id}", id: "getCall", summary: "Get a call with the steps of its path and its nested calls.",
+			method: "GET", path: "/calls/{id}", id: "getCall", summary: "Get a call with its call path steps and its nested calls.",
 			access: caller, gives: answer[callDetail]("Call"), refusals: []int{404}, serve: h.get,
 		},
 		{
-			method: "GET", path: "/latencies", id: "listLatencies", summary: "Get latencies of the last 20,000 calls. Default period: the last day.",
+			method: "GET", path: "/latencies", id: "listLatencies", summary: "Get latencies for the last 20,000 calls. Default period: the last day.",
 			access: caller, query: []string{"account", "server", "tool", "since", "until"}, gives: answer[latenciesPage]("Latencies"), refusals: []int{400, 404}, serve: h.latencies,
 		},
 		{
-			method: "GET", path: "/costs", id: "listCosts", summary: "Get the costs of calls. Default period: the last 30 days.",
+			method: "GET", path: "/costs", id: "listCosts", summary: "Get call costs. Default period: the last 30 days.",
 			access: caller, query: []string{"account", "by", "since", "until", "top", "rankBy"}, gives: answer[costsPage]("Costs"), refusals: []int{400, 404}, serve: h.costs,
 		},
 	}

@@ -146,7 +146,7 @@ func (h *serverHandler) routes() []route {
 			access: viewer, gives: answer[ServerDetail]("Server"), refusals: []int{404}, serve: h.get,
 		},
 		{
-			method: "GET", path: "/servers/{id}/pending", id: "listPending", summary: "List definitions of a server that differ from the approved ones.",
+			method: "GET", path: "/servers/{id}/pending", id: "listPending", summary: "List a server's definitions that differ from the approved ones.",
 			access: viewer, gives: answer[pendingPage]("Pending"), refusals: []int{404}, serve: h.pending,
 		},
 		{
@@ -158,7 +158,7 @@ func (h *serverHandler) routes() []route {
 			access: operator, action: "server.reject", takes: body[reviewBody]("DefinitionRefs"), gives: answer[rejected]("Rejected"), refusals: []int{400, 404, 409, 413}, serve: h.reject,
 		},
 		{
-			method: "POST", path: "/servers/{id}/retry", id: "retryServer", summary: "Reconnect to a server without waiting for the next retry, or list the definitions of a server that is up again.",
+			method: "POST", path: "/servers/{id}/retry", id: "retryServer", summary: "Reconnect to a server without waiting for the next retry, or reload the definitions of a server that is already connected.",
 			access: operator, action: "server.retry", gives: answer[ServerItem]("ServerItem"), refusals: []int{404}, serve: h.retry,
 		},
 	}

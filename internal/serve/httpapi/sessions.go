@@ -65,7 +65,7 @@ func sessionID(c toolyard.Caller, key string) string {
 	return "ses_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
-var errNoLedger = notFound("This yard has no accounts.")
+var errNoLedger = notFound("Accounts are not available because no store is configured.")
 
 func (h *sessionHandler) open(r *request) (*reply, error) {
 	if h.ledger == nil {
@@ -206,11 +206,11 @@ func (h *sessionHandler) routes() []route {
 			access: caller, action: "session.open", takes: body[sessionBody]("OpenSession"), gives: balance, keyed: true, status: http.StatusCreated, refusals: []int{400, 402, 404, 409, 413, 429}, serve: h.open,
 		},
 		{
-			method: "GET", path: "/sessions", id: "listSessions", summary: "List sessions by expiry, latest first. Sessions of other accounts require the scope viewer.",
+			method: "GET", path: "/sessions", id: "listSessions", summary: "List sessions by expiry, latest first. Sessions from other accounts require the viewer scope.",
 			access: caller, query: slices.Concat([]string{"account", "state"}, pages), gives: answer[sessionsPage]("Sessions"), refusals: []int{400, 404}, serve: h.list,
 		},
 		{
-			method: "GET", path: "/sessions/{id}", id: "getSession", summary: "Get a session. Sessions of other accounts require the scope viewer.",
+			method: "GET", path: "/sessions/{id}", id: "getSession", summary: "Get a session. Sessions from other accounts require the viewer scope.",
 			access: caller, gives: balance, refusals: []int{404}, serve: h.get,
 		},
 		{

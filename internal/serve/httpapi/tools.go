@@ -111,7 +111,7 @@ func (h *toolHandler) search(r *request) (*reply, error) {
 	index := h.catalog.index()
 	visible, gated := index.visible[p.values["gate"]], p.values["gate"] != ""
 	if gated && visible == nil {
-		p.fail(issue("gate", "is not the name of a gate"))
+		p.fail(issue("gate", "is not a gate name"))
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -252,7 +252,7 @@ func (h *toolHandler) withheld(d *toolDetail, server, name string) bool {
 func (h *toolHandler) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/tools", id: "searchTools", summary: "List or search the tools of the catalog, best match first.",
+			method: "GET", path: "/tools", id: "searchTools", summary: "List or search the catalog's tools, best match first.",
 			access: viewer, query: []string{"q", "source", "category", "mode", "price", "latency", "gate", "problem", "limit", "offset"},
 			gives: answer[toolsPage]("Tools"), refusals: []int{400, 404}, serve: h.search,
 		},

@@ -95,7 +95,7 @@ func (h *toolsetHandler) put(r *request) (*reply, error) {
 	}
 	name := r.PathValue("name")
 	if !toolsetName.MatchString(name) {
-		return nil, invalid("The name of a toolset must have 1 to 64 letters, digits, dots, underscores and hyphens, and begin with a letter or digit.")
+		return nil, invalid("A toolset name must be 1 to 64 letters, digits, dots, underscores and hyphens, and begin with a letter or digit.")
 	}
 	if err := h.editor.edit(r, config.EditToolsets, body.Version, "toolset "+name, func(e *config.Edits) { e.Toolsets[name] = config.NewToolset(body.Toolset) }); err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (h *toolsetHandler) routes() []route {
 			access: operator, action: "toolset.put", takes: body[toolsetBody]("PutToolset"), gives: answer[toolsetItem]("Toolset"), refusals: []int{400, 404, 409, 413}, serve: h.put,
 		},
 		{
-			method: "DELETE", path: "/toolsets/{name}", id: "removeToolset", summary: "Remove the changes to a toolset. The configuration file applies again.",
+			method: "DELETE", path: "/toolsets/{name}", id: "removeToolset", summary: "Remove the changes to a toolset and revert to the configuration file.",
 			access: operator, action: "toolset.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: h.remove,
 		},
 		{
@@ -243,7 +243,7 @@ func (h *toolsetHandler) routes() []route {
 			access: viewer, takes: body[gates.Toolset]("ToolSelection"), gives: answer[previewResult]("Preview"), refusals: []int{400, 404, 413}, serve: h.preview,
 		},
 		{
-			method: "GET", path: "/toolsets/{name}/export", id: "exportToolset", summary: "Export the tools of a toolset as functions for a model API.",
+			method: "GET", path: "/toolsets/{name}/export", id: "exportToolset", summary: "Export a toolset's tools as functions for a model API.",
 			access: viewer, query: []string{"format", "gate"}, gives: anything("Functions"), refusals: []int{400, 404}, serve: h.export,
 		},
 	}

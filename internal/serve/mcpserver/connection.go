@@ -82,7 +82,7 @@ func (c *connection) receive(m *message) {
 func (c *connection) initialize(m *message) {
 	agreed, result, rpcErr := c.gate.server.initialize(m.params)
 	if rpcErr == nil && c.initialized {
-		rpcErr = invalid("the session is already initialized")
+		rpcErr = invalid("the MCP session is already initialized")
 	}
 	if rpcErr != nil {
 		c.respond(m.id, nil, rpcErr)
@@ -134,7 +134,7 @@ func (c *connection) check(x *requestContext) *jsonrpc.Error {
 			return rpcErr
 		}
 	case !c.initialized && x.message.method != "ping":
-		return invalid("initialize must precede %.100q", x.message.method)
+		return invalid("send initialize before %.100q", x.message.method)
 	}
 	return x.prepare()
 }

@@ -68,7 +68,7 @@ func parseInputRequired(raw json.RawMessage) (*inputRequired, error) {
 	}
 	switch {
 	case requests == nil && state == nil:
-		return nil, errors.New("it has neither inputRequests nor requestState")
+		return nil, errors.New("neither inputRequests nor requestState is set")
 	case requests != nil && requests[0] != '{':
 		return nil, errors.New("inputRequests is not an object")
 	case len(requests) > maxRequests || len(state) > maxState:
@@ -79,7 +79,7 @@ func parseInputRequired(raw json.RawMessage) (*inputRequired, error) {
 		in.requests = append(in.requests, inputRequest{key, method, strictjson.Member(value, "params")})
 	}
 	if len(in.requests) > maxQuestions {
-		return nil, fmt.Errorf("it has more than %d requests", maxQuestions)
+		return nil, fmt.Errorf("more than %d input requests", maxQuestions)
 	}
 	return in, nil
 }

@@ -61,7 +61,7 @@ func (x *requestContext) callContext(ctx context.Context) context.Context {
 func checkJSONType(w http.ResponseWriter, r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
-		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return false
 	}
 	return true
@@ -100,7 +100,7 @@ func (a *access) sessionOf(w http.ResponseWriter, r *http.Request) (*session, bo
 }
 
 func noSession(w http.ResponseWriter) {
-	http.Error(w, "session not found: it has ended, has expired or belongs to another caller; initialize again", http.StatusNotFound)
+	http.Error(w, "MCP session not found: it has ended or expired, or it belongs to another caller; initialize again", http.StatusNotFound)
 }
 
 // getLegacy serves a stream of change notifications. A session may have several streams, on any

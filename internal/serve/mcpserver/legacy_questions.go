@@ -84,7 +84,7 @@ func (x *requestContext) askOne(ctx context.Context, r *inputRequest) (json.RawM
 	}
 	sent := x.send(append(append([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":"`+r.method+`","params":`), r.legacyParams()...), '}'))
 	if !sent {
-		return nil, errors.New("it is unreachable; it must accept text/event-stream to receive questions")
+		return nil, errors.New("the client is unreachable; it must accept text/event-stream to receive questions")
 	}
 	select {
 	case a := <-answered:
@@ -95,7 +95,7 @@ func (x *requestContext) askOne(ctx context.Context, r *inputRequest) (json.RawM
 	}
 }
 
-var errSilent = errors.New("the client has stopped sending")
+var errSilent = errors.New("the client stopped sending")
 
 // legacyParams returns the params for the legacy era, which requires an ID for pages.
 func (r *inputRequest) legacyParams() json.RawMessage {

@@ -64,7 +64,7 @@ func (a *access) notifyReplicas(ctx context.Context, about *session, m *replicaM
 		return nil
 	}
 	if !s.legacy.busRate.allow(a.origin, s.opts.Now()) {
-		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended MCP sessions. Retry later.", RetryAfter: time.Second}
+		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended MCP sessions. Try again later.", RetryAfter: time.Second}
 	}
 	m.From, m.Session = s.opts.Replicas.ID, about.id
 	var message bytes.Buffer
@@ -95,7 +95,7 @@ func (s *Server) Receive(message []byte) {
 		}
 	case subscribeResource:
 		if err := s.legacy.subscriptions.add(m.Session, m.Subscriber, m.URI, s.opts.Now()); err != nil {
-			s.opts.Log.Warn("cannot accept a resource subscription from another replica", "error", err)
+			s.opts.Log.Warn("could not accept a resource subscription from another replica", "error", err)
 		}
 	case unsubscribeResource:
 		s.legacy.subscriptions.remove(m.Session, m.URI)

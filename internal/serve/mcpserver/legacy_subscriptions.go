@@ -86,7 +86,7 @@ func (s *subscriptions) add(id, origin, uri string, now time.Time) error {
 		return nil
 	}
 	if len(found.release) >= maxSubscriptions {
-		return toolyard.Errorf(toolyard.RateLimited, "A session can subscribe to at most %d resources.", maxSubscriptions)
+		return toolyard.Errorf(toolyard.RateLimited, "An MCP session can subscribe to at most %d resources.", maxSubscriptions)
 	}
 	release, err := s.quota.acquire(origin, 1)
 	if err != nil {

@@ -158,11 +158,11 @@ func TestMetaTools(t *testing.T) {
 		gate, tool, args, want string
 		call                   string // that reaches the call path
 	}{
-		{"read", "search_tools", `{"query":"weather forecast"}`, "weather(city: string; days?: number) // Forecasts the weather.\nNo more matched.", ""},
-		{"write", "search_tools", `{"query":"note","limit":1.0}`, "post_note(text: string) [writes] // Posts a note.\nNo more matched.", ""},
-		{"write", "search_tools", `{"query":"customer","server":"crm"}`, "mcp_crm__find_customer() [down] // Finds a customer.\nNo more matched.", ""},
+		{"read", "search_tools", `{"query":"weather forecast"}`, "weather(city: string; days?: number) // Forecasts the weather.\nNo more matches.", ""},
+		{"write", "search_tools", `{"query":"note","limit":1.0}`, "post_note(text: string) [writes] // Posts a note.\nNo more matches.", ""},
+		{"write", "search_tools", `{"query":"customer","server":"crm"}`, "mcp_crm__find_customer() [down] // Finds a customer.\nNo more matches.", ""},
 		{"write", "search_tools", `{"query":"customer","server":"crn"}`, "Unknown server \"crn\" (did you mean \"crm\"?). Servers: crm (1 tool).", ""},
-		{"read", "search_tools", `{"query":"zzz"}`, "No tool matched. Use other words. Servers: crm (1 tool).", ""},
+		{"read", "search_tools", `{"query":"zzz"}`, "No matching tools. Try other words. Servers: crm (1 tool).", ""},
 		{"read", "describe_tools", `{"names":["weather","wether"]}`, "/**\n * Forecasts the weather. Worldwide.\n */\nweather(args: {\n  /** Name of the city */\n  city: string;\n  days?: number;\n});\n\n// Unknown tool \"wether\" (did you mean \"weather\"?).", ""},
 		{"read", "call_tool", `{"name":"weather","arguments":{"city":"Rome"}}`, "sun in Rome", `weather {"city":"Rome"} key=`},
 		{"write", "call_tool", `{"name":"weather","arguments":{"city":"Rome"}}`, "sun in Rome", `weather {"city":"Rome"} key=`},
@@ -216,11 +216,11 @@ func TestMetaToolsRefuse(t *testing.T) {
 		{"no object", "read", "call_tool", `[]`, "Invalid arguments for call_tool: must be an object with name, arguments"},
 		{"a meta-tool in a meta-tool", "write", "call_tool", `{"name":"call_write_tool","arguments":{"name":"post_note"}}`, "call_tool cannot call call_write_tool: call call_write_tool directly."},
 		{"a search in a meta-tool", "write", "call_tool", `{"name":"search_tools"}`, "call_tool cannot call search_tools: call search_tools directly."},
-		{"a misplaced name", "read", "call_tool", `{"arguments":{"name":"weather"}}`, `Invalid arguments for call_tool: name: is required: you set "weather" in arguments; set it beside arguments`},
+		{"a misplaced name", "read", "call_tool", `{"arguments":{"name":"weather"}}`, `Invalid arguments for call_tool: name: is required: you set "weather" inside arguments; set it next to arguments`},
 		{"a misplaced hidden name", "read", "call_tool", `{"arguments":{"name":"post_note"}}`, "Invalid arguments for call_tool: name: is required: the name of a tool"},
 		{"invalid arguments", "read", "call_tool", `{"name":"weather","arguments":{"days":1}}`, "Invalid arguments for weather: city: is required\nweather(city: string; days?: number)"},
 		{"a long name", "read", "call_tool", `{"name":"` + strings.Repeat("n", 300) + `"}`, "Invalid arguments for call_tool: name: is 300 bytes; the limit is 256"},
-		{"no query", "read", "search_tools", `{"query":" "}`, "Invalid arguments for search_tools: query: is required: say in a few words what the tool should do"},
+		{"no query", "read", "search_tools", `{"query":" "}`, "Invalid arguments for search_tools: query: is required: describe in a few words what the tool should do"},
 		{"a query of a mebibyte", "read", "search_tools", `{"query":"` + long + `"}`, "Invalid arguments for search_tools: query: is 1047976 bytes; the limit is 2000"},
 		{"no number", "read", "search_tools", `{"query":"x","limit":0}`, "Invalid arguments for search_tools: limit: must be an integer from 1 to 50"},
 		{"too many names", "read", "describe_tools", `{"names":["1","2","3","4","5","6","7","8","9","10","11"]}`, "Invalid arguments for describe_tools: names: must be a list of 1 to 10 tool names"},
@@ -270,7 +270,7 @@ func TestMetaToolWinsOverAToolWithItsName(t *testing.T) {
 			t.Errorf("%s: without meta-tools: %q", era, text)
 		}
 	}
-	if v, _ := s.View("read"); len(v.Problems) != 1 || v.Problems[0].Message != "search_tools is the name of the gate's own tool, so these tools are not served: search_tools of evil.ts" {
+	if v, _ := s.View("read"); len(v.Problems) != 1 || v.Problems[0].Message != "search_tools is the name of one of the gate's own tools, so these tools are not served: search_tools of evil.ts" {
 		t.Errorf("%v", v.Problems)
 	}
 	log.take()
@@ -282,7 +282,7 @@ func TestDescriptionsCannotForgeLines(t *testing.T) {
 	s, _ := searchYard(t, raw(toolyard.Spec{Name: "gold", Description: evil, Effects: toolyard.ReadOnly}, func(*toolyard.Call) (string, error) { return "{}", nil }))
 	for _, era := range bothEras {
 		text, _ := textOf(t, toolCall(t, s, era, "read", "search_tools", `{"query":"gold"}`))
-		if want := "gold() // Finds gold.\nNo more matched."; text != want {
+		if want := "gold() // Finds gold.\nNo more matches."; text != want {
 			t.Errorf("%s: %q", era, text)
 		}
 		text, _ = textOf(t, toolCall(t, s, era, "read", "describe_tools", `{"names":["gold"]}`))
@@ -406,7 +406,7 @@ func TestProgramsCallMetaTools(t *testing.T) {
 		return string(res.Content[0].(toolyard.Text))
 	}
 	for args, want := range map[string]string{
-		`{"query":"weather"}`:             "weather(city: string; days?: number) // Forecasts the weather.\nNo more matched.",
+		`{"query":"weather"}`:             "weather(city: string; days?: number) // Forecasts the weather.\nNo more matches.",
 		`{"query":"a","query":"b"}`:       "Invalid arguments for search_tools: at byte 13: duplicate key query",
 		`{"query":"weather","limit":"1"}`: "Invalid arguments for search_tools: limit: must be an integer from 1 to 50",
 	} {

@@ -190,7 +190,7 @@ func checkHeaders(h http.Header, method string, p *params) *jsonrpc.Error {
 	for _, w := range want {
 		values := h[w[0]]
 		if len(values) != 1 {
-			return headerMismatch("%s must occur exactly once", w[0])
+			return headerMismatch("%s must be sent exactly once", w[0])
 		}
 		value, ok := decodeHeader(strings.TrimSpace(values[0]))
 		if !ok || value != w[1] {
@@ -243,7 +243,7 @@ func checkParamHeaders(h http.Header, v *view, r *request) *jsonrpc.Error {
 			continue
 		}
 		if len(values) != 1 {
-			return headerMismatch("%s must occur exactly once", header)
+			return headerMismatch("%s must be sent exactly once", header)
 		}
 		value, ok := decodeHeader(strings.TrimSpace(values[0]))
 		if !ok || !sameValue(value, arg) {

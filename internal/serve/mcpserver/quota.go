@@ -23,7 +23,7 @@ func (q *quota) acquire(origin string, n int) (release func(), err error) {
 	release, v := q.shares.Take(origin, n)
 	switch v {
 	case inbound.CallerFull:
-		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: "You have too many " + q.name + ". Try again when some have ended.", RetryAfter: 5 * time.Second}
+		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: "You have too many " + q.name + ". Try again after some have ended.", RetryAfter: 5 * time.Second}
 	case inbound.AllFull:
 		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The server has too many " + q.name + ". Try again later.", RetryAfter: 30 * time.Second}
 	}

@@ -141,7 +141,7 @@ func takeString(key, current string, meta map[string]json.RawMessage) (string, m
 	delete(meta, key)
 	text, isText := strictjson.String(raw)
 	if !isText || text == "" || (current != "" && current != text) {
-		return "", meta, toolyard.Errorf(toolyard.Invalid, "_meta %s must be a string, with the same value wherever it is set.", key)
+		return "", meta, toolyard.Errorf(toolyard.Invalid, "_meta.%s must be a string and have the same value wherever it is set.", key)
 	}
 	return text, meta, nil
 }
@@ -191,7 +191,7 @@ func (r *request) asOf(now time.Time, meta map[string]json.RawMessage) (time.Tim
 	at, err := time.Parse(time.RFC3339, text)
 	switch {
 	case err != nil:
-		return now, meta, toolyard.Errorf(toolyard.Invalid, "The as-of time %.64q is not a time in RFC 3339, such as 2026-01-31T09:30:00Z.", text)
+		return now, meta, toolyard.Errorf(toolyard.Invalid, "The as-of time %.64q is not an RFC 3339 time such as 2026-01-31T09:30:00Z.", text)
 	case at.After(now):
 		return now, meta, toolyard.Errorf(toolyard.Invalid, "The as-of time %s is in the future.", text)
 	}
@@ -207,7 +207,7 @@ func (r *request) sealState(input *inputRequired) string {
 // askClient asks a legacy client for the answers that the next round needs.
 func (r *request) askClient(ctx context.Context, round int, input *inputRequired) (err error) {
 	if round == maxRounds {
-		return toolyard.Errorf(toolyard.Failed, "%s was stopped after it requested input %d times.", r.tool.Name, maxRounds)
+		return toolyard.Errorf(toolyard.Failed, "%s was stopped after requesting input %d times.", r.tool.Name, maxRounds)
 	}
 	r.RequestState = input.state
 	r.InputResponses, err = r.ask(ctx, input)
@@ -258,11 +258,11 @@ func (r *request) resolvePrompt() *toolyard.Error {
 		given = json.RawMessage("{}")
 	}
 	if given[0] != '{' {
-		return toolyard.Errorf(toolyard.Invalid, "The arguments of prompt %s must be an object.", r.name)
+		return toolyard.Errorf(toolyard.Invalid, "The arguments for prompt %s must be an object.", r.name)
 	}
 	for key, value := range strictjson.Members(given) {
 		if value[0] != '"' {
-			return toolyard.Errorf(toolyard.Invalid, "Argument %s of prompt %s must be a string.", key, r.name)
+			return toolyard.Errorf(toolyard.Invalid, "Argument %s for prompt %s must be a string.", key, r.name)
 		}
 	}
 	r.tool = prompt.Getter
@@ -294,7 +294,7 @@ func (r *request) resolveCompletion() *toolyard.Error {
 		}
 		r.tool = r.view.Resources[i].Completer
 	default:
-		return toolyard.Errorf(toolyard.Invalid, "A completion needs a ref to a prompt or a resource.")
+		return toolyard.Errorf(toolyard.Invalid, "A completion requires a ref to a prompt or resource.")
 	}
 	return nil
 }
@@ -333,7 +333,7 @@ func (r *request) resume(ctx context.Context) (*toolyard.Issue, error) {
 		ok, err = r.consumeState(ctx, key)
 	}
 	if !ok && err == nil {
-		return &toolyard.Issue{Path: "state", Message: "is not valid for this call, has expired, or has been used: call again without it"}, nil
+		return &toolyard.Issue{Path: "state", Message: "is not valid for this call, has expired or has already been used: repeat the call without it"}, nil
 	}
 	return nil, err
 }
@@ -383,7 +383,7 @@ func (r *request) document(res *toolyard.Result) (json.RawMessage, error) {
 	}
 	want := map[string]string{"resources/read": "contents", "prompts/get": "messages", "completion/complete": "completion"}[r.method]
 	if strictjson.Member(raw, want) == nil {
-		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The result of %s has no member %s.", r.tool.Name, want)
+		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The result of %s has no %s member.", r.tool.Name, want)
 	}
 	return raw, nil
 }

@@ -31,10 +31,10 @@ func (r *request) abridge(ctx context.Context, c *toolyard.Call, res *toolyard.R
 	s := r.gate.server
 	id, now := strings.ToLower(rand.Text()), s.opts.Now()
 	if err := s.opts.Results.PutResult(ctx, id, c.Caller.Account, c.Caller.ID, text, now, now.Add(offer.ResultLifetime)); err != nil {
-		s.opts.Log.Warn("cannot store a long result; it is sent in full", "call", c.ID, "bytes", len(text), "error", err)
+		s.opts.Log.Warn("could not store a long result; sending it in full", "call", c.ID, "bytes", len(text), "error", err)
 		return res
 	}
-	link := toolyard.Link{URI: offer.ResultURI(id), Name: "result", MIMEType: "text/plain", Description: fmt.Sprintf("The whole result, %d bytes.", len(text))}
+	link := toolyard.Link{URI: offer.ResultURI(id), Name: "result", MIMEType: "text/plain", Description: fmt.Sprintf("The full result, %d bytes.", len(text))}
 	content := append([]toolyard.Content{toolyard.Text(offer.Abridge(text, id, show))}, others...)
 	return &toolyard.Result{Content: append(content, link), Meta: metaOf(res)}
 }

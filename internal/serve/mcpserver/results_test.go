@@ -107,7 +107,7 @@ func TestLongResultsAreAbridged(t *testing.T) {
 			continue
 		}
 		text, _ := textOf(t, response)
-		mark := fmt.Sprintf(`Read on: read_result {"id":%q,"offset":`, id[1])
+		mark := fmt.Sprintf(`Continue with: read_result {"id":%q,"offset":`, id[1])
 		if !strings.Contains(text, mark) || len(text) > 2<<10+200 {
 			t.Errorf("%s %s: %d bytes: %.300s", c.gate, c.tool, len(text), text)
 		}
@@ -176,7 +176,7 @@ func TestReadResultRefuses(t *testing.T) {
 	guessed := strings.Repeat("a", 26)
 	size := len(longText())
 	unknown := func(id string) string {
-		return fmt.Sprintf("Unknown result %q: it is stored for an hour, for the caller of the tool.", id)
+		return fmt.Sprintf("Unknown result %q: results are stored for an hour and only for the tool's caller.", id)
 	}
 	for _, c := range []struct{ name, caller, args, want string }{
 		{"another caller", "acme/bob", `{"id":"` + id + `"}`, unknown(id)},
@@ -184,8 +184,8 @@ func TestReadResultRefuses(t *testing.T) {
 		{"a guessed id", "acme/ann", `{"id":"` + guessed + `"}`, unknown(guessed)},
 		{"a negative offset", "acme/ann", `{"id":"` + id + `","offset":-1}`, "Invalid arguments for read_result: offset: must be an integer from 0 to the size of the result"},
 		{"a huge offset", "acme/ann", `{"id":"` + id + `","offset":99999999999999999999}`, "Invalid arguments for read_result: offset: must be an integer from 0 to the size of the result"},
-		{"an offset beyond the end", "acme/ann", `{"id":"` + id + `","offset":2000000000}`, fmt.Sprintf("The offset 2000000000 is beyond the end of the result, which has %d bytes.", size)},
-		{"no id", "acme/ann", `{}`, "Invalid arguments for read_result: id: is required: the id given in a long result"},
+		{"an offset beyond the end", "acme/ann", `{"id":"` + id + `","offset":2000000000}`, fmt.Sprintf("Offset 2000000000 is beyond the end of the result, which is %d bytes long.", size)},
+		{"no id", "acme/ann", `{}`, "Invalid arguments for read_result: id: is required: use the id from a long result"},
 	} {
 		if text, failed := textOf(t, callAs(s, c.caller, "search", "read_result", c.args)); !failed || text != c.want {
 			t.Errorf("%s: %q, want %q", c.name, text, c.want)

@@ -81,7 +81,7 @@ func (r *request) consumeState(ctx context.Context, key string) (ok bool, err er
 	}
 	if !r.Caller.Authenticated() && !s.anonymousAnswers.allow(anonymousOrigin, s.opts.Now()) { // each adds a row
 		s.states.forget(r.nonce)
-		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers from unauthenticated callers. Send the answers again.", RetryAfter: time.Second}
+		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers from unauthenticated callers. Try sending the answers again later.", RetryAfter: time.Second}
 	}
 	owner := s.opts.Yard
 	if key != "" {
@@ -114,7 +114,7 @@ func (r *request) releaseState(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
 	if err := s.opts.Replicas.Tokens.Release(ctx, hex.EncodeToString(r.nonce[:])); err != nil {
-		s.opts.Log.Warn("cannot release the state of a call that did not run; only this replica accepts it again", "error", err)
+		s.opts.Log.Warn("could not release the state of a call that did not run; only this replica will accept it again", "error", err)
 	}
 }
 

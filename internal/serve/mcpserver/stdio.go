@@ -43,7 +43,7 @@ func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, 
 		return err
 	case <-time.After(stdioDrain): // the client does not read its responses
 		c.end()
-		return errors.New("calls in flight did not end in time")
+		return errors.New("in-flight calls did not finish in time")
 	}
 }
 

@@ -79,7 +79,7 @@ func ParseSearch(args json.RawMessage) (q Query, err *toolyard.Error) {
 		}
 	}
 	if strings.TrimSpace(q.Text) == "" {
-		return q, invalid(tool, "query", "is required: say in a few words what the tool should do")
+		return q, invalid(tool, "query", "is required: describe in a few words what the tool should do")
 	}
 	return q, nil
 }
@@ -153,7 +153,7 @@ func ParseCall(tool string, args json.RawMessage) (c Call, err *toolyard.Error) 
 // arguments of the tool; it is never taken from there.
 func (c *Call) MissingName(tool string, visible func(name string) bool) *toolyard.Error {
 	if name, _ := strictjson.String(strictjson.Member(c.Args, "name")); c.Args != nil && name != "" && visible(name) {
-		return invalid(tool, "name", "is required: you set %q in arguments; set it beside arguments", name)
+		return invalid(tool, "name", "is required: you set %q inside arguments; set it next to arguments", name)
 	}
 	return invalid(tool, "name", "is required: the name of a tool")
 }

@@ -79,7 +79,7 @@ func sameJSON(text string, value json.RawMessage) bool {
 func Abridge(text, id string, show int) string {
 	head := untrusted.Prefix(text, show-show/4)
 	tail := untrusted.Suffix(text, show/4)
-	return fmt.Sprintf("%s\n\n[%d of %d bytes are omitted here. Read on: %s {\"id\":%q,\"offset\":%d}]\n\n%s",
+	return fmt.Sprintf("%s\n\n[%d of %d bytes omitted. Continue with: %s {\"id\":%q,\"offset\":%d}]\n\n%s",
 		head, len(text)-len(head)-len(tail), len(text), gates.ReadResult, id, len(head), tail)
 }
 
@@ -110,7 +110,7 @@ func ParseRead(args json.RawMessage) (r Range, err *toolyard.Error) {
 		r.Offset = int(n)
 	}
 	if r.ID = strings.TrimPrefix(r.ID, resultURI); r.ID == "" {
-		return r, invalid(tool, "id", "is required: the id given in a long result")
+		return r, invalid(tool, "id", "is required: use the id from a long result")
 	}
 	return r, nil
 }
@@ -127,7 +127,7 @@ func ParseResultURI(uri string) (Range, *toolyard.Error) {
 		n, err := strconv.ParseInt(value[0], 10, 32)
 		switch {
 		case err != nil || n < 0 || n == math.MaxInt32 || len(value) > 1:
-			return r, toolyard.Errorf(toolyard.Invalid, "%.40q must be a number, at least 0, and occur once.", key)
+			return r, toolyard.Errorf(toolyard.Invalid, "%.40q must be a number of at least 0 and be given only once.", key)
 		case key == "offset":
 			r.Offset = int(n)
 		case key == "bytes" && n > 0:
@@ -152,11 +152,11 @@ func (r Range) Read(ctx context.Context, results Results, c toolyard.Caller, now
 	raw, size, found, err := results.ReadResult(ctx, r.ID, c.Account, c.ID, r.Offset, max(r.Bytes, utf8.UTFMax)+rune, now)
 	switch {
 	case err != nil:
-		return Piece{}, &toolyard.Error{Code: toolyard.Unavailable, Message: "The result cannot be read now. Try again.", RetryAfter: time.Second, Err: err}
+		return Piece{}, &toolyard.Error{Code: toolyard.Unavailable, Message: "The result cannot be read right now. Try again.", RetryAfter: time.Second, Err: err}
 	case !found:
-		return Piece{}, toolyard.Errorf(toolyard.NotFound, "Unknown result %.64q: it is stored for an hour, for the caller of the tool.", r.ID)
+		return Piece{}, toolyard.Errorf(toolyard.NotFound, "Unknown result %.64q: results are stored for an hour and only for the tool's caller.", r.ID)
 	case r.Offset > size:
-		return Piece{}, toolyard.Errorf(toolyard.Invalid, "The offset %d is beyond the end of the result, which has %d bytes.", r.Offset, size)
+		return Piece{}, toolyard.Errorf(toolyard.Invalid, "Offset %d is beyond the end of the result, which is %d bytes long.", r.Offset, size)
 	}
 	p := Piece{Offset: r.Offset, Size: size}
 	for n := 0; n < rune && len(raw) > 0 && !utf8.RuneStart(raw[0]); n++ {
@@ -172,7 +172,7 @@ func (p Piece) Mark() string {
 	if p.Next >= p.Size {
 		return fmt.Sprintf("[bytes %d to %d of %d: the end]", p.Offset, p.Next, p.Size)
 	}
-	return fmt.Sprintf("[bytes %d to %d of %d. Read on: offset %d]", p.Offset, p.Next, p.Size, p.Next)
+	return fmt.Sprintf("[bytes %d to %d of %d. Continue at offset %d]", p.Offset, p.Next, p.Size, p.Next)
 }
 
 // maxMemory bounds the results in memory.

@@ -81,11 +81,11 @@ func (x *Index) Search(q Query, scope Scope) string {
 	}
 	switch more := len(hits) - len(first); {
 	case more > 0 && len(hits) == maxHits:
-		fmt.Fprintf(&b, "At least %d more matched. Use more specific words, or raise limit (at most %d).", more, maxHits)
+		fmt.Fprintf(&b, "At least %d more matches. Use more specific words, or raise limit (at most %d).", more, maxHits)
 	case more > 0:
-		fmt.Fprintf(&b, "%d more matched. Use more specific words, or raise limit (at most %d).", more, maxHits)
+		fmt.Fprintf(&b, "%d more matches. Use more specific words, or raise limit (at most %d).", more, maxHits)
 	default:
-		b.WriteString("No more matched.")
+		b.WriteString("No more matches.")
 	}
 	return b.String()
 }
@@ -150,7 +150,7 @@ func (x *Index) nothing(q Query, scope Scope) string {
 	if _, ok := counts[q.Server]; q.Server != "" && !ok {
 		return fmt.Sprintf("Unknown server %q%s.%s", oneLine(q.Server), spelling.DidYouMean(q.Server, slices.Collect(maps.Keys(counts))), servers(counts))
 	}
-	return "No tool matched. Use other words." + servers(counts)
+	return "No matching tools. Try other words." + servers(counts)
 }
 
 // servers lists servers by their number of tools.

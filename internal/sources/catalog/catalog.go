@@ -219,7 +219,7 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 		c.update(o, func() { o.Offer, o.problems, o.failure = offer, problems, nil })
 	})
 	if err == nil && !offered && ctx.Err() == nil {
-		err = errors.New("the source returned without an offer")
+		err = errors.New("the source returned without publishing an offer")
 	}
 	return err
 }

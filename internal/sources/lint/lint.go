@@ -86,18 +86,18 @@ func (l *linter) description() {
 	const fix = `State what it does and when to use it: "Generates a random UUID v4", not "Random tool".`
 	words := strings.Fields(l.tool.Description)
 	if last := len(words) - 1; len(words) < minWords || len(words) < 5 && strings.EqualFold(strings.Trim(words[last], "."), "tool") {
-		l.add(fix, "the description %q is too vague", l.tool.Description)
+		l.add(fix, "description %q is too vague", l.tool.Description)
 	}
 	for _, kind := range l.tool.Contexts {
 		if !strings.Contains(strings.ToLower(l.tool.Description), strings.ToLower(kind)) {
-			l.add(fmt.Sprintf("For example: %q", "Requires a linked "+kind+" account."), "the description does not say that it needs the caller's %s data", kind)
+			l.add(fmt.Sprintf("For example: %q", "Requires a linked "+kind+" account."), "the description does not mention that the tool needs the caller's %s data", kind)
 		}
 	}
 }
 
 func (l *linter) effects() {
 	if l.tool.Modes() == nil {
-		l.add(`Declare modes: ["read"] if it changes nothing, ["write"] otherwise.`, "it does not declare whether it is read-only, so it counts as a write")
+		l.add(`Declare modes: ["read"] if it changes nothing, ["write"] otherwise.`, "the tool does not declare whether it is read-only, so it counts as a write")
 	}
 }
 
@@ -169,6 +169,6 @@ func (l *linter) limits(names map[string]bool) {
 		}
 	}
 	if limit := l.tool.Limit; 0 < limit.PerMinute && limit.PerMinute <= lowQuota && limit.Concurrency == 0 && limit.Cooldown == 0 {
-		l.add("Set maxConcurrency too: a burst of concurrent calls can exceed the quota of a service within a second.", "_meta.rateLimit limits calls per minute, but not concurrent ones")
+		l.add("Also set maxConcurrency: a burst of concurrent calls can exceed a service's quota within a second.", "_meta.rateLimit limits calls per minute, but not concurrent calls")
 	}
 }

@@ -42,7 +42,7 @@ func TestLint(t *testing.T) {
 		"category":      {change(func(s *toolyard.Spec) { s.Category = "Market Data" }), []string{`the category "Market Data" is not in snake_case`, `the category "Market Data" is unknown (did you mean "market_data"?)`}},
 		"own category":  {change(func(s *toolyard.Spec) { s.Category = "logistics" }), nil},
 		"description":   {change(func(s *toolyard.Spec) { s.Description = "Random tool" }), []string{`the description "Random tool" is too vague`}},
-		"effects":       {change(func(s *toolyard.Spec) { s.Effects = "" }), []string{"it does not declare whether it is read-only, so it counts as a write"}},
+		"effects":       {change(func(s *toolyard.Spec) { s.Effects = "" }), []string{"the tool does not declare whether it is read-only, so it counts as a write"}},
 		"no label":      {change(func(s *toolyard.Spec) { s.Input = object(`"email":{"type":"string"}`) }), []string{"parameter email has no description"}},
 		"label is name": {change(func(s *toolyard.Spec) { s.Input = object(`"due_date":{"type":"string","description":"Due date."}`) }), []string{"the description of parameter due_date only repeats its name"}},
 		"choices": {change(func(s *toolyard.Spec) {
@@ -56,7 +56,7 @@ func TestLint(t *testing.T) {
 		}), []string{"parameter options.deep has no description"}},
 		"batch": {change(func(s *toolyard.Spec) {
 			s.Limit = toolyard.Limit{PerMinute: 30, BatchTools: []string{"get_rate", "get_rates"}}
-		}), []string{"_meta.rateLimit.recommendedBatchTools names get_rates, which does not exist", "_meta.rateLimit limits calls per minute, but not concurrent ones"}},
+		}), []string{"_meta.rateLimit.recommendedBatchTools names get_rates, which does not exist", "_meta.rateLimit limits calls per minute, but not concurrent calls"}},
 		"server": {change(func(s *toolyard.Spec) { s.Server, s.Name, s.Category = "github", "X", "external" }), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,7 +79,7 @@ type place interface {
 }
 
 // ErrChanged is returned by a write when the data has changed since it was read.
-var ErrChanged = errors.New("it was changed concurrently")
+var ErrChanged = errors.New("it was modified concurrently")
 
 // revision identifies one state of the data at a place.
 type revision struct {
@@ -198,7 +198,7 @@ func (b *Book) reload() error {
 // parse decodes a book. Its errors begin with name.
 func parse(name string, data []byte) (map[string]*Entry, error) {
 	if bytes.HasPrefix(data, []byte(conflict)) || bytes.Contains(data, []byte("\n"+conflict)) {
-		return nil, fmt.Errorf("%s: contains a merge conflict; keep either side: differing definitions stay withheld until approved", name)
+		return nil, fmt.Errorf("%s: contains a merge conflict; keep either side: definitions that differ stay withheld until they are approved", name)
 	}
 	servers, err := decode(data)
 	if d, ok := errors.AsType[*damage](err); ok {
@@ -264,7 +264,7 @@ func (e *Entry) has(name string, canonical json.RawMessage) bool {
 // their old text.
 func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 	if !utf8.ValidString(server) || !utf8.ValidString(e.Protocol) {
-		return nil, errors.New("the name or the protocol of the server is not UTF-8")
+		return nil, errors.New("the server's name or protocol is not valid UTF-8")
 	}
 	s := &Entry{Protocol: e.Protocol}
 	if err := s.reject(e.Rejected); err != nil {
@@ -280,7 +280,7 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 			continue
 		}
 		if err == nil && !utf8.ValidString(name) {
-			err = errors.New("its name is not UTF-8")
+			err = errors.New("its name is not valid UTF-8")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("tool %q: %w", name, err)
@@ -294,10 +294,10 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 func (e *Entry) reject(rejected map[string]string) error {
 	for name, hash := range rejected {
 		if !utf8.ValidString(name) {
-			return fmt.Errorf("the name of the rejected tool %q is not UTF-8", name)
+			return fmt.Errorf("the name of rejected tool %q is not valid UTF-8", name)
 		}
 		if !isHash(hash) {
-			return fmt.Errorf("the rejected hash of %s is invalid", name)
+			return fmt.Errorf("the rejected hash for %s is invalid", name)
 		}
 	}
 	if len(rejected) > 0 {
@@ -354,7 +354,7 @@ func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last
 		return failed
 	}
 	if failed != nil {
-		return fmt.Errorf("the definitions of %s could not be saved; they are kept in memory only: %w", server, failed)
+		return fmt.Errorf("could not save the definitions of %s; they are kept only in memory: %w", server, failed)
 	}
 	return nil
 }

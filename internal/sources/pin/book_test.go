@@ -115,12 +115,12 @@ func TestDamagedFiles(t *testing.T) {
 		"\n\n{":                        ":3: unexpected end",
 		"[]":                           ":1: expected an object",
 		"null":                         ":1: expected an object",
-		"{}":                           ":1: the version is missing",
-		edited("1,", "2,"):             ":2: version 2 is not supported; only 1 is",
-		edited("1,", `"1",`):           ":2: the value has the wrong type",
+		"{}":                           ":1: version is missing",
+		edited("1,", "2,"):             ":2: unsupported version 2; only version 1 is supported",
+		edited("1,", `"1",`):           ":2: wrong value type",
 		edited(`"log"`, `"log" x`):     ":7: invalid character 'x'",
 		edited(`"log": {`, `"log": [`): ":8: invalid character ':'",
-		edited("é", "\xff"):            ":11: the file is not UTF-8",
+		edited("é", "\xff"):            ":11: the file is not valid UTF-8",
 		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): ": contains a merge conflict",
 		edited(`"digest": `, `"diggest": `):               `:8: unknown key "diggest"`,
 		edited(`"tools"`, `"trust"`):                      `:6: unknown key "trust"`,
@@ -128,11 +128,11 @@ func TestDamagedFiles(t *testing.T) {
 		edited("none", "git"):                             `:23: duplicate key "git"`,
 		edited(`"servers"`, `"version"`):                  `:3: duplicate key "version"`,
 		edited(`"tools": {}`, `"tools": 7`):               ":25: expected an object",
-		edited(`"protocol": ""`, `"protocol": {}`):        ":24: the value has the wrong type",
+		edited(`"protocol": ""`, `"protocol": {}`):        ":24: wrong value type",
 		edited(`"tools": {}`, `"rejected": []`):           ":25: expected an object",
-		edited(`"tools": {}`, `"rejected": {"a": 7}`):     ":25: the value has the wrong type",
-		edited(`"tools": {}`, `"rejected": {"a": null}`):  ":25: the rejected hash of a is invalid",
-		edited(`"tools": {}`, `"rejected": {"a": "00"}`):  ":25: the rejected hash of a is invalid",
+		edited(`"tools": {}`, `"rejected": {"a": 7}`):     ":25: wrong value type",
+		edited(`"tools": {}`, `"rejected": {"a": null}`):  ":25: the rejected hash for a is invalid",
+		edited(`"tools": {}`, `"rejected": {"a": "00"}`):  ":25: the rejected hash for a is invalid",
 		small + "{}": ":29: invalid character '{' after top-level value",
 		small[:300]:  ":11: unexpected end",
 		`{"version":1,"servers":{"a":{"tools":{"b":{"digest":""}}}}}`: ":1: the definition of b: ",
@@ -212,7 +212,7 @@ func TestUpdateRejectsValuesWithoutCanonicalForm(t *testing.T) {
 	for _, c := range []struct{ server, tool, definition, want string }{
 		{"s", "t", `{"a":1,"a":2}`, `tool "t": at byte 7: duplicate key a`},
 		{"s", "t", ``, `tool "t": at byte 0`},
-		{"s", "\xff", `{}`, "its name is not UTF-8"},
+		{"s", "\xff", `{}`, "its name is not valid UTF-8"},
 		{"\xff", "t", `{}`, "is not UTF-8"},
 	} {
 		calls := 0
@@ -342,7 +342,7 @@ func TestUnwrittenChangesAreKeptInMemory(t *testing.T) {
 	b := open(t, path)
 	calls := 0
 	err := b.Update("a", func(e *pin.Entry) { calls++; add("x", `{}`)(e) })
-	if err == nil || !strings.Contains(err.Error(), "the definitions of a could not be saved; they are kept in memory only: ") || calls != 1 {
+	if err == nil || !strings.Contains(err.Error(), "could not save the definitions of a; they are kept only in memory: ") || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 	if err := b.Remove("b"); err == nil {
@@ -437,7 +437,7 @@ func TestUpdateRejectsInvalidHashes(t *testing.T) {
 	hash := pin.Hash(json.RawMessage(`{}`))
 	b := open(t, filepath.Join(t.TempDir(), "toolyard.lock"))
 	for _, bad := range []string{"", hash[1:], strings.ToUpper(hash), "sha256:" + hash, "x" + hash[1:]} {
-		if err := b.Update("s", reject("t", bad)); err == nil || err.Error() != "the rejected hash of t is invalid" {
+		if err := b.Update("s", reject("t", bad)); err == nil || err.Error() != "the rejected hash for t is invalid" {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

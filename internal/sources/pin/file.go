@@ -169,7 +169,7 @@ func (d *damage) Unwrap() error { return d.err }
 // decode parses the content of the file.
 func decode(data []byte) (map[string]*Entry, error) {
 	if i := firstInvalid(data); i >= 0 {
-		return nil, &damage{int64(i), errors.New("the file is not UTF-8")}
+		return nil, &damage{int64(i), errors.New("the file is not valid UTF-8")}
 	}
 	d := decoder{json.NewDecoder(bytes.NewReader(data))}
 	servers := make(map[string]*Entry)
@@ -188,7 +188,7 @@ func decode(data []byte) (map[string]*Entry, error) {
 		return d.unknown(key)
 	})
 	if err == nil && !known {
-		err = errors.New("the version is missing")
+		err = errors.New("version is missing")
 	}
 	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
 		err = errors.New("data after the end")
@@ -264,7 +264,7 @@ func (d decoder) value(to any) error {
 	at := d.InputOffset()
 	err := d.Decode(to)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return &damage{at, errors.New("the value has the wrong type")}
+		return &damage{at, errors.New("wrong value type")}
 	}
 	return err
 }
@@ -301,7 +301,7 @@ func (d decoder) hash(name string) (hash string, err error) {
 		return "", err
 	}
 	if !isHash(hash) {
-		return "", &damage{at, fmt.Errorf("the rejected hash of %s is invalid", name)}
+		return "", &damage{at, fmt.Errorf("the rejected hash for %s is invalid", name)}
 	}
 	return hash, nil
 }
@@ -325,7 +325,7 @@ func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 	}
 	canonical, err := Canonical(raw)
 	if err != nil {
-		return nil, &damage{at, fmt.Errorf("the definition of %s: %w", name, err)}
+		return nil, &damage{at, fmt.Errorf("definition of %s: %w", name, err)}
 	}
 	if Digest(canonical) != digest { // edited manually: no definition equals this one, so the tool is withheld
 		return json.RawMessage(`{"name":` + string(appendString(nil, mustQuote(name))) + `,"edited":"by hand; the digest does not match"}`), nil
@@ -346,7 +346,7 @@ func (d decoder) version() error {
 		return err
 	}
 	if v != version {
-		return &damage{at, fmt.Errorf("version %d is not supported; only %d is", v, version)}
+		return &damage{at, fmt.Errorf("unsupported version %d; only version %d is supported", v, version)}
 	}
 	return nil
 }

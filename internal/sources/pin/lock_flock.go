@@ -25,7 +25,7 @@ func lock(folder string) (unlock func(), err error) {
 		busy := errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR)
 		if !busy || time.Now().After(until) {
 			_ = f.Close()
-			return nil, fmt.Errorf("folder %s cannot be locked: %w", folder, err)
+			return nil, fmt.Errorf("cannot lock folder %s: %w", folder, err)
 		}
 	}
 }

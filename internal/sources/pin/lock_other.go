@@ -25,7 +25,7 @@ func lock(folder string) (unlock func(), err error) {
 			continue
 		}
 		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrPermission) || time.Now().After(until) {
-			return nil, fmt.Errorf("folder %s cannot be locked: %w", folder, err)
+			return nil, fmt.Errorf("cannot lock folder %s: %w", folder, err)
 		}
 	}
 }

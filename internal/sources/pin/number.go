@@ -68,9 +68,9 @@ func decimal(number []byte) (negative bool, digits []byte, point int, err error)
 	case len(significant) == 0:
 		return false, nil, 0, nil
 	case len(significant) > maxDigits:
-		return negative, nil, 0, fmt.Errorf("the number %.20s… has more than %d digits", number, maxDigits)
+		return negative, nil, 0, fmt.Errorf("number %.20s… has more than %d digits", number, maxDigits)
 	case point-1 > maxExponent || point-1 < -maxExponent:
-		return negative, nil, 0, fmt.Errorf("the number %.40s is out of range", number)
+		return negative, nil, 0, fmt.Errorf("number %.40s is out of range", number)
 	}
 	return negative, significant, point, nil
 }

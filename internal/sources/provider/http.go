@@ -110,7 +110,7 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 func checkHeader(name, value string) error {
 	switch {
 	case !headerName.MatchString(name):
-		return errors.New("is not the name of a header")
+		return errors.New("is not a valid header name")
 	case slices.Contains(reservedHeaders, http.CanonicalHeaderKey(name)):
 		return errors.New("cannot be set: the HTTP client controls it")
 	case !isHeaderValue(value):
@@ -258,7 +258,7 @@ func (p *HTTP) expand(header, text string) (string, error) {
 
 // unusable is the error for a caller whose ID, account or link cannot be part of the request.
 func (p *HTTP) unusable(cause error) error {
-	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("Context %s cannot be requested for you: your ID, account or link contains characters that cannot be sent.", p.opts.Kind), Err: cause}
+	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("Context %s cannot be requested: your ID, account or link contains characters that cannot be sent.", p.opts.Kind), Err: cause}
 }
 
 // unavailable is the error for a service that does not respond as expected. The cause is only
@@ -274,7 +274,7 @@ func (p *HTTP) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, outbound.ErrIdle) {
 		return p.unavailable(fmt.Sprintf("its service did not respond within %v", p.opts.Timeout), err)
 	}
-	return p.unavailable("its service cannot be reached", err)
+	return p.unavailable("its service is unreachable", err)
 }
 
 // refused is the error for a response with a status other than 200. 404 means that the service has

@@ -392,7 +392,7 @@ func TestHTTPOptionsThatCannotBeUsed(t *testing.T) {
 		"pointer":               {func(o *HTTPOptions) { o.Pointer = "data" }, "pointer: must be a JSON Pointer"},
 		"pointer escape":        {func(o *HTTPOptions) { o.Pointer = "/a~2" }, "pointer: must be a JSON Pointer"},
 		"long pointer":          {func(o *HTTPOptions) { o.Pointer = strings.Repeat("/a", 33) }, "pointer: must have at most 32 segments"},
-		"header name":           {func(o *HTTPOptions) { o.Headers = map[string]string{"X Y": "z"} }, "headers.X Y: is not the name of a header"},
+		"header name":           {func(o *HTTPOptions) { o.Headers = map[string]string{"X Y": "z"} }, "headers.X Y: is not a valid header name"},
 		"header of the client":  {func(o *HTTPOptions) { o.Headers = map[string]string{"host": "z"} }, "headers.host: cannot be set"},
 		"header value":          {func(o *HTTPOptions) { o.Headers = map[string]string{"X": "a\r\nb"} }, "headers.X: must be printable ASCII"},
 		"header placeholder":    {func(o *HTTPOptions) { o.Headers = map[string]string{"X": "{link"} }, "headers.X: unmatched {"},

@@ -82,7 +82,7 @@ func placeholder(name, kind string) (string, error) {
 	}
 	if linked, ok := strings.CutPrefix(name, link+"."); ok {
 		if !linkName.MatchString(linked) {
-			return "", fmt.Errorf("{%s} does not name a link: use a-z, 0-9, - and _", name)
+			return "", fmt.Errorf("{%s} is not a valid link name: use a-z, 0-9, - and _", name)
 		}
 		return name, nil
 	}
@@ -132,7 +132,7 @@ func parseURL(text, kind string) (t urlTemplate, server *url.URL, err error) {
 // values are the values of placeholders.
 type values map[string]string
 
-var errDotSegment = errors.New("a value is . or .., which would change the path")
+var errDotSegment = errors.New("a path value is . or .., which is not allowed")
 
 // render fills in the placeholders, escaped for the path or the query.
 func (t urlTemplate) render(v values) (*url.URL, error) {
@@ -217,7 +217,7 @@ func resolve(ctx context.Context, names []string, kind string, caller toolyard.C
 
 func linkedValue(ctx context.Context, kind string, caller toolyard.Caller, name string, links Links) (string, error) {
 	if links == nil {
-		return "", toolyard.Errorf(toolyard.Unavailable, "Context %s requires a store, because links are stored.", kind)
+		return "", toolyard.Errorf(toolyard.Unavailable, "Context %s requires a store for links, but none is configured.", kind)
 	}
 	value, err := links(ctx, caller, name)
 	switch {
@@ -226,7 +226,7 @@ func linkedValue(ctx context.Context, kind string, caller toolyard.Caller, name 
 	case err != nil:
 		return "", &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The links for context %s cannot be read. Try again later.", kind), Err: err}
 	case value == "":
-		return "", toolyard.Errorf(toolyard.NoData, "Context %s needs a link that you have not set. Link it with `toolyard accounts link CALLER %s VALUE`, or PUT /api/v1/links/%s.", kind, name, name)
+		return "", toolyard.Errorf(toolyard.NoData, "Context %s requires a link that you have not set. Set it with `toolyard accounts link CALLER %s VALUE`, or PUT /api/v1/links/%s.", kind, name, name)
 	}
 	return value, nil
 }

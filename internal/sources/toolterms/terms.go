@@ -116,13 +116,13 @@ func EffectiveOf(s *toolyard.Spec) Effective {
 func Ineligible(s *toolyard.Spec, at toolyard.Surface) string {
 	switch {
 	case at == toolyard.Answer && s.Surface == toolyard.Execute:
-		return "it is for execution only"
+		return "it is available only for execution"
 	case at == toolyard.Answer && s.HiddenFromAnswers:
 		return "queryEligible is false, so it is not used for answers"
 	case at == toolyard.Answer && s.Latency == "streaming":
 		return "it streams, so it cannot be used for answers"
 	case at == toolyard.Execute && s.Surface == toolyard.Answer:
-		return "it is for answers only"
+		return "it is available only for answers"
 	case at == toolyard.Execute && s.Price.OptOut:
 		return "it is not for sale, so it cannot be used for execution"
 	case at == toolyard.Execute && !s.Price.Set:
@@ -137,16 +137,16 @@ func Contradictions(s *toolyard.Spec) (faults []string) {
 	answer, execute := Ineligible(s, toolyard.Answer), Ineligible(s, toolyard.Execute)
 	switch {
 	case answer != "" && execute != "":
-		faults = append(faults, "neither answers nor execution can use it: "+answer+", and "+execute)
+		faults = append(faults, "it can be used for neither answers nor execution: "+answer+", and "+execute)
 	case s.Surface == toolyard.Answer && forSale(s.Price):
-		faults = append(faults, "it has a price, but it is for answers only, which are free")
+		faults = append(faults, "it has a price, but it is available only for answers, which are free")
 	case s.Surface == toolyard.Execute && !s.HiddenFromAnswers:
-		faults = append(faults, "it is for execution only, but queryEligible is not false")
+		faults = append(faults, "it is available only for execution, but queryEligible is not false")
 	}
 	injected := s.Injected()
 	for _, name := range slices.Sorted(maps.Keys(injected)) {
 		if !declares(s.Input, name) {
-			faults = append(faults, fmt.Sprintf("it needs context %s, but its input schema does not declare argument %s", injected[name], name))
+			faults = append(faults, fmt.Sprintf("it requires context %s, but its input schema does not declare argument %s", injected[name], name))
 		}
 	}
 	return faults

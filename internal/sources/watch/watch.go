@@ -23,7 +23,7 @@ import (
 var ErrTooLarge = errors.New("the file is larger than 1 MiB")
 
 // ErrTooMany is returned if a folder has more than 100,000 entries.
-var ErrTooMany = errors.New("there are more than 100000 files and folders")
+var ErrTooMany = errors.New("more than 100000 files and folders")
 
 // Folder configures the files to watch. Entries whose names begin with a dot or an underscore,
 // node_modules, *.d.ts, *.test.ts and *.spec.ts are skipped.
@@ -113,7 +113,7 @@ func (f *Folder) complete() (*Folder, error) {
 	}
 	glob := cmp.Or(f.Glob, "**/*.ts")
 	if !doublestar.ValidatePattern(glob) {
-		return nil, fmt.Errorf("the glob %q is invalid", glob)
+		return nil, fmt.Errorf("invalid glob %q", glob)
 	}
 	return &Folder{
 		Dir:      dir,

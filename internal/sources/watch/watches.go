@@ -31,7 +31,7 @@ func newWatches(log *slog.Logger) *watches {
 	w.wanted.Store(&watchList{})
 	system, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.log.Warn("file watching is unavailable; changes are detected with a delay", "error", err)
+		w.log.Warn("file watching is unavailable; changes will be detected with a delay", "error", err)
 		return w
 	}
 	w.system = system
@@ -131,7 +131,7 @@ func (w *watches) add(dir string) error {
 // say logs only the first of several consecutive failures to watch a folder.
 func (w *watches) say(failure error) {
 	if failure != nil && !w.failing {
-		w.log.Warn("some folders cannot be watched; changes there are detected with a delay", "error", failure)
+		w.log.Warn("some folders cannot be watched; changes there will be detected with a delay", "error", failure)
 	}
 	w.failing = failure != nil
 }

@@ -129,7 +129,7 @@ func parseTime(s string) (time.Time, error) {
 		}
 		t := time.UnixMilli(n).UTC()
 		if t.Year() < 1970 || t.Year() > 9999 {
-			return t, fmt.Errorf("%s is not a time", s)
+			return t, fmt.Errorf("%s is not a valid time", s)
 		}
 		return t, nil
 	}

@@ -299,7 +299,7 @@ func (c *Client) refused(status int) error {
 		c.resting = c.now().Add(pauseOnLimit)
 		return limited(pauseOnLimit, cause)
 	}
-	return unavailable(fmt.Sprintf("it responded with status %d", status), cause)
+	return unavailable(fmt.Sprintf("the server responded with status %d", status), cause)
 }
 
 func parsePage(data []byte) (*pageWire, error) {

@@ -202,5 +202,5 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 			Message: "Hyperliquid received too many requests from this address. Try again later.",
 		}
 	}
-	return nil, unavailable(fmt.Sprintf("it responded with status %d", res.StatusCode), cause)
+	return nil, unavailable(fmt.Sprintf("the server responded with status %d", res.StatusCode), cause)
 }
