@@ -443,7 +443,7 @@ func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 		view := gate.Bind(offer("two", "one"), c.before)
 		want := []toolyard.Problem{{
 			Subject: "gate chat", Fix: fix,
-			Message: "the servers one, two offer resources with the same URIs, and " + c.served + ": data://0, data://1, data://2 and 2 more",
+			Message: "servers one, two offer resources with the same URIs, and " + c.served + ": data://0, data://1, data://2 and 2 more",
 		}}
 		if diff := cmp.Diff(want, view.Problems); diff != "" || len(view.Resources) != c.shown {
 			t.Errorf("%s: %d shown, %s", name, len(view.Resources), diff)

@@ -58,7 +58,7 @@ command has no effect.`,
 			return c.run(cmd.Context(), args[0], amount)
 		},
 	}
-	cmd.Flags().StringVar(&c.reference, "reference", "", "ID of the payment; each payment is credited only once")
+	cmd.Flags().StringVar(&c.reference, "reference", "", "payment ID; each payment is credited only once")
 	return cmd
 }
 
@@ -90,7 +90,7 @@ func newShowAccountsCommand(a *app) *cobra.Command {
 	c := &showAccountsCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "show [ACCOUNT]",
-		Short: "Show the balance of an account, or of all accounts",
+		Short: "Show the balance of one account or all accounts",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(s *openStore) error { return c.run(cmd.Context(), s, args) })

@@ -43,7 +43,7 @@ func (a *app) rootCommand() *cobra.Command {
 	flags.StringVarP(&a.opts.ConfigFile, "config", "c", "", "configuration file (default: toolyard.yaml, if it exists)")
 	flags.StringVar(&a.opts.Store, "store", "", "store, such as postgres://user@host/database or sqlite:path; without a configuration file, the configuration is read from it too (default: $TOOLYARD_STORE, or the configured store)")
 	flags.StringVarP(&a.gate, "gate", "g", "", "gate to use (default: the gate at /mcp)")
-	flags.StringVar(&a.opts.Scripts.Dir, "target", "", "folder of TypeScript tools (default: $MCP_TARGET, the configured folder, or example)")
+	flags.StringVar(&a.opts.Scripts.Dir, "target", "", "folder with TypeScript tools (default: $MCP_TARGET, the configured folder, or example)")
 	flags.StringVar(&a.opts.Scripts.Glob, "glob", "", "glob pattern for tool files in that folder (default: $MCP_GLOB, the configured pattern, or **/*.ts)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.locateConfig()
@@ -62,7 +62,7 @@ func (a *app) rootCommand() *cobra.Command {
 }
 
 func newSchemaCommand(a *app) *cobra.Command {
-	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of toolyard.yaml, for editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
+	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema for toolyard.yaml, for use in editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
 		_, _ = a.out.Write(yard.ConfigSchema(a.opts))
 	}}
 }
@@ -73,7 +73,7 @@ func requireSubcommand(cmd *cobra.Command, _ []string) error {
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}
-	return fmt.Errorf("%s needs a subcommand: %s", cmd.CommandPath(), strings.Join(names, ", "))
+	return fmt.Errorf("%s requires a subcommand: %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // locateConfig defaults to the configuration file in this folder and the store in the environment.
@@ -218,7 +218,7 @@ func (a *app) view(y *yard.Yard) (*yard.View, error) {
 // gateError lists the gates that --gate can select.
 func (a *app) gateError(names []string) error {
 	if a.gate != "" {
-		return fmt.Errorf("unknown gate %q; the gates are: %s", a.gate, strings.Join(names, ", "))
+		return fmt.Errorf("unknown gate %q; available gates: %s", a.gate, strings.Join(names, ", "))
 	}
 	return fmt.Errorf("choose a gate with --gate: %s", strings.Join(names, ", "))
 }

@@ -37,14 +37,14 @@ func newApplyCommand(a *app) *cobra.Command {
 	c := &applyCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
-		Short: "Save a configuration to the store, for all replicas that read it from there",
+		Short: "Save a configuration to the store, for all replicas that read it from the store",
 		Long: `Check a configuration (toolyard.yaml by default) and write it to the store that it configures,
 or to --store. Replicas started with --store and without a file apply it immediately.
 Each replica substitutes variables from its own environment; paths are relative to its working
 directory.
 
-The store keeps the applied versions: --history lists them, --show prints the current one, and
---restore applies an earlier one again, as a new version.`,
+The store keeps every applied version: --history lists them, --show prints the current one, and
+--restore applies an earlier one again as a new version.`,
 		Example: `  toolyard apply --store postgres://yard@db/yard
   toolyard apply --history --store postgres://yard@db/yard
   toolyard apply --restore 3 --store postgres://yard@db/yard
@@ -54,10 +54,10 @@ The store keeps the applied versions: --history lists them, --show prints the cu
 			restores := cmd.Flags().Changed("restore")
 			if c.show || c.history || restores {
 				if len(args) > 0 {
-					return usageError(errors.New("--show, --history and --restore take no file; specify the store with --store"))
+					return usageError(errors.New("--show, --history and --restore do not take a file; specify the store with --store"))
 				}
 				if restores && c.restore < 1 {
-					return usageError(errors.New("--restore needs a version number; \"toolyard apply --history\" lists them"))
+					return usageError(errors.New("--restore requires a version number; \"toolyard apply --history\" lists them"))
 				}
 				return fail(c.runStored(cmd.Context()))
 			}
@@ -195,7 +195,7 @@ func (c *applyCommand) printHistory(ctx context.Context, s *openStore) error {
 func (c *applyCommand) restoreVersion(ctx context.Context, s *openStore) error {
 	_, text, err := s.VersionOf(ctx, config.File, c.restore)
 	if err != nil && toolyard.AsError(err).Code == toolyard.NotFound {
-		return fmt.Errorf("the store has no version %d of %s; \"toolyard apply --history\" lists the versions", c.restore, config.File)
+		return fmt.Errorf("version %d of %s is not in the store; \"toolyard apply --history\" lists the versions", c.restore, config.File)
 	}
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 func newApprovalsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals",
-		Short: "List, approve and decline calls that need an operator's approval",
+		Short: "List, approve and decline calls that require operator approval",
 		Args:  cobra.NoArgs,
 		RunE:  requireSubcommand,
 	}
@@ -36,7 +36,7 @@ func newApprovalsCommand(a *app) *cobra.Command {
 	listing.Flags().StringVar(&list.state, "state", "pending", "pending, approved, declined, used, expired or all")
 	listing.Flags().BoolVar(&list.asJSON, "json", false, "print JSON")
 	show := &cobra.Command{
-		Use: "show ID", Short: "Show a call that needs approval, with its arguments", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a call that requires approval, with its arguments", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(s *openStore) error { return list.show(cmd.Context(), s, args[0]) })
 		},
@@ -125,14 +125,14 @@ type decideCommand struct {
 func newDecideCommand(a *app, verb string) *cobra.Command {
 	c := &decideCommand{app: a, decision: httpapi.Decision{Approve: verb == "approve"}}
 	cmd := &cobra.Command{
-		Use: verb + " ID", Short: map[string]string{"approve": "Approve a call: it can run once, with exactly these arguments", "decline": "Decline a call"}[verb],
+		Use: verb + " ID", Short: map[string]string{"approve": "Approve a call, which can then run once with exactly these arguments", "decline": "Decline a call"}[verb],
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), verb, args[0]) },
 	}
-	cmd.Flags().StringVar(&c.decision.Reason, "reason", "", "reason, for the caller and the audit log")
+	cmd.Flags().StringVar(&c.decision.Reason, "reason", "", "reason to show to the caller and record in the audit log")
 	if c.decision.Approve {
-		cmd.Flags().DurationVar(&c.decision.Remember, "remember", 0, "also exempt the caller's further calls to this tool for this long, such as 1h")
-		cmd.Flags().BoolVar(&c.decision.AnyArguments, "any-arguments", false, "with --remember: exempt calls with any arguments, not only the same ones")
+		cmd.Flags().DurationVar(&c.decision.Remember, "remember", 0, "also approve the caller's later calls to this tool for this long, such as 1h")
+		cmd.Flags().BoolVar(&c.decision.AnyArguments, "any-arguments", false, "with --remember: approve calls with any arguments, not only the same ones")
 	}
 	return cmd
 }

@@ -29,9 +29,9 @@ func newApproveCommand(a *app) *cobra.Command {
 	c := &approveCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "approve [SERVER [TOOL]...]",
-		Short: "Review and approve new and changed tools of MCP servers",
-		Long: `Show the tools of MCP servers that are new or have changed since they were approved, and
-ask whether to approve them. Approvals are stored in toolyard.lock next to the configuration,
+		Short: "Review and approve new and changed tools from MCP servers",
+		Long: `Show MCP server tools that are new or have changed since they were approved, and ask
+whether to approve them. Approvals are stored in toolyard.lock next to the configuration,
 or in the store if it is PostgreSQL; running replicas apply them immediately.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.opts.Command.RequireApproval = true // review the first definitions of a server too
@@ -42,7 +42,7 @@ or in the store if it is PostgreSQL; running replicas apply them immediately.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "approve without confirmation")
-	cmd.Flags().BoolVar(&c.list, "list", false, "only show pending definitions, and exit with status 1 if there are any")
+	cmd.Flags().BoolVar(&c.list, "list", false, "only show pending definitions; exit with status 1 if there are any")
 	return cmd
 }
 
@@ -156,10 +156,10 @@ func (c *approveCommand) printApproved(id string, approved, all []upstream.Pendi
 		count = "nothing"
 	}
 	if len(pending) == 0 {
-		c.printf("Approved %s of %s; nothing else is pending.", count, id)
+		c.printf("Approved %s for %s; nothing else is pending.", count, id)
 		return
 	}
-	c.printf("Approved %s; %d of %s still pending: %s", count, len(pending), id, strings.Join(pending[:min(len(pending), maxListed)], ", ")+andMore(len(pending)-maxListed))
+	c.printf("Approved %s; %d still pending for %s: %s", count, len(pending), id, strings.Join(pending[:min(len(pending), maxListed)], ", ")+andMore(len(pending)-maxListed))
 }
 
 // maxListed is how many tools one line lists.
@@ -258,7 +258,7 @@ func trimCommon(before, after string) (string, string) {
 }
 
 func (c *approveCommand) confirm(in *bufio.Reader, id string) bool {
-	fmt.Fprintf(c.err, "Approve these definitions of %s? [y/N] ", id)
+	fmt.Fprintf(c.err, "Approve these definitions for %s? [y/N] ", id)
 	reply, _ := in.ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(reply)))
 }

@@ -33,7 +33,7 @@ func newAskCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ask QUESTION",
 		Short: "Ask an agent on a running server",
-		Long:  "Ask an agent on a running server, and print its answer, the evidence and the cost. The API key is read from the environment variable TOOLYARD_KEY.",
+		Long:  "Ask an agent on a running server and print its answer, the evidence and the cost. The API key is read from the TOOLYARD_KEY environment variable.",
 		Args:  cobra.ExactArgs(1),
 		Example: `  toolyard ask "What is the VAT rate in France?"
   toolyard ask --agent librarian --json "What is the VAT rate in France?"`,
@@ -43,8 +43,8 @@ func newAskCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&c.agent, "agent", "", "agent to ask (default: the first agent that any gate offers)")
 	cmd.Flags().StringVar(&c.shape, "shape", "answer_with_evidence", "what the response contains: answer, answer_with_evidence or evidence_only")
 	cmd.Flags().StringSliceVar(&c.tools, "tools", nil, "let the agent use only these tools")
-	cmd.Flags().StringVar(&c.key, "idempotency-key", "", "run at most one query with this key")
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the whole response as JSON")
+	cmd.Flags().StringVar(&c.key, "idempotency-key", "", "idempotency key: at most one query runs with this key")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the full response as JSON")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func (c *askCommand) run(ctx context.Context, question string) error {
 	}
 	res, err := http.DefaultClient.Do(request) //nolint:forbidigo // the user's own server
 	if err != nil {
-		return fmt.Errorf("the server is not responding: %w; start it with toolyard serve, or specify a different one with --url", err)
+		return fmt.Errorf("the server is not responding: %w; start it with toolyard serve, or specify another server with --url", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing is written
 	if res.StatusCode != http.StatusOK {
@@ -194,7 +194,7 @@ func (c *askCommand) follow(body io.Reader) (json.RawMessage, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	return nil, errors.New("the server closed the connection before it sent the answer")
+	return nil, errors.New("the server closed the connection before sending an answer")
 }
 
 // print prints an answer with its evidence and cost.

@@ -202,7 +202,7 @@ func pastTime(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time: use 2026-11-01, 2026-11-01T12:00:00Z or 24h", text)
+	return time.Time{}, fmt.Errorf("%q is not a valid time: use 2026-11-01, 2026-11-01T12:00:00Z or 24h", text)
 }
 
 // printableWriter makes text safe for a terminal.

@@ -70,11 +70,11 @@ func newRestoreCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Replace the data in the store with a backup",
-		Long: `Restore a backup completely or not at all. Stop all servers that use the store first: they would
-continue with the balances and limits of the old data.
+		Long: `Restore a backup completely or not at all. First stop all servers that use the store; otherwise
+they continue with the old balances and limits.
 
-The backup must have the same schema version as this program; restore an older one with the version of
-Toolyard that made it, then upgrade.`,
+The backup must have the same schema version as this program. Restore an older backup with the version of
+Toolyard that created it, then upgrade.`,
 		Example: `  toolyard store restore yard.backup --store postgres://yard@db/yard
   toolyard store restore yard.backup --check      # only verify the file`,
 		Args: cobra.ExactArgs(1),
@@ -89,7 +89,7 @@ Toolyard that made it, then upgrade.`,
 				if err != nil {
 					return fail(fmt.Errorf("%s: %w", args[0], err))
 				}
-				a.printf("%s: complete; made at %s by Toolyard %s from %s", args[0], header.At.Format("2006-01-02 15:04:05 MST"), header.Version, header.Kind)
+				a.printf("%s: complete; created at %s by Toolyard %s from %s", args[0], header.At.Format("2006-01-02 15:04:05 MST"), header.Version, header.Kind)
 				return nil
 			}
 			return a.withStore(cmd.Context(), func(s *openStore) error { return a.restore(cmd.Context(), s, f, args[0], replace) })

@@ -52,11 +52,11 @@ func TestBackupCommands(t *testing.T) {
 func TestDeleteCallerAndExportAuditLog(t *testing.T) {
 	d := newFixture(t, "store: sqlite:yard.db\ngates:\n  chat: {mode: read, callers: keys}\n")
 	d.mustRun("keys", "create", "--name", "ci", "--caller", "ci", "--account", "acme")
-	d.mustFail(exitError, "no data for the caller", "callers", "delete", "ci", "--account", "other")
+	d.mustFail(exitError, "No data found for caller", "callers", "delete", "ci", "--account", "other")
 	if out := d.mustRun("callers", "delete", "ci", "--account", "acme"); !strings.Contains(out, "deleted from keys: 1 row") {
 		t.Error(out)
 	}
-	d.mustFail(exitError, "no data for the caller", "callers", "delete", "ci")
+	d.mustFail(exitError, "No data found for caller", "callers", "delete", "ci")
 	if out := d.mustRun("audit", "export", "--format", "csv"); !strings.Contains(out, ",caller.delete,ci,200,") || !strings.HasPrefix(out, "id,at,caller,") {
 		t.Error(out)
 	}

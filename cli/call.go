@@ -40,7 +40,7 @@ func newCallCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&c.args, "args", "", "arguments as a JSON object; - reads them from standard input")
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the whole result as JSON")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the full result as JSON")
 	cmd.Flags().StringVar(&c.asOf, "as-of", "", "as-of time of the call, such as 2026-01-31T09:30:00Z; the gate must have clock: caller")
 	return cmd
 }
@@ -81,7 +81,7 @@ func (c *callCommand) call(ctx context.Context, y *yard.Yard, tool string, args 
 	if c.asOf != "" {
 		at, err := time.Parse(time.RFC3339, c.asOf)
 		if err != nil {
-			return nil, toolyard.Errorf(toolyard.Invalid, "--as-of %q is not a time such as 2026-01-31T09:30:00Z.", c.asOf)
+			return nil, toolyard.Errorf(toolyard.Invalid, "--as-of %q is not a valid time; use a time such as 2026-01-31T09:30:00Z.", c.asOf)
 		}
 		return y.CallAsOf(ctx, at, c.gate, caller, tool, args)
 	}
@@ -90,7 +90,7 @@ func (c *callCommand) call(ctx context.Context, y *yard.Yard, tool string, args 
 	}
 	res, err := y.Call(ctx, c.gate, caller, tool, args)
 	if requiresElicitation(err) {
-		return nil, toolyard.Errorf(toolyard.MissingCapability, "%s needs input from you. Run this command in a terminal.", tool)
+		return nil, toolyard.Errorf(toolyard.MissingCapability, "%s requires your input. Run this command in a terminal.", tool)
 	}
 	return res, err
 }

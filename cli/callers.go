@@ -15,7 +15,7 @@ func newCallersCommand(a *app) *cobra.Command {
 	var account string
 	deleting := &cobra.Command{
 		Use:   "delete ID",
-		Short: "Delete a caller's data, and keep the ledger under a pseudonym",
+		Short: "Delete a caller's data, keeping the ledger under a pseudonym",
 		Long: `Delete a caller's data: API keys, connections, links, results, agent queries, approvals,
 stored responses, the person's record, and the arguments and messages of recorded calls.
 
@@ -44,7 +44,7 @@ block stays in effect. The audit log and pack journals are not changed.`,
 			})
 		},
 	}
-	deleting.Flags().StringVar(&account, "account", "", "account of the caller, if several accounts have a caller with this ID")
+	deleting.Flags().StringVar(&account, "account", "", "the caller's account, if several accounts have a caller with this ID")
 	cmd.AddCommand(deleting)
 	return cmd
 }

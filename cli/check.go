@@ -26,14 +26,14 @@ func newCheckCommand(a *app) *cobra.Command {
 	c := &checkCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, the tools and the servers; exit with status 1 if there is a problem",
+		Short: "Check the configuration, tools and servers; exit with status 1 if there are problems",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.opts.Command.CheckSecrets = true
 			return a.withServers(cmd.Context(), c.run)
 		},
 	}
-	cmd.Flags().BoolVar(&c.lint, "lint", false, "also give advice about the definitions of your own tools: names, descriptions, parameters")
+	cmd.Flags().BoolVar(&c.lint, "lint", false, "also advise on your own tools' definitions: names, descriptions and parameters")
 	return cmd
 }
 

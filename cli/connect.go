@@ -40,12 +40,12 @@ func newConnectCommand(a *app) *cobra.Command {
 		Use:   "connect [SERVER]",
 		Short: "Sign in to an MCP server that is called on your behalf, or list such servers",
 		Long: `Sign in to an MCP server with auth: {type: person}, or enter your key for one with
-auth: {type: header}. The command prints the address of a page, and waits until you have connected
+auth: {type: header}. The command prints the URL of a page and waits until you have connected
 there. Without SERVER, it lists the servers and whether you are connected.
 
-On this computer, the connection is for the tools that you call with "toolyard call", and that
-clients call over stdio. With --url, it is for the caller of the API key in the environment
-variable TOOLYARD_KEY, at a running server.`,
+By default, the connection is for tools that you call with "toolyard call" and that clients
+call over stdio on this computer. With --url, it is for a running server, as the caller whose
+API key is in the TOOLYARD_KEY environment variable.`,
 		Args: cobra.MaximumNArgs(1),
 		Example: `  toolyard connect                 # list servers
   toolyard connect linear
@@ -54,7 +54,7 @@ variable TOOLYARD_KEY, at a running server.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), append(args, "")[0]) },
 	}
 	cmd.Flags().StringVar(&c.url, "url", "", "address of a running server (default: $TOOLYARD_URL, or this computer)")
-	cmd.Flags().IntVar(&c.port, "port", 0, "port on 127.0.0.1 of the page, if a client is registered for a fixed address (default: any free port)")
+	cmd.Flags().IntVar(&c.port, "port", 0, "port on 127.0.0.1 for the page, if the OAuth client is registered with a fixed redirect address (default: any free port)")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 10*time.Minute, "how long to wait for the sign-in")
 	cmd.Flags().BoolVar(&c.disconnect, "disconnect", false, "delete the connection and revoke its tokens")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the list as JSON")
@@ -64,14 +64,14 @@ variable TOOLYARD_KEY, at a running server.`,
 func (c *connectCommand) run(ctx context.Context, server string) error {
 	switch {
 	case c.disconnect && server == "":
-		return usageError(errors.New("--disconnect needs the name of a server"))
+		return usageError(errors.New("--disconnect requires a server name"))
 	case c.port < 0 || c.port > 65535:
-		return usageError(fmt.Errorf("--port %d is not a port", c.port))
+		return usageError(fmt.Errorf("--port %d is not a valid port", c.port))
 	}
 	if base := cmp.Or(c.url, c.getenv("TOOLYARD_URL")); base != "" {
 		u, err := url.Parse(base)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return usageError(fmt.Errorf("%q is not the address of a server, such as https://tools.example.com", base))
+			return usageError(fmt.Errorf("%q is not a server URL such as https://tools.example.com", base))
 		}
 		return c.use(ctx, &connectionsClient{base: u, key: c.getenv("TOOLYARD_KEY")}, server)
 	}
@@ -121,7 +121,7 @@ func (c *connectCommand) use(ctx context.Context, api *connectionsClient, server
 		for _, each := range list {
 			names = append(names, each.Server)
 		}
-		return usageError(fmt.Errorf("there is no server %q that is called on your behalf%s", server, spelling.DidYouMean(server, names)))
+		return usageError(fmt.Errorf("no server %q is called on your behalf%s", server, spelling.DidYouMean(server, names)))
 	}
 	if c.disconnect {
 		if err := api.send(ctx, http.MethodDelete, "/connections/"+url.PathEscape(server), nil); err != nil {
@@ -138,7 +138,7 @@ func (c *connectCommand) use(ctx context.Context, api *connectionsClient, server
 	if list[i].Key {
 		what = "enter your key for " + server
 	}
-	fmt.Fprintf(c.err, "Open this address in a browser to %s. It works only for you:\n\n  %s\n\nWaiting …\n", untrusted.Printable(what), untrusted.Printable(page))
+	fmt.Fprintf(c.err, "Open this URL in a browser to %s. It works only for you:\n\n  %s\n\nWaiting …\n", untrusted.Printable(what), untrusted.Printable(page))
 	return fail(c.await(ctx, api, list[i]))
 }
 
@@ -156,7 +156,7 @@ func (c *connectCommand) await(ctx context.Context, api *connectionsClient, befo
 		select {
 		case <-time.After(connectPoll):
 		case <-deadline.C:
-			return fmt.Errorf("you have not connected to %s within %v; run the command again", before.Server, c.timeout)
+			return fmt.Errorf("timed out after %[2]v waiting for you to connect to %[1]s; run the command again", before.Server, c.timeout)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -177,7 +177,7 @@ func (c *connectCommand) print(list []listedConnection) error {
 		return writeJSON(c.out, list)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(c.err, "No server is called on behalf of each caller. Servers with auth: {type: person} in the configuration are.")
+		fmt.Fprintln(c.err, "No server is called on your behalf. To configure one, set auth: {type: person} on a server.")
 		return nil
 	}
 	states := map[string]string{"active": "connected", "stale": "sign in again", "none": "not connected"}
@@ -247,7 +247,7 @@ func (a *connectionsClient) send(ctx context.Context, method, path string, into 
 	}
 	res, err := http.DefaultClient.Do(r) //nolint:forbidigo // the user's own server
 	if err != nil {
-		return fmt.Errorf("the server does not respond: %w", err)
+		return fmt.Errorf("the server is not responding: %w", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // nothing is written
 	if res.StatusCode >= http.StatusBadRequest {

@@ -57,10 +57,10 @@ func newDemoCommand(a *app) *cobra.Command {
 	c := &demoCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve the tools of a fictional company, with servers, callers and traffic",
-		Long: `Serve the tools of a fictional company over HTTP: Go functions, scripts, MCP servers that
+		Short: "Serve a fictional company's tools, with servers, callers and traffic",
+		Long: `Serve a fictional company's tools over HTTP: Go functions, scripts, MCP servers that
 this binary runs itself, a simulated house and a paper trading account, an agent with a scripted
-model, keys, accounts, limits, and simulated callers. It needs no network. All files are in a separate folder, which is removed
+model, keys, accounts, limits, and simulated callers. No network access is required. All files are in a separate folder, which is removed
 when the demo ends.`,
 		Args: cobra.NoArgs,
 		Example: `  toolyard demo
@@ -77,8 +77,8 @@ when the demo ends.`,
 			return fail(c.run(ctx))
 		},
 	}
-	cmd.Flags().StringVar(&c.listen, "listen", config.Default().Listen, "HTTP address; if it is in use, a free port is used")
-	cmd.Flags().StringVar(&c.dir, "dir", "", "folder to write to and keep (default: a temporary folder)")
+	cmd.Flags().StringVar(&c.listen, "listen", config.Default().Listen, "HTTP address; if it is in use, the demo uses a free port")
+	cmd.Flags().StringVar(&c.dir, "dir", "", "folder to write to, which is kept (default: a temporary folder)")
 	cmd.Flags().Float64Var(&c.rate, "rate", 3, "simulated calls per second, 0 for none")
 	cmd.Flags().BoolVar(&c.history, "history", true, "start with two weeks of recorded calls")
 	return cmd
@@ -281,9 +281,9 @@ func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 	row("connect", s.paint(blue, baseURL+"/mcp/chat"))
 	row("call", fmt.Sprintf("toolyard call --config %s classify_goods goods='roasted coffee beans'", filepath.Join(c.dir, "customs", config.File)))
 	row("ask", fmt.Sprintf("toolyard ask --url %s %q", baseURL, demo.Questions[0].Text))
-	end := "The folder is kept."
+	end := "The folder will be kept."
 	if c.temporary {
-		end = "The folder is removed then."
+		end = "The folder will be removed."
 	}
 	fmt.Fprintf(c.out, "\n  Press Ctrl-C to stop. %s\n", end)
 }

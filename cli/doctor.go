@@ -117,7 +117,7 @@ func (c *doctorCommand) reportProblem(subject string, p toolyard.Problem) {
 // examineStore opens the store. It reports whether the yard can start.
 func (c *doctorCommand) examineStore(ctx context.Context, source *config.Source) bool {
 	if !source.NeedsStore() && c.opts.Store == "" {
-		c.report(notable, "store", "none: calls are not recorded, and keys, limits and prices are not available", "To change that, "+storeHint+".")
+		c.report(notable, "store", "none: calls are not recorded, and keys, limits and prices are unavailable", "To change that, "+storeHint+".")
 		return true
 	}
 	address, err := c.storeAddress()
@@ -128,7 +128,7 @@ func (c *doctorCommand) examineStore(ctx context.Context, source *config.Source)
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	if err := withStoreAt(ctx, address, func(*openStore) error { return nil }); err != nil {
-		c.report(faulty, "store", storeName(address)+": "+err.Error(), "Check the address, and that the database is running and reachable from this machine.")
+		c.report(faulty, "store", storeName(address)+": "+err.Error(), "Check the address and that the database is running and reachable from this machine.")
 		return false
 	}
 	c.report(healthy, "store", storeName(address))
@@ -171,7 +171,7 @@ func (c *doctorCommand) examineAddress(ctx context.Context, address string) {
 		c.report(healthy, "address", "a server is running at "+address)
 		return
 	}
-	c.report(faulty, "address", err.Error(), "Stop the program that uses the address, or set listen in the configuration to a different address.")
+	c.report(faulty, "address", err.Error(), "Stop the program that uses this address, or set listen to a different address in the configuration.")
 }
 
 // examineTLS reads the certificate and reports when it expires.
@@ -193,11 +193,11 @@ func (c *doctorCommand) examineTLS(source *config.Source) {
 	now := c.now()
 	switch from, until := certificate.Validity(); {
 	case now.After(until):
-		c.report(faulty, "tls", "the certificate expired at "+until.UTC().Format(time.RFC3339), "Renew it, and replace its files.")
+		c.report(faulty, "tls", "the certificate expired at "+until.UTC().Format(time.RFC3339), "Renew it and replace its files.")
 	case now.Before(from):
 		c.report(faulty, "tls", "the certificate is not valid before "+from.UTC().Format(time.RFC3339), "Check this machine's clock.")
 	case certificate.Expiring(now):
-		c.report(notable, "tls", "the certificate expires at "+until.UTC().Format(time.RFC3339), "Renew it, and replace its files.")
+		c.report(notable, "tls", "the certificate expires at "+until.UTC().Format(time.RFC3339), "Renew it and replace its files.")
 	default:
 		c.report(healthy, "tls", "the certificate is valid until "+until.UTC().Format(time.RFC3339))
 	}
@@ -270,7 +270,7 @@ func (c *doctorCommand) examineURL(ctx context.Context, client *clientconfig.Cli
 		return
 	}
 	c.report(notable, client.ID, fmt.Sprintf("connects to %s, which is not responding (%s)", address, path),
-		fmt.Sprintf("Start toolyard serve --http, or let the client start it: toolyard install %s --stdio", client.ID))
+		fmt.Sprintf("Run toolyard serve --http, or have the client launch Toolyard: toolyard install %s --stdio", client.ID))
 }
 
 func (c *doctorCommand) examineCommand(client *clientconfig.Client, s clientconfig.Server, path string) {

@@ -55,7 +55,7 @@ func (a *app) runYard(ctx context.Context, y *yard.Yard, serve func(context.Cont
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
 		if err := y.WatchConfig(background, hangup); err != nil {
-			a.opts.Log.Warn("cannot watch the configuration file; changes take effect only after a restart", "error", err)
+			a.opts.Log.Warn("could not watch the configuration file; changes take effect only after a restart", "error", err)
 		}
 	})
 	select {

@@ -200,7 +200,7 @@ func clientHint(name string) string {
 	if len(similar) > 0 {
 		return spelling.Hint(similar...)
 	}
-	return "; the clients are: " + strings.Join(ids, ", ")
+	return "; available clients: " + strings.Join(ids, ", ")
 }
 
 // read adds the servers of one file, and reports whether the file exists.

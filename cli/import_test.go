@@ -37,7 +37,7 @@ servers:
 		t.Error(diff)
 	}
 	for _, part := range []string{
-		".mcp.json (Claude Code): 2 servers", "(Cursor): 1 server\n", "config.yaml: the file is not YAML", "me is Toolyard itself",
+		".mcp.json (Claude Code): 2 servers", "(Cursor): 1 server\n", "config.yaml: the file is not valid YAML", "me is Toolyard itself",
 		"git_hub is imported as git-hub", "set GIT_HUB_TOKEN",
 	} {
 		if !strings.Contains(stderr, part) {

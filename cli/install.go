@@ -67,7 +67,7 @@ func newInstallCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&c.name, "name", "toolyard", "name of the entry in the client's configuration")
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the MCP endpoint (default: the configured address)")
 	cmd.Flags().StringArrayVar(&c.headers, "header", nil, "HTTP header that the client sends, such as \"Authorization: Bearer KEY\"")
-	cmd.Flags().BoolVar(&c.stdio, "stdio", false, "let the client start Toolyard on stdio, even if it supports URLs")
+	cmd.Flags().BoolVar(&c.stdio, "stdio", false, "have the client launch Toolyard over stdio, even if the client supports URLs")
 	cmd.Flags().BoolVar(&c.project, "project", false, "edit the client's project configuration instead of your user configuration")
 	cmd.Flags().BoolVar(&c.remove, "remove", false, "remove the entry")
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the changes without writing them")
@@ -131,7 +131,7 @@ func (c *installCommand) addEntry(env clientEnv, before []byte, client *clientco
 	server := clientconfig.Server{Name: c.name, URL: c.url}
 	if c.url == "" && (c.stdio || !client.Remote) {
 		if len(c.headers) > 0 {
-			return nil, nil, fmt.Errorf("%s does not support URLs, so it sends no headers; omit --header", client.Name)
+			return nil, nil, fmt.Errorf("%s does not support URLs, so it cannot send headers; omit --header", client.Name)
 		}
 		server.Command = env.executable
 		if server.Args, err = c.serveArgs(); err == nil {
@@ -144,7 +144,7 @@ func (c *installCommand) addEntry(env clientEnv, before []byte, client *clientco
 		if err == nil {
 			server.Headers, err = parseHeaders(c.headers)
 		}
-		hints = append([]string{"Start \"toolyard serve --http\" before the client, or install with --stdio so that the client starts it."}, hints...)
+		hints = append([]string{"Run \"toolyard serve --http\" first, or install with --stdio so that the client launches it."}, hints...)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +159,7 @@ func parseHeaders(lines []string) (map[string]string, error) {
 	for _, line := range lines {
 		match := headerLine.FindStringSubmatch(line)
 		if match == nil {
-			return nil, errors.New(`--header needs a name and a value, such as "Authorization: Bearer KEY"`)
+			return nil, errors.New(`--header requires a name and a value, such as "Authorization: Bearer KEY"`)
 		}
 		headers[match[1]] = match[2]
 	}
@@ -178,7 +178,7 @@ func (c *installCommand) stdioHints(client *clientconfig.Client) []string {
 		return []string{fmt.Sprintf("Fix %s first: %v", c.opts.ConfigFile, err)}
 	}
 	if names := source.Variables(); len(names) > 0 {
-		return []string{fmt.Sprintf("%s needs %s: set them in the environment of %s, or under env in its file.", c.opts.ConfigFile, variableList(names), client.Name)}
+		return []string{fmt.Sprintf("%s requires %s: set them in the environment of %s, or under env in its file.", c.opts.ConfigFile, variableList(names), client.Name)}
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func checkGate(c *config.Config, gate string) error {
 	case gate == "":
 		return fmt.Errorf("choose a gate with --gate: %s", strings.Join(gates, ", "))
 	}
-	return fmt.Errorf("unknown gate %s%s; the gates are: %s", untrusted.Printable(gate), spelling.DidYouMean(gate, gates), strings.Join(gates, ", "))
+	return fmt.Errorf("unknown gate %s%s; available gates: %s", untrusted.Printable(gate), spelling.DidYouMean(gate, gates), strings.Join(gates, ", "))
 }
 
 // address returns the gate's URL according to the configuration, with hints on what the client needs.
@@ -236,7 +236,7 @@ func (c *installCommand) address(client *clientconfig.Client) (address string, h
 		}
 		cfg = s.Config
 		if names := s.Variables(); len(names) > 0 {
-			hints = append(hints, fmt.Sprintf("%s needs %s: set them in the environment of \"toolyard serve\".", c.opts.ConfigFile, variableList(names)))
+			hints = append(hints, fmt.Sprintf("%s requires %s: set them in the environment of \"toolyard serve\".", c.opts.ConfigFile, variableList(names)))
 		}
 	}
 	if err := checkGate(cfg, c.gate); err != nil {

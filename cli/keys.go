@@ -50,7 +50,7 @@ Without a scope, the key can call tools at every gate with mode read.
   --scope gate:NAME   use only this gate; repeat it for several gates
   --scope all         use every gate, including writes
   --scope viewer      view everything in the console and the API
-  --scope approver    approve calls of its account that need approval
+  --scope approver    approve calls for its account that require approval
   --scope operator    view and change everything in the console and the API`,
 		Example: `  toolyard keys create --name ci --caller alice --account acme --expires 720h
   toolyard keys create --name agent --caller bob --scope gate:support --scope write
@@ -116,7 +116,7 @@ func (c *keysCreateCommand) checkGates(scopes []string) error {
 	for _, scope := range scopes {
 		gate, ok := strings.CutPrefix(scope, "gate:")
 		if ok && gate != "*" && !slices.Contains(gates, gate) {
-			return fmt.Errorf("unknown gate %q; the gates are: %s", gate, strings.Join(gates, ", "))
+			return fmt.Errorf("unknown gate %q; available gates: %s", gate, strings.Join(gates, ", "))
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func newKeysListCommand(a *app) *cobra.Command {
 	c := &keysListCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the API keys, without their secrets",
+		Short: "List API keys without their secrets",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(s *openStore) error { return c.run(cmd.Context(), s) })

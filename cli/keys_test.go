@@ -166,7 +166,7 @@ func TestCommandsFailWithoutAStore(t *testing.T) {
 		{"accounts", "fund", "acme", "1"},
 		{"accounts", "show"},
 	} {
-		d.mustFail(exitError, d.file+" does not configure a store, so this yard has no keys, accounts or recorded calls; add store: sqlite:toolyard.db", args...)
+		d.mustFail(exitError, d.file+" does not configure a store, so keys, accounts and recorded calls are not available; add store: sqlite:toolyard.db", args...)
 	}
 	if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
 		t.Errorf("a store was created: %v %v", files, err)

@@ -19,7 +19,7 @@ import (
 type linkFlags struct{ account string }
 
 func (f *linkFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.account, "account", "", "account of the caller (default: the account of the caller's keys, or one named after the caller)")
+	cmd.Flags().StringVar(&f.account, "account", "", "the caller's account (default: the account of the caller's keys, or one named after the caller)")
 }
 
 // owner resolves the caller whose links a command changes.
@@ -87,7 +87,7 @@ func (c *linkCommand) check(caller, kind, address string) error {
 	}
 	slices.Sort(kinds)
 	if !slices.Contains(kinds, kind) {
-		return fmt.Errorf("unknown kind %s; the kinds are: %s", kind, strings.Join(slices.Compact(kinds), ", "))
+		return fmt.Errorf("unknown kind %s; available kinds: %s", kind, strings.Join(slices.Compact(kinds), ", "))
 	}
 	if err := c.opts.CheckLink(kind, address); err != nil {
 		return fmt.Errorf("%s is not a valid link to %s: %w", strconv.QuoteToASCII(address), kind, err)
@@ -125,7 +125,7 @@ func (c *unlinkCommand) run(ctx context.Context, caller, kind string) error {
 			return err
 		}
 		if linked == "" {
-			return toolyard.Errorf(toolyard.NotFound, "%s has no link of kind %s; \"toolyard accounts links %s\" shows the links.", caller, kind, caller)
+			return toolyard.Errorf(toolyard.NotFound, "%s has no %s link; \"toolyard accounts links %s\" lists the links.", caller, kind, caller)
 		}
 		if err := s.SetLink(ctx, owner, kind, ""); err != nil {
 			return err

@@ -48,7 +48,7 @@ func newNewCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&c.template, "template", "t", "hello", "template: "+strings.Join(script.Templates(), ", "))
-	cmd.Flags().StringVar(&c.run, "from-run", "", "create the tool from the code of the recorded run_code call with this ID; requires record: {arguments: full}")
+	cmd.Flags().StringVar(&c.run, "from-run", "", "create the tool from the code in the recorded run_code call with this ID; requires record: {arguments: full}")
 	cmd.MarkFlagsMutuallyExclusive("template", "from-run")
 	return cmd
 }
@@ -74,7 +74,7 @@ func (c *newCommand) fromRun(ctx context.Context, s *openStore, name string) err
 	case row.Tool != script.CodeTool || row.Server != "":
 		return fmt.Errorf("call %s did not run code: it called %s", id, row.Tool)
 	case len(row.Args) == 0 || json.Unmarshal(row.Args, &args) != nil || args.Code == "" || args.Code == "string": // the latter is only the type
-		return fmt.Errorf("the code of run %s was not recorded in full: set record: {arguments: full}, and use code of at most 8 KiB", id)
+		return fmt.Errorf("the code for run %s was not fully recorded: set record: {arguments: full}, and keep the code to 8 KiB or less", id)
 	}
 	made, err := s.Calls(ctx, store.CallQuery{Parent: id, Limit: maxCalls})
 	if err != nil {

@@ -44,14 +44,15 @@ func newPackCommand(a *app, name string) *cobra.Command {
 	c := &packCommand{app: a, pack: name}
 	cmd := &cobra.Command{
 		Use:   name + " ACTION [KEY=VALUE]...",
-		Short: "Run an action or a command of pack " + name,
-		Long: "Run an action of pack " + name + " as an operator. Without an action, list the actions.\n" +
-			"The action works on the store of this yard, so all replicas see its effect, and it is audited.",
+		Short: "Run an action or command from pack " + name,
+		Long: "Run an action from pack " + name +
+			" as an operator. Without an action, list the actions.\nThe action uses this yard's store, so it " +
+			"takes effect on all replicas, and it is audited.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
 	cmd.Flags().StringVar(&c.args, "args", "", "arguments as a JSON object; - reads them from standard input")
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the whole result as JSON")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the full result as JSON")
 	for i := range a.opts.Packs[name].Commands {
 		c.addCommand(cmd, &a.opts.Packs[name].Commands[i])
 	}

@@ -109,7 +109,7 @@ func TestPackCommands(t *testing.T) {
 		{"alarm replay past --days 2", 0, "2026-01-01T00:00:00Z\n2026-01-02T00:00:00Z\n"},
 		{"alarm replay now", 1, "does not let callers set the as-of time"},
 		{"alarm zones list a b", 0, "hall [a b]\n"},
-		{"alarm zones", 2, "needs a subcommand: list"},
+		{"alarm zones", 2, "requires a subcommand: list"},
 		{"call when --gate past --as-of 2026-01-31T09:30:00Z", 0, "2026-01-31T09:30:00Z\n"},
 		{"call when --gate now --as-of 2026-01-31T09:30:00Z", 5, "VALIDATION_ERROR"},
 		{"call when --gate past --as-of yesterday", 5, "VALIDATION_ERROR"},

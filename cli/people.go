@@ -16,7 +16,7 @@ import (
 func newPeopleCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "people",
-		Short: "List, block and unblock people who sign in with an issuer",
+		Short: "List, block and unblock people who sign in through an issuer",
 		Args:  cobra.NoArgs,
 		RunE:  requireSubcommand,
 	}
@@ -27,7 +27,7 @@ func newPeopleCommand(a *app) *cobra.Command {
 			return a.withStore(cmd.Context(), func(s *openStore) error { return list.run(cmd.Context(), s) })
 		},
 	}
-	listing.Flags().StringVar(&list.query.Part, "find", "", "only people with this text in their ID, name or e-mail address")
+	listing.Flags().StringVar(&list.query.Part, "find", "", "only people with this text in their ID, name or email address")
 	listing.Flags().StringVar(&list.query.State, "state", "", "active or blocked (default: both)")
 	listing.Flags().BoolVar(&list.asJSON, "json", false, "print JSON")
 	block := &peopleBlockCommand{app: a}
@@ -36,7 +36,7 @@ func newPeopleCommand(a *app) *cobra.Command {
 		Example: "  toolyard people block corp:9f31c2 --reason \"left the company\"",
 		RunE:    func(cmd *cobra.Command, args []string) error { return block.run(cmd.Context(), args[0]) },
 	}
-	blocking.Flags().StringVar(&block.reason, "reason", "", "reason, for other operators")
+	blocking.Flags().StringVar(&block.reason, "reason", "", "reason to show to other operators")
 	unblocking := &cobra.Command{
 		Use: "unblock ID", Short: "Unblock a person", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return block.unblock(cmd.Context(), args[0]) },
@@ -68,7 +68,7 @@ func (c *peopleListCommand) run(ctx context.Context, s *openStore) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tE-MAIL\tGROUPS\tLAST SEEN\tBLOCKED")
+	fmt.Fprintln(w, "ID\tNAME\tEMAIL\tGROUPS\tLAST SEEN\tBLOCKED")
 	for _, p := range people {
 		blocked := ""
 		if !p.Block.At.IsZero() {

@@ -60,7 +60,7 @@ func (p *prompter) answer(ctx context.Context, questions []toolyard.Question) (j
 
 // prompt reads the answer to one question. End of input cancels the question.
 func (p *prompter) prompt(ctx context.Context, q toolyard.Question) (answer, error) {
-	fmt.Fprintf(p.out, "\n%s needs your input:\n", untrusted.Printable(p.tool))
+	fmt.Fprintf(p.out, "\n%s requires your input:\n", untrusted.Printable(p.tool))
 	for _, line := range printableLines(q.Message) {
 		fmt.Fprintf(p.out, "  %s\n", line)
 	}

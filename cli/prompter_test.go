@@ -33,7 +33,7 @@ func TestFormsArePromptedFieldByField(t *testing.T) {
 			toolyard.Question{Key: "q", Message: "Book?", Schema: json.RawMessage(bookingForm)},
 			"A\nAnn\nmany\n10\n2\nbusiness\n\nfish, VEGAN\n1.5\n\ny\n",
 			`{"q":{"action":"accept","content":{"class":"b","meals":["fish","vegan"],"name":"Ann","price":1.5,"seats":2,"window":true}}}`,
-			[]string{"book needs your input:\n  Book?\n", "Your name: ", "enter a number", "one of e = Economy, b = Business", "(yes or no; optional) [true]", "any of fish, vegan"},
+			[]string{"book requires your input:\n  Book?\n", "Your name: ", "enter a number", "one of e = Economy, b = Business", "(yes or no; optional) [true]", "any of fish, vegan"},
 		},
 		"declined":       {toolyard.Question{Key: "q", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}, "n\n", `{"q":{"action":"decline"}}`, nil},
 		"the input ends": {toolyard.Question{Key: "q", Schema: json.RawMessage(bookingForm)}, "Ann\n", `{"q":{"action":"cancel"}}`, []string{"canceled"}},

@@ -21,7 +21,7 @@ func newServeCommand(a *app) *cobra.Command {
 	c := &serveCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the tools over MCP, on stdio or over HTTP",
+		Short: "Serve tools over MCP, on stdio or over HTTP",
 		Args:  cobra.NoArgs,
 		Example: `  toolyard serve                        # on stdio, for a client that starts it
   toolyard serve --http                 # at http://127.0.0.1:3001/mcp

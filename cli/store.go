@@ -53,12 +53,12 @@ func (a *app) storeAddress() (string, error) {
 			return "", err
 		}
 		if !source.NeedsStore() {
-			return "", fmt.Errorf("%s does not configure a store, so this yard has no keys, accounts or recorded calls; %s", cmp.Or(a.opts.ConfigFile, "the configuration"), storeHint)
+			return "", fmt.Errorf("%s does not configure a store, so keys, accounts and recorded calls are not available; %s", cmp.Or(a.opts.ConfigFile, "the configuration"), storeHint)
 		}
 		address = source.StoreAddress()
 	}
 	if address == "memory" {
-		return "", errors.New("the store is memory, which is lost when the process ends; " + storeHint)
+		return "", errors.New("the store is in memory and is lost when the process ends; " + storeHint)
 	}
 	return address, nil
 }

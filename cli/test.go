@@ -32,12 +32,12 @@ func newTestCommand(a *app) *cobra.Command {
 	c := &testCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "test [PATH]...",
-		Short: "Run the tests of TypeScript tools: *.test.ts, *.spec.ts and files below __tests__",
-		Long: `Run the tests of TypeScript tools: *.test.ts, *.spec.ts and files below __tests__.
+		Short: "Run tests for TypeScript tools: *.test.ts, *.spec.ts and files under __tests__",
+		Long: `Run tests for TypeScript tools: *.test.ts, *.spec.ts and files under __tests__.
 
-Arguments select the files whose path contains one of them. Each test runs in its own VM with the limits of
-a call, and without access to the network or environment variables. The command exits with 1 if a test fails
-or no test is found.`,
+Arguments select test files whose path contains any of them. Each test runs in its own VM with the limits of
+a call and without access to the network or environment variables. The command exits with status 1 if a test
+fails or no tests are found.`,
 		Example: `  toolyard test
   toolyard test hello --name "greets" --watch`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
@@ -101,7 +101,7 @@ func (c *testCommand) finish(files []script.TestFile, err error) error {
 	case err != nil:
 		return fail(err)
 	case len(files) == 0:
-		return fail(errors.New("no test files found; a test file is named *.test.ts, or is in a folder __tests__"))
+		return fail(errors.New("no test files found; name test files *.test.ts, or put them in a __tests__ folder"))
 	}
 	counts := count(files)
 	if !c.asJSON {

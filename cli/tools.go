@@ -25,7 +25,7 @@ func newToolsCommand(a *app) *cobra.Command {
 	c := &toolsCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "tools",
-		Short: "List the tools of a gate",
+		Short: "List a gate's tools",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withServers(cmd.Context(), c.run)

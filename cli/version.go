@@ -18,7 +18,7 @@ type versionCommand struct {
 func newVersionCommand(a *app) *cobra.Command {
 	c := &versionCommand{app: a}
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version, and the components of this binary with their licenses", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version and this binary's components with their licenses", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return fail(c.run()) },
 	}
 	cmd.Flags().BoolVar(&c.json, "json", false, "print version, commit, date and components as JSON")

@@ -40,7 +40,7 @@ func newWhyCommand(a *app) *cobra.Command {
 			return a.withYard(cmd.Context(), func(ctx context.Context, y *yard.Yard) error { return c.run(ctx, y, tool) })
 		},
 	}
-	cmd.Flags().BoolVar(&token, "token", false, "explain the access token on standard input instead")
+	cmd.Flags().BoolVar(&token, "token", false, "explain the access token read from standard input instead")
 	return cmd
 }
 

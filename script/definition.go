@@ -108,7 +108,7 @@ func (d *definition) check() error {
 		return fmt.Errorf("_meta exceeds %d KiB", maxMeta>>10)
 	}
 	if p := d.Permissions; p != nil && max(len(p.Net), len(p.Read), len(p.Env)) > maxPermissions {
-		return fmt.Errorf("a permissions list has more than %d entries", maxPermissions)
+		return fmt.Errorf("permissions contains a list of more than %d entries", maxPermissions)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func TestProviderThatCannotBeLoaded(t *testing.T) {
 		`export default 7;`:           "there is no default function",
 		`export default (`:            "",
 		`throw new Error("no luck");`: "no luck",
-		``:                            "there is no file",
+		``:                            "file not found",
 	} {
 		p, _, _ := runProvider(t, source, Options{})
 		problems := p.Problems()

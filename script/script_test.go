@@ -178,10 +178,10 @@ func TestFaults(t *testing.T) {
 		"external":    {hello + "export const category = \"external\";\n", "x.ts:5:1: category external is reserved for MCP server tools"},
 		"name":        {hello + "export const name = 5;\n", "x.ts:5:1: name must be a string"},
 		"bad-name":    {hello + "export const name = \"a b\";\n", "x.ts:5:1"},
-		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category is longer than 16 KiB"},
+		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category exceeds 16 KiB"},
 		"large-meta":  {hello + "export const _meta = { own: \"x\".repeat(70000) };\n", "x.ts:5:1: _meta exceeds 64 KiB"},
 		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "its declarations exceed 2 MiB"},
-		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: a permissions list has more than 100 entries"},
+		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: permissions contains a list of more than 100 entries"},
 		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a string"},
 		"endless":     {hello + "for (;;) {}\n", "endless/x.ts: it did not finish in time"},
 		"old-zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "a different copy of zod"},
@@ -437,7 +437,7 @@ func TestOddFiles(t *testing.T) {
 		}
 	}
 	text := fmt.Sprint(served.Problems())
-	for _, want := range []string{"zero.json", "endless.ts", "throws.ts:5", "large.ts", "longer than 16 KiB"} {
+	for _, want := range []string{"zero.json", "endless.ts", "throws.ts:5", "large.ts", "exceeds 16 KiB"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not among %s", want, text)
 		}
@@ -506,9 +506,9 @@ func TestWarnings(t *testing.T) {
 	want := []string{
 		"scripts.grants.granted.env: variable UNSET is granted, but it is not set | Set it in Toolyard's environment, or remove the grant.",
 		"granted.ts:6:15: process.env.SET is read while the module loads, when no variables are set | Read it inside the function.",
-		"meta.ts:5:1: the export meta has no effect (did you mean \"_meta\"?) | ",
-		"mode.ts:5:1: the export mode has no effect (did you mean \"modes\"?) | ",
-		"news.ts:5:1: the category \"New\" is unknown (did you mean \"news\"?) | ",
+		"meta.ts:5:1: export meta has no effect (did you mean \"_meta\"?) | ",
+		"mode.ts:5:1: export mode has no effect (did you mean \"modes\"?) | ",
+		"news.ts:5:1: category \"New\" is unknown (did you mean \"news\"?) | ",
 		"price.ts:5:1: export pricing has no effect: move it into _meta: export const _meta = { pricing: … } | ",
 		"wants.ts:7:3: permissions.net declares api.example.com, which is not granted | To grant it, add to toolyard.yaml: scripts: {grants: {wants: {net: [\"api.example.com\"]}}}",
 		"wants.ts:6:3: permissions.env declares API_KEY, which is not granted | To grant it, add to toolyard.yaml: scripts: {grants: {wants: {env: [\"API_KEY\"]}}}",
@@ -622,7 +622,7 @@ func TestDeclarationSpellings(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		"a.json:3:37: the member \"paramters\" of B has no effect (did you mean \"parameters\"?)", "a.json:3:12: B declares no parameters, so it accepts any arguments",
+		"a.json:3:37: member \"paramters\" of B has no effect (did you mean \"parameters\"?)", "a.json:3:12: B declares no parameters, so it accepts any arguments",
 		"both.json: tools[0] sets both parameters and inputSchema: remove one",
 	} {
 		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool { return p.String() == want }) {

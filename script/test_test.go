@@ -193,7 +193,7 @@ test("a code of the tool", async () => {
   expect(r._meta!["dev.toolyard/error"]).toMatchObject({ error: "NOT_FOUND", correctable: true, issues: [{ path: "name", message: "is unknown" }] });
 });
 test("a missing fake", async () => {
-  expect((await call(tool, {})).content[0]).toMatchObject({ text: expect.stringContaining("there is no server crm") });
+  expect((await call(tool, {})).content[0]).toMatchObject({ text: expect.stringContaining("unknown server crm") });
 });
 test("questions", async () => {
   const ask = (answers: object) => context({ answers }).ask({ key: "sure", message: "Sure?", state: 1 });

@@ -38,7 +38,7 @@ func TestTheTimelineOfAServerThatDies(t *testing.T) {
 	v.revive()
 	v.kill()
 	v.revive()
-	want := []string{"start", "up: it speaks 2025-11-25", "down: signal: killed", "start", "up: it speaks 2025-11-25"}
+	want := []string{"start", "up: uses protocol 2025-11-25", "down: signal: killed", "start", "up: uses protocol 2025-11-25"}
 	got := timeline(v.Server)
 	if i := slices.Index(got, "down: the server closed its output"); i >= 0 {
 		got[i] = "down: signal: killed" // the exit status may be known later than the end of the output
@@ -168,7 +168,7 @@ func TestAForgottenSessionIsShown(t *testing.T) {
 	call()
 	f.session.Store(-1)
 	call()
-	want := []string{"start", "up: it speaks 2025-06-18", "down: the server no longer recognizes the MCP session", "start", "up: it speaks 2025-06-18"}
+	want := []string{"start", "up: uses protocol 2025-06-18", "down: the server no longer recognizes the MCP session", "start", "up: uses protocol 2025-06-18"}
 	if diff := cmp.Diff(want, timeline(s.Server)); diff != "" {
 		t.Error(diff)
 	}

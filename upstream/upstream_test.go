@@ -397,7 +397,7 @@ func TestOfferedDefinitions(t *testing.T) {
 		"beats annotations":    {opts: upstream.Options{Exposure: upstream.Exposure{Trust: true, Effects: map[string]toolyard.Mode{"*": "write"}}}, tools: []string{reading, plain}, want: "plain rd"},
 		"filter":               {opts: upstream.Options{Exposure: upstream.Exposure{Tools: []string{"rd"}}}, tools: []string{reading, plain}, want: "rd"},
 		"filter with a typo":   {opts: upstream.Options{Exposure: upstream.Exposure{Tools: []string{"Plain"}}}, tools: []string{reading, plain}, says: "Did you mean \"plain\"?"},
-		"two of one name":      {tools: []string{reading, plain, plain}, want: "rd", says: "defines this name twice"},
+		"two of one name":      {tools: []string{reading, plain, plain}, want: "rd", says: "defines this name more than once"},
 		"look-alikes":          {tools: []string{reading, strings.Replace(plain, "plain", "p1ain", 1), plain}, want: "rd", says: "looks like"},
 		"hidden text":          {tools: []string{reading, `{"name":"x","description":"a\u202eb","inputSchema":{"type":"object"}}`}, want: "rd", says: "U+202E"},
 		"hidden in the schema": {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","properties":{"a\u200b":{}}}}`}, want: "rd", says: "U+200B"},

@@ -418,7 +418,7 @@ func TestKeysWithoutAStore(t *testing.T) {
 	s := newTestAPI(t, "gates: {chat: {mode: read}}\n", yard.Options{})
 	for _, c := range []struct{ method, path, body string }{{"GET", "/api/v1/keys", ""}, {"POST", "/api/v1/signin", `{"key":"` + s.keys["operator"] + `"}`}} {
 		got, answer := s.do(t, "operator", c.method, c.path, c.body)
-		if message, _ := answer["message"].(string); got != http.StatusUnauthorized || !strings.Contains(message, "has no API keys") || !strings.Contains(message, "store: sqlite:") {
+		if message, _ := answer["message"].(string); got != http.StatusUnauthorized || !strings.Contains(message, "API keys are not available") || !strings.Contains(message, "store: sqlite:") {
 			t.Errorf("%s %s: %d %v", c.method, c.path, got, answer)
 		}
 	}

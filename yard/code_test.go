@@ -179,7 +179,7 @@ func TestRulesJudgeEveryCallOfCode(t *testing.T) {
 		`await new Proxy(tools, {})["de" + "lete"]();`,
 		`JSON.stringify = () => "{}"; await Reflect.get(tools, "delete")();`,
 	} {
-		if got, res := runCode(t, y, "code", ann, source, ""); !res.IsError || !strings.HasPrefix(got, "ToolError AUTHORIZATION_ERROR: Denied by the rule no-delete.") {
+		if got, res := runCode(t, y, "code", ann, source, ""); !res.IsError || !strings.HasPrefix(got, "ToolError AUTHORIZATION_ERROR: Denied by rule no-delete.") {
 			t.Errorf("%s: %s", source, got)
 		}
 	}

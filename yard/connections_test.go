@@ -349,7 +349,7 @@ func TestSignInInsideACall(t *testing.T) {
 	defer cancel()
 	res, err := c.CallAsking(ctx, "", toolyard.Caller{ID: "ann", Account: "ann"}, "crm__whoami", nil, func(_ context.Context, questions []toolyard.Question) (json.RawMessage, error) {
 		asked++
-		if len(questions) != 1 || questions[0].URL == "" || !strings.Contains(questions[0].Message, "sign in to the server crm") {
+		if len(questions) != 1 || questions[0].URL == "" || !strings.Contains(questions[0].Message, "sign in to server crm") {
 			t.Error(questions)
 		}
 		c.signIn(questions[0].URL, "ann", "ann.smith")

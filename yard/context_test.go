@@ -121,7 +121,7 @@ func TestContextFromAnHTTPService(t *testing.T) {
 		t.Error(got)
 	}
 	record.Store(`{"data":{"tier":7}}`)
-	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "The fault is with its provider") {
+	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "The problem is in its provider") {
 		t.Error(got)
 	}
 	write(config("/other"))
@@ -177,7 +177,7 @@ func TestContextFromAScript(t *testing.T) {
 	}
 	within(t, time.Minute, "the missing file is not reported", func() bool {
 		problems := y.Problems()
-		return len(problems) == 1 && problems[0].Subject == "context.crm" && strings.Contains(problems[0].Message, "there is no file")
+		return len(problems) == 1 && problems[0].Subject == "context.crm" && strings.Contains(problems[0].Message, "file not found")
 	})
 	write("toolyard.yaml", "listen: 127.0.0.1:0\n")
 	if err := y.Reload(); err != nil {

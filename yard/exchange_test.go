@@ -116,7 +116,7 @@ func TestServerWithExchangedTokens(t *testing.T) {
 		if n := issuer.Exchange.Requests.Load(); n != 2 {
 			t.Errorf("%d exchanges, want one for each person", n)
 		}
-		if body := callPayroll(t, server, false, key); !strings.Contains(body, "API keys cannot be used") {
+		if body := callPayroll(t, server, false, key); !strings.Contains(body, "API keys are not accepted") {
 			t.Error(body)
 		}
 		p.mu.Lock()
@@ -152,14 +152,14 @@ func TestInvalidExchangesAreRefused(t *testing.T) {
 		body   map[string]any
 		want   string
 	}{
-		"no issued_token_type": {200, good(map[string]any{"issued_token_type": nil}), "could not be obtained"},
-		"a refresh token":      {200, good(map[string]any{"issued_token_type": "urn:ietf:params:oauth:token-type:refresh_token"}), "could not be obtained"},
-		"an ID token":          {200, good(map[string]any{"issued_token_type": "urn:ietf:params:oauth:token-type:id_token"}), "could not be obtained"},
-		"token_type N_A":       {200, good(map[string]any{"token_type": "N_A"}), "could not be obtained"},
-		"no token":             {200, good(map[string]any{"access_token": nil}), "could not be obtained"},
-		"expired":              {200, good(map[string]any{"expires_in": -1}), "could not be obtained"},
+		"no issued_token_type": {200, good(map[string]any{"issued_token_type": nil}), "could not obtain one"},
+		"a refresh token":      {200, good(map[string]any{"issued_token_type": "urn:ietf:params:oauth:token-type:refresh_token"}), "could not obtain one"},
+		"an ID token":          {200, good(map[string]any{"issued_token_type": "urn:ietf:params:oauth:token-type:id_token"}), "could not obtain one"},
+		"token_type N_A":       {200, good(map[string]any{"token_type": "N_A"}), "could not obtain one"},
+		"no token":             {200, good(map[string]any{"access_token": nil}), "could not obtain one"},
+		"expired":              {200, good(map[string]any{"expires_in": -1}), "could not obtain one"},
 		"refused":              {400, map[string]any{"error": "invalid_target", "error_description": "canary"}, "does not allow you"},
-		"server error":         {500, map[string]any{}, "could not be obtained"},
+		"server error":         {500, map[string]any{}, "could not obtain one"},
 	} {
 		issuer.SetExchange(func(string, string) (int, map[string]any) { return test.status, test.body })
 		n++
@@ -170,7 +170,7 @@ func TestInvalidExchangesAreRefused(t *testing.T) {
 	}
 	token := issuer.Token(publicURL+"/mcp/chat", nil)
 	issuer.SetExchange(func(string, string) (int, map[string]any) { return 200, good(map[string]any{"access_token": token}) })
-	if body := callPayroll(t, server, false, token); !strings.Contains(body, "could not be obtained") {
+	if body := callPayroll(t, server, false, token); !strings.Contains(body, "could not obtain one") {
 		t.Error(body)
 	}
 	p.mu.Lock()

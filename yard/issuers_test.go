@@ -132,7 +132,7 @@ func TestAccessTokenAtGates(t *testing.T) {
 		"no token":                 {"/mcp/chat", "", 401, `Bearer realm="toolyard", ` + metadata + `chat"`, "requires an access token"},
 		"no token at a write gate": {"/mcp/dev", "", 401, metadata + `dev", scope="tools.write"`, "access token or an API key"},
 		"token of another gate":    {"/mcp/dev", token("/mcp/chat", []string{"engineering"}, "tools.write"), 401, `error="invalid_token"`, "not valid"},
-		"no rule matches":          {"/mcp/chat", token("/mcp/chat", []string{"guests"}, ""), 403, `error="insufficient_scope"`, "no access"},
+		"no rule matches":          {"/mcp/chat", token("/mcp/chat", []string{"guests"}, ""), 403, `error="insufficient_scope"`, "does not have access"},
 		"rule for another gate":    {"/mcp/dev", token("/mcp/dev", []string{"staff"}, "tools.write"), 403, `error="insufficient_scope", scope="tools.write"`, "gate:dev"},
 		"scope missing":            {"/mcp/dev", token("/mcp/dev", []string{"engineering"}, ""), 403, `error="insufficient_scope", scope="tools.write"`, "write"},
 		"rule and scope":           {"/mcp/dev", token("/mcp/dev", []string{"engineering"}, "tools.write"), 200, "", "corp:ann"},

@@ -241,7 +241,7 @@ func TestPackConfigurationIsChecked(t *testing.T) {
 		"invalid clock":     {"{mode: read}", "{mode: read, clock: mine}", `toolyard.yaml:10:23: gates.other.clock`},
 		"two spellings":     {"packs:\n", "packs:\n  ledger: {token: abc}\n", `already defined`},
 		"not an object":     {ledgerFile, "packs: {ledger: 1}", `packs.ledger`},
-		"invalid pack name": {ledgerFile, "packs: {\"a b\": {}}", `is not the name of a pack`},
+		"invalid pack name": {ledgerFile, "packs: {\"a b\": {}}", `is not a valid pack name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &opened{}

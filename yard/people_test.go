@@ -166,7 +166,7 @@ func TestPeopleSignInToTheConsole(t *testing.T) {
 	if status, answer := b.send("POST", "/calls", map[string]any{"gate": "chat", "tool": "whoami", "args": struct{}{}}); status != 200 || !strings.Contains(fmt.Sprint(answer), "corp:ann") {
 		t.Error(status, answer)
 	}
-	if status, answer := b.send("GET", "/people", nil); status != 403 || !strings.Contains(fmt.Sprint(answer), "no access rule for the issuer corp grants") {
+	if status, answer := b.send("GET", "/people", nil); status != 403 || !strings.Contains(fmt.Sprint(answer), "no access rule for issuer corp grants") {
 		t.Error(status, answer)
 	}
 

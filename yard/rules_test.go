@@ -185,7 +185,7 @@ func TestRulesDenyAskAndAllow(t *testing.T) {
 					t.Errorf("%s: %v, asked %d times, ran %d times", step.args, m, len(c.asked), r.ran.Load())
 				}
 			}
-			for _, part := range []string{"The rule refunds requires it.", "Tool: refund", `Arguments: {"order":"A","amount":11}`} {
+			for _, part := range []string{"Rule refunds requires it.", "Tool: refund", `Arguments: {"order":"A","amount":11}`} {
 				if !strings.Contains(c.asked[0], part) {
 					t.Errorf("%q lacks %q", c.asked[0], part)
 				}
@@ -335,7 +335,7 @@ gates: {all: {mode: write}}
 	for _, p := range s.yard.Problems() {
 		got = append(got, fmt.Sprintf("%d %s: %s", p.Line, p.Subject, p.Message))
 	}
-	want := []string{`3 rules.typo: unknown tool "refnd"`, `4 rules.wrong: unknown argument "amont" of refund`}
+	want := []string{`3 rules.typo: unknown tool "refnd"`, `4 rules.wrong: unknown argument "amont" for refund`}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q", got)
 	}

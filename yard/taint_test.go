@@ -123,7 +123,7 @@ gates:
 		return strings.Join(texts, "\n")
 	}
 	const path = "private data (inbox) and untrusted text (web, by chief → clerk), and send data out (send, by chief → clerk → mailer)"
-	if got := problems(); !strings.Contains(got, path) || !strings.Contains(got, "Remove a step of chief → clerk → mailer") || !strings.Contains(got, "accept: trifecta at the gate lead") || strings.Contains(got, "agents.clerk") {
+	if got := problems(); !strings.Contains(got, path) || !strings.Contains(got, "Remove a step of chief → clerk → mailer") || !strings.Contains(got, "accept: trifecta on gate lead") || strings.Contains(got, "agents.clerk") {
 		t.Error(got)
 	}
 	for name, change := range map[string][]string{
@@ -146,7 +146,7 @@ func TestRuleOfTwoForAgents(t *testing.T) {
 		s, _ := newTaintAPI(t, accept)
 		return fmt.Sprint(s.yard.Problems())
 	}
-	if got := problems(""); !strings.Contains(got, "the agent clerk can read private data") || strings.Contains(got, "chief") {
+	if got := problems(""); !strings.Contains(got, "agent clerk can read private data") || strings.Contains(got, "chief") {
 		t.Error(got)
 	}
 	if got := problems(", accept: trifecta"); strings.Contains(got, "private data") {

@@ -206,9 +206,9 @@ func TestMissingContextIsAProblem(t *testing.T) {
 		got = append(got, p.Message+" "+p.Fix)
 	}
 	if diff := cmp.Diff([]string{
-		"it needs the context hyperliquid, but its input schema does not declare the argument hyperliquidPortfolio Fix the tool, or override it under terms: mine",
-		"it needs the context stars, but its input schema does not declare the argument starsPortfolio Fix the tool, or override it under terms: mine",
-		"the context stars is not configured, so its calls fail Add context: {stars: {http: {url: …}}} or {script: …}; a program that embeds Toolyard can also use Options.Providers.",
+		"it requires context hyperliquid, but its input schema does not declare argument hyperliquidPortfolio Fix the tool, or override it under terms: mine",
+		"it requires context stars, but its input schema does not declare argument starsPortfolio Fix the tool, or override it under terms: mine",
+		"context stars is not configured, so its calls fail Add context: {stars: {http: {url: …}}} or {script: …}; a program that embeds Toolyard can also use Options.Providers.",
 	}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -22,7 +22,7 @@ func TestWhyNamesLimitsAndTheClock(t *testing.T) {
 			rates = append(rates, step.Text)
 		}
 	}
-	if want := []string{"at most 5 calls per minute, for each account", "at most 50 calls per minute", "all calls at the gate chat: at most 2 at once, for each caller"}; !slices.Equal(rates, want) {
+	if want := []string{"at most 5 calls per minute, for each account", "at most 50 calls per minute", "all calls at gate chat: at most 2 at once, for each caller"}; !slices.Equal(rates, want) {
 		t.Errorf("%q", rates)
 	}
 	shop := newTestAPI(t, "terms: {greet: {executeUsd: \"1\", spend: {perMonthUsd: \"9\"}}}\ngates: {shop: {mode: read, surface: execute, callers: keys, spend: [{per: caller, perDayUsd: \"5\"}]}}\n", yard.Options{})
@@ -35,7 +35,7 @@ func TestWhyNamesLimitsAndTheClock(t *testing.T) {
 			spends = append(spends, step.Text)
 		}
 	}
-	if want := []string{"the gate shop: at most 5 USD per day, for each caller", "the tool greet: at most 9 USD per month"}; !slices.Equal(spends, want) {
+	if want := []string{"gate shop: at most 5 USD per day, for each caller", "tool greet: at most 9 USD per month"}; !slices.Equal(spends, want) {
 		t.Errorf("%q", spends)
 	}
 	for gate, want := range map[string][]string{

@@ -94,7 +94,7 @@ await main(async () => {
     await page.waitForURL(/tool=hello/);
     await table.locator(`a[href$="/calls/${id}"]`).click();
     await page.getByRole('heading', { name: 'hello', level: 1 }).waitFor();
-    const steps = await page.getByRole('list', { name: 'Steps of the call' }).getByRole('listitem').allInnerTexts();
+    const steps = await page.getByRole('list', { name: 'Call steps' }).getByRole('listitem').allInnerTexts();
     for (const name of ['Validate', 'Admit', 'Run', 'Settle']) check(`the step ${name} is shown`, steps.some((text) => text.startsWith(name)), steps);
     await page.getByRole('region', { name: 'Arguments' }).getByText('Grace').waitFor();
     await page.getByRole('region', { name: 'Result' }).getByText('Hello, Grace!').first().waitFor();

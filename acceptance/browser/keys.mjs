@@ -29,7 +29,7 @@ await main(async () => {
     await eventually('the token is gone from the page', async () => !(await page.content()).includes(token));
     await page.getByRole('button', { name: 'Revoke short-lived' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke key' }).click();
-    await page.getByText('Revoked the key short-lived.').waitFor();
+    await page.getByText('Revoked key short-lived.').waitFor();
     revoked = Date.now();
     await page.getByRole('row').filter({ hasText: 'short-lived' }).getByText('Revoked').waitFor();
   });

@@ -51,7 +51,7 @@ async function forms({ page }) {
     await question.getByText('Who?', { exact: true }).waitFor();
     figure('question: run to question', `${Date.now() - began} ms`);
     check('the heading names the tool', (await question.getByRole('heading').innerText()) === 'test_elicitation needs input', await question.getByRole('heading').innerText());
-    await eventually('the question is announced', async () => (await result.getByRole('status').filter({ hasText: 'test_elicitation asks a question' }).count()) === 1);
+    await eventually('the question is announced', async () => (await result.getByRole('status').filter({ hasText: 'test_elicitation is asking a question' }).count()) === 1);
     await eventually('the question has the focus', () => question.evaluate((form) => form === document.activeElement));
     check('the arguments are locked', await page.getByLabel('message *', { exact: true }).isDisabled());
     check('the gate is locked', await page.getByRole('combobox', { name: 'Via gate' }).isDisabled());
@@ -116,7 +116,7 @@ async function ways({ page, context }) {
   await step(page, 'a question of a server is declined and canceled', async () => {
     const { question, press, run, says } = await at(page, 'ask', 'up');
     await run();
-    await question.getByText('Tool of the server up.').waitFor();
+    await question.getByText('Tool from server up.').waitFor();
     await press('Decline');
     await says('decline');
     await run();

@@ -19,7 +19,7 @@ await main(async () => {
     }
     await page.getByRole('button', { name: 'Remove rank_quote' }).click();
     const effect = page.getByRole('region', { name: 'Effect after saving' });
-    const gate = effect.getByRole('region', { name: 'At the gate chat' });
+    const gate = effect.getByRole('region', { name: 'At gate chat' });
     await gate.getByText('+2 added').waitFor();
     await gate.getByText('−1 removed').waitFor();
     const words = (await gate.innerText()).replaceAll(/\s+/g, ' ');
@@ -75,7 +75,7 @@ await main(async () => {
     await choose(page, 'Mode', 'Read');
     await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
     await until('write tools are gone', async () => !(await listed('chat')).has('mcp_up__rm'));
-    await page.getByText('Saved the gate chat.').waitFor();
+    await page.getByText('Saved gate chat.').waitFor();
     await page.getByRole('button', { name: 'Revert to file' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revert', exact: true }).click();
     await until('write tools are back', async () => (await listed('chat')).has('mcp_up__rm'));

@@ -35,7 +35,7 @@ type user struct {
 	connector *serverauth.Connector
 }
 
-// authorize sets the authorizer of the scenario. The user is nil if nobody has to sign in.
+// authorize sets the authorizer of the scenario. The user is nil if the scenario requires no sign-in.
 func authorize(ctx context.Context, o *upstream.Options) (*user, error) {
 	scenario, ok := strings.CutPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/")
 	if !ok {

@@ -55,7 +55,7 @@ func TestAttackFaultyResponses(t *testing.T) {
 		"cut after three events":          {"cut: true, after: 3", model.Unavailable, "interrupted", 1},
 		"HTML":                            {"body: <html>Log in</html>, headers: {content-type: text/html}", model.Invalid, "text/html instead of an event stream", 1},
 		"JSON error with status 200":      {`body: '{"error":{"message":"wrong","code":400}}', headers: {content-type: application/json}`, model.Rejected, "wrong", 1},
-		"redirect to another host":        {"status: 307, headers: {location: 'https://example.com/'}", model.Unavailable, "different server", 3},
+		"redirect to another host":        {"status: 307, headers: {location: 'https://example.com/'}", model.Unavailable, "not the same server", 3},
 		"redirect that drops the body":    {"status: 302, headers: {location: /other}", model.Unavailable, "redirects", 3},
 		"compressed":                      {"body: x, headers: {content-encoding: gzip}", model.Unavailable, "compressed", 3},
 		"hung body":                       {"hang: true, after: 2", model.Unavailable, "", 0},

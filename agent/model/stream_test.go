@@ -139,7 +139,7 @@ func TestAttackArguments(t *testing.T) {
 		"number":         {arguments: `17`, invalid: "not a JSON object"},
 		"duplicate keys": {arguments: `{"a":1,"a":2}`, invalid: "not valid JSON"},
 		"deep":           {arguments: `{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`, invalid: "not valid JSON"},
-		"2 MiB":          {arguments: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, failure: "larger than"},
+		"2 MiB":          {arguments: `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, failure: "exceed"},
 	} {
 		for _, api := range allAPIs {
 			quoted, err := json.Marshal(c.arguments)
@@ -230,24 +230,24 @@ func TestAttackStreamsOutOfOrder(t *testing.T) {
 		stream string
 		want   string
 	}{
-		"two message_start":          {Anthropic, events(begin, begin, stop), "started twice"},
+		"two message_start":          {Anthropic, events(begin, begin, stop), "received twice"},
 		"no message_start":           {Anthropic, events(block, stop), "not message_start"},
 		"delta for an unknown block": {Anthropic, events(begin, `{"type":"content_block_delta","index":7,"delta":{"type":"text_delta","text":"x"}}`, stop), "block 7, which is not open"},
 		"stop of an unknown block":   {Anthropic, events(begin, `{"type":"content_block_stop","index":7}`, stop), "not open"},
-		"block twice":                {Anthropic, events(begin, block, block, stop), "began twice"},
+		"block twice":                {Anthropic, events(begin, block, block, stop), "started twice"},
 		"stop within a block":        {Anthropic, events(begin, block, end, stop), "in the middle of a block"},
 		"no stop reason":             {Anthropic, events(begin, stop), "before it was complete"},
 		"call without an ID":         {Anthropic, events(begin, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","name":"f","input":{}}}`, `{"type":"content_block_stop","index":0}`, end, stop), "no ID"},
 		"item without an ID":         {OpenAI, events(`{"type":"response.output_item.done","item":{"type":"function_call","name":"f","arguments":"{}"}}`, `{"type":"response.completed","response":{}}`), "no ID"},
-		"item that is no object":     {OpenAI, events(`{"type":"response.output_item.done","item":[1]}`, `{"type":"response.completed","response":{}}`), "not valid"},
+		"item that is no object":     {OpenAI, events(`{"type":"response.output_item.done","item":[1]}`, `{"type":"response.completed","response":{}}`), "invalid"},
 		"only [DONE]":                {OpenAI, events("[DONE]"), "before it was complete"},
 		"delta of an unknown call":   {Chat, events(`{"choices":[{"delta":{"tool_calls":[{"index":3,"function":{"arguments":"{}"}}]}}]}`, "[DONE]"), "has not started"},
 		"no finish reason":           {Chat, events(`{"choices":[{"delta":{"content":"x"}}]}`, "[DONE]"), "before it was complete"},
 		"call without a name":        {Gemini, events(`{"candidates":[{"content":{"parts":[{"functionCall":{"args":{}}}]},"finishReason":"STOP"}]}`), "no function name"},
-		"part that is no object":     {Gemini, events(`{"candidates":[{"content":{"parts":[null]},"finishReason":"STOP"}]}`), "not valid"},
-		"not JSON":                   {Chat, events("<html>"), "not valid"},
-		"not UTF-8":                  {Gemini, events("{\"a\":\"\xff\"}"), "not UTF-8"},
-		"long event":                 {Chat, events(strings.Repeat(" ", MaxEvent+1)), "larger than"},
+		"part that is no object":     {Gemini, events(`{"candidates":[{"content":{"parts":[null]},"finishReason":"STOP"}]}`), "invalid"},
+		"not JSON":                   {Chat, events("<html>"), "invalid"},
+		"not UTF-8":                  {Gemini, events("{\"a\":\"\xff\"}"), "not valid UTF-8"},
+		"long event":                 {Chat, events(strings.Repeat(" ", MaxEvent+1)), "exceed"},
 		"endless empty events":       {Anthropic, events(begin) + strings.Repeat("data:\n\n", 1000), "before it was complete"},
 	} {
 		_, err := readAll(c.api, strings.NewReader(c.stream))

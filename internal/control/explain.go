@@ -82,7 +82,7 @@ func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gat
 	for _, l := range s.SpendLimitsOf(gate, t) {
 		text := fmt.Sprintf("%s: at most %s USD per %s", l.Name, l.Max, l.Period)
 		if l.Per != "" {
-			text += ", per " + l.Per
+			text += ", for each " + l.Per
 		}
 		steps = append(steps, gates.Step{Rule: "spend", Text: text})
 	}

@@ -152,7 +152,7 @@ func requestFor(e *hass.Entity, action string, v *value) (*request, error) {
 	if setter := setters[e.Domain]; setter != nil && (action == "set" || action == "turn_on" && e.Domain == "light" && *v != (value{})) {
 		r := setter(v)
 		if r == nil {
-			return nil, toolyard.Errorf(toolyard.Invalid, "%s: set value to a value for a %s.", e.ID, e.Domain)
+			return nil, toolyard.Errorf(toolyard.Invalid, "%s: set value to a value that is valid for a %s.", e.ID, e.Domain)
 		}
 		r.domain = e.Domain
 		return r, nil
@@ -166,7 +166,7 @@ func requestFor(e *hass.Entity, action string, v *value) (*request, error) {
 		return nil, toolyard.Errorf(toolyard.Invalid, "%s has no action %q. Its actions are: %s.", e.ID, action, strings.Join(names, ", "))
 	}
 	if *v != (value{}) {
-		return nil, toolyard.Errorf(toolyard.Invalid, "%s: only the action set has a value.", e.ID)
+		return nil, toolyard.Errorf(toolyard.Invalid, "%s: value is accepted only with the action set.", e.ID)
 	}
 	r := &request{domain: e.Domain, service: s.name}
 	if len(s.goal) > 0 {

@@ -100,7 +100,7 @@ func (v *view) targets(ids []string, area, domain string) ([]*hass.Entity, error
 		return v.findAll(ids)
 	}
 	if domain == "" {
-		return nil, toolyard.Errorf(toolyard.Invalid, "Set the domain of the devices in the area, such as light.")
+		return nil, toolyard.Errorf(toolyard.Invalid, "Set domain, such as light, to choose the devices in the area.")
 	}
 	if err := v.checkFilters(&listArgs{Area: area, Domain: domain}); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (v *view) targets(ids []string, area, domain string) ([]*hass.Entity, error
 	}
 	switch {
 	case len(found) == 0:
-		return nil, toolyard.Errorf(toolyard.NotFound, "There is no %s in %s.", printable(domain, 40), printable(area, 80))
+		return nil, toolyard.Errorf(toolyard.NotFound, "No %s found in %s.", printable(domain, 40), printable(area, 80))
 	case len(found) > maxTargets:
 		return nil, toolyard.Errorf(toolyard.Invalid, "%d devices match; the limit is %d. Use ids.", len(found), maxTargets)
 	}
@@ -145,7 +145,7 @@ func (v *view) isSensitive(e *hass.Entity) bool {
 func (v *view) checkDenied(e *hass.Entity) error {
 	for _, m := range v.members(e) {
 		if matchesAny(v.home.policy.deny, m.ID) {
-			return toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device to which the operator has denied access.", e.ID)
+			return toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device that the operator does not allow.", e.ID)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func (v *view) checkPlain(e *hass.Entity) error {
 		return err
 	}
 	if v.isSensitive(e) {
-		return toolyard.Errorf(toolyard.PermissionDenied, "%s (%s) requires confirmation by a person. Use control_security.", printable(e.Name, 80), e.ID)
+		return toolyard.Errorf(toolyard.PermissionDenied, "%s (%s) requires user confirmation. Use control_security.", printable(e.Name, 80), e.ID)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (ctl *controls) perform(ctx context.Context, before *view, targets []*hass.
 	}
 	result := ctl.await(ctx, before, goals, start)
 	if len(result.NotConfirmed) > 0 {
-		result.Note = "Accepted by Home Assistant, not confirmed: the state has not changed yet."
+		result.Note = "Home Assistant accepted the command, but the state has not changed yet."
 	}
 	return result, nil
 }
@@ -221,7 +221,7 @@ func (ctl *controls) afterError(ctx context.Context, before *view, goals map[str
 	failure := writeFailure(err)
 	if partly {
 		e := *toolyard.AsError(failure)
-		e.Message, e.RetryAfter = "Some of the devices were changed, then: "+e.Message, 0
+		e.Message, e.RetryAfter = "Some devices were changed before this error: "+e.Message, 0
 		return controlResult{}, &e
 	}
 	return controlResult{}, failure

@@ -390,7 +390,7 @@ func TestDoubtfulSteps(t *testing.T) {
 		{step(`{"action":"light.turn_on","target":"{{ where }}"}`), "a template chooses its target"},
 		{step(`{"action":"light.turn_on","target":{"entity_id":{"x":1}}}`), "unknown form"},
 		{step(`{"action":"scene.apply","data":{"entities":{"lock.front_door":"unlocked"}}}`), "it calls scene.apply"},
-		{step(`{"action":"script.missing"}`), "script.missing, which is not known"},
+		{step(`{"action":"script.missing"}`), "script.missing, which is unknown"},
 		{step(`{"action":"mqtt.publish","data":{"topic":"door"}}`), "it calls mqtt.publish"},
 		{step(`{"event":"unlock_everything"}`), "unknown form"},
 		{step(`42`), "unknown form"},

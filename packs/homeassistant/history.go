@@ -37,7 +37,7 @@ func (s *span) resolve(asOf time.Time, longest time.Duration) (from, to time.Tim
 	case !from.Before(to):
 		return from, to, toolyard.Errorf(toolyard.Invalid, "from must be before to, and before now.")
 	case longest > 0 && to.Sub(from) > longest:
-		return from, to, toolyard.Errorf(toolyard.Invalid, "The period is limited to %d days. Use get_statistics for a longer one.", int(longest.Hours()/24))
+		return from, to, toolyard.Errorf(toolyard.Invalid, "The period can be at most %d days. Use get_statistics for a longer period.", int(longest.Hours()/24))
 	}
 	return from, to, nil
 }
@@ -196,7 +196,7 @@ var getStatistics = toolyard.Define(readSpec("get_statistics",
 		length := statisticsPeriods[in.Period]
 		live := v.home.now().Sub(to) < maxPast // an unfinished row has no data after to
 		if rows := float64(len(all)) * float64(to.Sub(from)) / float64(length); rows > maxStatistics {
-			return statisticsResult{}, toolyard.Errorf(toolyard.Invalid, "The result would have about %.0f rows; the limit is %d. Use longer rows or a shorter period.", rows, maxStatistics)
+			return statisticsResult{}, toolyard.Errorf(toolyard.Invalid, "The result would have about %.0f rows; the limit is %d. Use a longer interval or a shorter period.", rows, maxStatistics)
 		}
 		ids := make([]string, 0, len(all))
 		for _, e := range all {

@@ -68,7 +68,7 @@ func (h *home) view(ctx context.Context) (*view, error) {
 // unavailable is the error while there is no connection. Nothing was sent, so a retry is safe.
 func unavailable(err error) error {
 	if errors.Is(err, hass.ErrToken) {
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant rejects the access token. The operator must replace it.", Err: err}
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant rejected the access token. The operator must replace it.", Err: err}
 	}
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant is not connected.", RetryAfter: 10 * time.Second, Err: err}
 }
@@ -89,7 +89,7 @@ func failureOf(err error) error {
 	case hass.CodeInvalidService, hass.CodeInvalidFormat:
 		return &toolyard.Error{Code: toolyard.Invalid, Message: message, Err: err}
 	case hass.CodeUnauthorized:
-		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "The Home Assistant user of this yard is not permitted to do this.", Err: err}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "The Home Assistant user that Toolyard signs in as is not allowed to do this.", Err: err}
 	case hass.CodeNotFound:
 		return &toolyard.Error{Code: toolyard.NotFound, Message: message, Err: err}
 	}
@@ -100,7 +100,7 @@ func failureOf(err error) error {
 // effect.
 func writeFailure(err error) error {
 	if isUncertain(err) {
-		return &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "Home Assistant did not respond. Check the state before you try again.", Err: err}
+		return &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "Home Assistant did not respond. Check the state before trying again.", Err: err}
 	}
 	return failureOf(err)
 }
@@ -169,7 +169,7 @@ func (v *view) find(name string) (*hass.Entity, error) {
 	for _, e := range found {
 		ids = append(ids, e.ID)
 	}
-	return nil, toolyard.Errorf(toolyard.Invalid, "%d devices are called %q: %s. Use an id.", len(found), printable(name, 80), strings.Join(ids[:min(len(ids), 10)], ", "))
+	return nil, toolyard.Errorf(toolyard.Invalid, "%d devices are named %q: %s. Use an id.", len(found), printable(name, 80), strings.Join(ids[:min(len(ids), 10)], ", "))
 }
 
 // findAll returns the visible entities with the IDs or names, without duplicates.
@@ -231,5 +231,5 @@ func (v *view) note() string {
 	if v.age == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Home Assistant is disconnected. This was its state %d s ago.", int(v.age.Seconds()))
+	return fmt.Sprintf("Home Assistant is disconnected. This is its state from %d s ago.", int(v.age.Seconds()))
 }

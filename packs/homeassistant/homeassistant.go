@@ -113,11 +113,11 @@ func (s *source) problems() []toolyard.Problem {
 	case errors.Is(err, hass.ErrNotSent): // not tried yet
 		return nil
 	case errors.Is(err, hass.ErrToken):
-		p.Message = "Home Assistant rejects the access token; it is not tried again"
-		p.Fix = "Create a long-lived access token in the profile of a Home Assistant user, store it as the secret, and reload."
+		p.Message = "Home Assistant rejected the access token; Toolyard does not retry"
+		p.Fix = "Create a long-lived access token in a Home Assistant user's profile, store it as the secret, and reload."
 	default:
 		p.Message += ": " + err.Error()
-		p.Fix = "Check packs.homeassistant.url. It is retried."
+		p.Fix = "Check packs.homeassistant.url. Toolyard retries automatically."
 	}
 	return []toolyard.Problem{p}
 }

@@ -65,7 +65,7 @@ func (v *view) notifyTarget(ctx context.Context, name string) (service string, t
 		targets = append(targets, s)
 	}
 	if len(targets) <= maxNear {
-		return "", nil, toolyard.Errorf(toolyard.NotFound, "Unknown notification target %q. The targets are: %s.", printable(name, 80), strings.Join(targets, ", "))
+		return "", nil, toolyard.Errorf(toolyard.NotFound, "Unknown notification target %q. Available targets: %s.", printable(name, 80), strings.Join(targets, ", "))
 	}
 	return "", nil, unknown("notification target", name, targets)
 }

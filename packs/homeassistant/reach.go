@@ -44,7 +44,7 @@ func (r *reach) visit(ctx context.Context, e *hass.Entity) error {
 		return nil
 	}
 	if len(r.visited) >= maxScripts {
-		r.doubt("it reaches more than %d scripts", maxScripts)
+		r.doubt("it can reach more than %d scripts", maxScripts)
 		return nil
 	}
 	r.visited[e.ID] = nil
@@ -53,19 +53,19 @@ func (r *reach) visit(ctx context.Context, e *hass.Entity) error {
 	}
 	related, err := r.client.RelatedEntities(ctx, e.ID)
 	if err != nil {
-		return r.doubtUnlessDown(err, "the entities of %s cannot be listed", e.ID)
+		return r.doubtUnlessDown(err, "cannot list the entities of %s", e.ID)
 	}
 	if e.Domain == "scene" {
 		slices.Sort(related)
 		r.visited[e.ID] = related
 		if len(related) == 0 {
-			r.doubt("the content of %s is not known", e.ID)
+			r.doubt("the contents of %s are unknown", e.ID)
 		}
 		return r.addIDs(ctx, related)
 	}
 	config, err := r.client.ScriptConfig(ctx, e.ID)
 	if err != nil || config == nil {
-		return r.doubtUnlessDown(err, "the steps of %s cannot be read", e.ID)
+		return r.doubtUnlessDown(err, "cannot read the steps of %s", e.ID)
 	}
 	r.visited[e.ID] = config
 	steps, found := stepsOf(config)
@@ -216,7 +216,7 @@ func (r *reach) addScript(ctx context.Context, uniqueID string) error {
 			return r.visit(ctx, e)
 		}
 	}
-	r.doubt("it calls script.%s, which is not known", printable(uniqueID, 60))
+	r.doubt("it calls script.%s, which is unknown", printable(uniqueID, 60))
 	return nil
 }
 

@@ -62,7 +62,7 @@ func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string
 	}
 	for entity := range affected.entities {
 		if err := v.checkDenied(entity); err != nil {
-			return confirmedResult{}, toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device to which the operator has denied access.", e.ID)
+			return confirmedResult{}, toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device that the operator does not allow.", e.ID)
 		}
 	}
 	if agreed, err := affected.confirm(ctx, c, e); err != nil || agreed != accepted {
@@ -86,7 +86,7 @@ func (r *reach) confirm(ctx context.Context, c *toolyard.Call, e *hass.Entity) (
 		message += " It affects " + r.view.presentAll(sensitive) + "."
 	}
 	if len(r.unknown) > 0 {
-		message += " It may affect more than is known: " + strings.Join(r.unknown, "; ") + "."
+		message += " It may have further effects: " + strings.Join(r.unknown, "; ") + "."
 	}
 	reply, err := toolyard.Ask[struct{}](ctx, c, toolyard.Question{
 		Key: "confirm", Message: message + requestedBy(c), Bind: bindTo(r.digest(), sensitive),
@@ -103,7 +103,7 @@ func (ctl *controls) settle(ctx context.Context, before *view, affected *reach, 
 	result := controlResult{Changed: []stateChange{}, WaitedMS: time.Since(start).Milliseconds()}
 	now, _, err := ctl.client.Snapshot()
 	if err != nil {
-		result.Note = "Home Assistant accepted the call, and was disconnected afterwards."
+		result.Note = "Home Assistant accepted the call, then disconnected."
 		return result
 	}
 	for _, old := range affected.matching(before.sees) {

@@ -115,7 +115,7 @@ func newPolicy(s *settings) (*policy, error) {
 	}
 	for id, code := range s.Codes {
 		if !strings.Contains(id, ".") || code == "" {
-			return nil, errors.New("codes: each entry must be the ID of an entity and its code")
+			return nil, errors.New("codes: each entry must be an entity ID and its code")
 		}
 	}
 	return &policy{confirm: s.Confirm, deny: s.Deny, services: s.Services, codes: s.Codes}, nil

@@ -32,7 +32,7 @@ func declined(reply string) confirmedResult {
 	if reply == "cancel" {
 		outcome = "canceled"
 	}
-	return confirmedResult{outcome, controlResult{Changed: []stateChange{}, Note: "The user did not agree. Nothing has changed."}}
+	return confirmedResult{outcome, controlResult{Changed: []stateChange{}, Note: "The user did not confirm. Nothing was changed."}}
 }
 
 var controlSecurity = toolyard.Define(writeSpec("control_security",
@@ -71,7 +71,7 @@ func (v *view) securityTargets(in *securityArgs) ([]*hass.Entity, error) {
 			return nil, err
 		}
 		if !v.isSensitive(e) {
-			return nil, toolyard.Errorf(toolyard.Invalid, "%s requires no confirmation. Use control_device.", e.ID)
+			return nil, toolyard.Errorf(toolyard.Invalid, "%s does not require confirmation. Use control_device.", e.ID)
 		}
 		targets = append(targets, e)
 	} else {
@@ -86,7 +86,7 @@ func (v *view) securityTargets(in *securityArgs) ([]*hass.Entity, error) {
 	}
 	switch {
 	case len(targets) == 0:
-		return nil, toolyard.Errorf(toolyard.NotFound, "There is nothing to %s in %s.", in.Action, printable(in.Area, 80))
+		return nil, toolyard.Errorf(toolyard.NotFound, "Nothing to %s in %s.", in.Action, printable(in.Area, 80))
 	case len(targets) > maxTargets:
 		return nil, toolyard.Errorf(toolyard.Invalid, "%d devices match; the limit is %d. Use an id.", len(targets), maxTargets)
 	}

@@ -15,7 +15,7 @@ const addressDigits = 40
 func ParseAddress(text string) (string, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || len(digits) != addressDigits || !isHex(digits) {
-		return "", errors.New("an address is 0x and 40 hexadecimal digits")
+		return "", errors.New("an address must be 0x followed by 40 hexadecimal digits")
 	}
 	lower := strings.ToLower(digits)
 	address := "0x" + checksummed(lower)

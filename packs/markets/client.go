@@ -37,7 +37,7 @@ type client struct {
 
 func newClient(base string, s service, private []netip.Prefix, now func() time.Time) (*client, error) {
 	if base == "" {
-		return nil, errors.New("it is required, because there is no default node")
+		return nil, errors.New("required because there is no default node")
 	}
 	u, err := url.Parse(base)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *client) unavailable(why string, cause error) *toolyard.Error {
 
 // unexpectedAnswer returns the error for a response in an unexpected format.
 func (c *client) unexpectedAnswer(what string, cause error) *toolyard.Error {
-	return c.unavailable("it returned something other than "+what, cause)
+	return c.unavailable("it did not return "+what, cause)
 }
 
 // take waits until the limiter allows this weight.
@@ -91,7 +91,7 @@ func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 func (c *client) send(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, c.unavailable("its url cannot be parsed", nil)
+		return nil, c.unavailable("its URL cannot be parsed", nil)
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolyard")
@@ -127,7 +127,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, outbound.ErrIdle) {
 		return c.unavailable("it did not respond in time", err)
 	}
-	return c.unavailable("it cannot be reached", err)
+	return c.unavailable("it is unreachable", err)
 }
 
 // refused returns the error for a status other than OK. After a rate-limit response, requests pause.

@@ -149,7 +149,7 @@ func newProvider(o *Options, s service) (*Provider, error) {
 		s.budget, s.window = o.Budget, time.Minute
 	}
 	if s.budget < s.heaviest {
-		return nil, fmt.Errorf("context %s: its budget must be at least %d, the cost of one query", s.kind, s.heaviest)
+		return nil, fmt.Errorf("context %s: budget must be at least %d, the cost of one query", s.kind, s.heaviest)
 	}
 	var err error
 	if p.client, err = newClient(cmp.Or(o.URL, s.url), s, o.Private, p.now); err != nil {
@@ -178,7 +178,7 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	}
 	data, err := p.cache.Get(ctx, address, func(ctx context.Context) (json.RawMessage, error) {
 		if !p.share.take(caller.ID, p.now()) {
-			return nil, p.client.unavailable("you have sent too many requests in the last minute", nil)
+			return nil, p.client.unavailable("you sent too many requests in the last minute", nil)
 		}
 		return p.ask(ctx, address)
 	})
@@ -210,7 +210,7 @@ func (p *Provider) address(ctx context.Context, caller toolyard.Caller) (string,
 		}
 		address, err := ParseAddress(linked)
 		if err != nil {
-			return "", &toolyard.Error{Code: toolyard.NoData, Err: err, Message: "Your " + kind + " link is not an address; " + howToLink(kind)}
+			return "", &toolyard.Error{Code: toolyard.NoData, Err: err, Message: "Your " + kind + " link is not a valid address; " + howToLink(kind)}
 		}
 		return address, nil
 	}

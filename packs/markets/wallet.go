@@ -174,7 +174,7 @@ func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, 
 	for i := range tokens {
 		held, err := tokens[i].read(next)
 		if err != nil {
-			return nil, fmt.Errorf("the contract %s on chain %d is not a supported token (%w); correct tokens in context.%s",
+			return nil, fmt.Errorf("contract %s on chain %d is not a supported token (%w); correct tokens in context.%s",
 				tokens[i].address, out.ChainID, err, wallet)
 		}
 		if t := tokens[i]; held.Sign() > 0 {

@@ -26,8 +26,8 @@ import (
 // backtestCommands returns the command that runs strategies over the past.
 func backtestCommands() []yard.PackCommand {
 	return []yard.PackCommand{{
-		Name: "backtest", Args: "TOOL", Short: "Run a strategy over the past",
-		Long: "Run a strategy over the past and print a report.\n\n" +
+		Name: "backtest", Args: "TOOL", Short: "Run a strategy on historical data",
+		Long: "Run a strategy on historical data and print a report.\n\n" +
 			"The strategy is a tool. It is called once for each bar, at a gate with clock: caller, and sees the market of that time. " +
 			"The paper account of the gate starts with its deposit, in memory: nothing is stored.",
 		Flags: backtestFlags, Run: runBacktest,
@@ -36,13 +36,13 @@ func backtestCommands() []yard.PackCommand {
 
 func backtestFlags(f *flag.FlagSet) {
 	f.String("gate", "backtest", "gate with clock: caller and a paper account")
-	f.String("symbol", "BTC", "symbol that is passed to the strategy")
-	f.String("interval", "1h", "length of the bars: 1m, 5m, 15m, 1h, 4h or 1d")
+	f.String("symbol", "BTC", "symbol to pass to the strategy")
+	f.String("interval", "1h", "bar length: 1m, 5m, 15m, 1h, 4h or 1d")
 	f.String("from", "", "start, such as 2026-03-01 or 2026-03-01T12:00:00Z")
 	f.String("to", "", "end")
-	f.String("args", "", "arguments of the strategy as JSON; the symbol and the interval by default")
-	f.String("svg", "", "file for a chart of the equity")
-	f.String("json", "", "file for the whole report as JSON")
+	f.String("args", "", "strategy arguments as JSON (default: the symbol and the interval)")
+	f.String("svg", "", "file for an equity chart")
+	f.String("json", "", "file for the full report as JSON")
 }
 
 // backtestCaller is the caller of strategies.
@@ -51,7 +51,7 @@ const backtestCaller = "backtest"
 func runBacktest(ctx context.Context, setup yard.PackCommandSetup) error {
 	src, ok := setup.Source.(*Source)
 	if !ok {
-		return errors.New("the configuration does not enable the pack: add packs: {trading: …}")
+		return errors.New("the trading pack is not enabled: add packs: {trading: …}")
 	}
 	if len(setup.Args) != 1 {
 		return errors.New("specify exactly one tool: the strategy")
@@ -123,7 +123,7 @@ func (src *Source) Backtest(ctx context.Context, y *yard.Yard, b Backtest) (*bac
 		return nil, fmt.Errorf("the interval must be one of %v, not %q", market.Intervals, b.Interval)
 	}
 	if b.To.After(src.setup.Now()) {
-		return nil, errors.New("the end of a backtest must be in the past")
+		return nil, errors.New("a backtest must end in the past")
 	}
 	a, err := src.simulatedAccount(b.Gate)
 	if err != nil {
@@ -175,10 +175,10 @@ func (src *Source) checkBars(ctx context.Context, b *Backtest) error {
 	}
 	want := int(b.To.Sub(b.From) / b.Interval.Duration())
 	if len(bars) == 0 {
-		return fmt.Errorf("there are no %s bars of %s from %s to %s; import them, or choose another period", b.Interval, b.Symbol, b.From.Format(time.RFC3339), b.To.Format(time.RFC3339))
+		return fmt.Errorf("no %s bars for %s from %s to %s; import them, or choose another period", b.Interval, b.Symbol, b.From.Format(time.RFC3339), b.To.Format(time.RFC3339))
 	}
 	if missing := want - len(bars); missing*10 > want {
-		return fmt.Errorf("%d of %d %s bars of %s are missing; the first is at %s", missing, want, b.Interval, b.Symbol, bars[0].Start.Format(time.RFC3339))
+		return fmt.Errorf("%d of %d %s bars for %s are missing; the first is at %s", missing, want, b.Interval, b.Symbol, bars[0].Start.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (src *Source) assumptions(a *tradedAccount) []string {
 		"A limit order fills at its price if a bar trades through it. A stop fills at its trigger, or at the open after a gap. If a bar touches a stop and a target, the stop fills.",
 		fmt.Sprintf("Fees are %s for takers and %s for makers, as a share of the value.", s.Fees.Taker, s.Fees.Maker),
 		"Funding is paid on the close of the last bar; the venue uses its oracle price.",
-		"Lots, ticks and leverage are today's.",
+		"Lots, ticks and leverage use today's values.",
 		"Orders do not move the market.",
 	}
 }

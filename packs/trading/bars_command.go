@@ -17,20 +17,20 @@ import (
 func barsCommands() []yard.PackCommand {
 	return []yard.PackCommand{
 		{
-			Name: "bars fetch", Args: "SYMBOL...", Short: "Store price bars of the venue",
-			Long: "Store closed price bars of the venue, so that backtests have a longer history than the newest 5,000 bars that the venue offers. Run it regularly.",
+			Name: "bars fetch", Args: "SYMBOL...", Short: "Store price bars from the venue",
+			Long: "Store closed price bars from the venue, so that backtests have a longer history than the newest 5,000 bars that the venue offers. Run it regularly.",
 			Flags: func(f *flag.FlagSet) {
-				f.String("interval", "5m", "length of a bar: 1m, 5m, 15m, 1h, 4h or 1d")
-				f.String("from", "", "first day or time; as far back as the venue offers if empty")
+				f.String("interval", "5m", "bar length: 1m, 5m, 15m, 1h, 4h or 1d")
+				f.String("from", "", "first day or time (default: as far back as the venue offers)")
 			},
 			Run: fetchBars,
 		},
 		{
 			Name: "bars import", Args: "FILE...", Short: "Store price bars from files",
-			Long: "Store price bars from CSV files with the columns ts, open, high, low, close, volume and trades, or from JSON of Hyperliquid's candleSnapshot.",
+			Long: "Store price bars from CSV files with the columns ts, open, high, low, close, volume and trades, or from Hyperliquid candleSnapshot JSON.",
 			Flags: func(f *flag.FlagSet) {
-				f.String("symbol", "", "symbol of the bars, such as BTC")
-				f.String("interval", "", "length of a bar: 1m, 5m, 15m, 1h, 4h or 1d")
+				f.String("symbol", "", "symbol, such as BTC")
+				f.String("interval", "", "bar length: 1m, 5m, 15m, 1h, 4h or 1d")
 				f.Bool("replace", false, "replace stored bars that differ")
 			},
 			Run: importBars,
@@ -42,7 +42,7 @@ func barsCommands() []yard.PackCommand {
 func barStore(s yard.PackCommandSetup) (*bars.Store, error) {
 	src, ok := s.Source.(*Source)
 	if !ok || src.feed.store == nil {
-		return nil, errors.New("the configuration does not enable the pack: add packs: {trading: {}}")
+		return nil, errors.New("the trading pack is not enabled: add packs: {trading: {}}")
 	}
 	return src.feed.store, nil
 }

@@ -38,6 +38,6 @@ func observe(ctx context.Context, c *toolyard.Call, res *toolyard.Result) {
 		return
 	}
 	if err := a.Observe(ctx, c, res.Structured); err != nil {
-		c.Logger().Warn("an observation was not recorded", "account", a.Name, "error", err)
+		c.Logger().Warn("could not record an observation", "account", a.Name, "error", err)
 	}
 }

@@ -57,7 +57,7 @@ func (src *Source) Actions() []*toolyard.Tool {
 func (src *Source) account(name string) (*tradedAccount, error) {
 	a, ok := src.accounts[name]
 	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "There is no account %q. Accounts: %s.", name, strings.Join(slices.Sorted(maps.Keys(src.accounts)), ", "))
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown account %q. Accounts: %s.", name, strings.Join(slices.Sorted(maps.Keys(src.accounts)), ", "))
 	}
 	return a, nil
 }
@@ -86,7 +86,7 @@ func (src *Source) reset() *toolyard.Tool {
 	}
 	return toolyard.Define(toolyard.Spec{
 		Name: "reset", Category: execution, Effects: "write", Origin: "packs/trading",
-		Description: "Start a paper account again with its deposit, from a time on. Earlier decisions are no longer shown.",
+		Description: "Restart a paper account with its deposit from a given time. Earlier decisions are no longer shown.",
 	}, func(ctx context.Context, _ *toolyard.Call, in args) (string, error) {
 		a, err := src.account(in.Account)
 		if err != nil {
@@ -101,6 +101,6 @@ func (src *Source) reset() *toolyard.Tool {
 		if err := a.Reset(ctx, in.From); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("Account %s starts again at %s.", in.Account, in.From.Format(time.RFC3339)), nil
+		return fmt.Sprintf("Account %s restarts at %s.", in.Account, in.From.Format(time.RFC3339)), nil
 	})
 }

@@ -97,7 +97,7 @@ func proposeOrder() *toolyard.Tool {
 		}
 		broker, ok := toolyard.Client[market.Broker](c)
 		if !ok {
-			return nil, toolyard.Errorf(toolyard.NoData, "Account %s has no broker at gate %s: it can only be read.", a.Name, c.Gate)
+			return nil, toolyard.Errorf(toolyard.NoData, "Account %s has no broker at gate %s, so it is read-only.", a.Name, c.Gate)
 		}
 		r, err := in.request(ctx, c, a)
 		if err != nil {
@@ -136,7 +136,7 @@ func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine
 	case reply.Action == "decline":
 		return "the user declined the order", nil
 	case !reply.Accepted():
-		return "the user closed the question without an answer", nil
+		return "the user dismissed the question", nil
 	}
 	var then consent
 	if err := json.Unmarshal(reply.State, &then); err != nil {
@@ -158,7 +158,7 @@ func moved(from, to decimal.Decimal, bps int) bool {
 
 func question(a *account.Access, p *engine.Proposal, d *engine.Decision) string {
 	if p.Action == engine.CancelOne {
-		return fmt.Sprintf("Cancel order %s in %s of account %s (%s)?", p.OrderID, p.Symbol, a.Name, a.BrokerName)
+		return fmt.Sprintf("Cancel order %s in %s for account %s (%s)?", p.OrderID, p.Symbol, a.Name, a.BrokerName)
 	}
 	o, e := &d.Order, &d.Estimate
 	var b strings.Builder

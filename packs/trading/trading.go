@@ -85,7 +85,7 @@ func open(setup yard.PackSetup, connect connector) (*Source, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
 		a := s.Accounts[name]
 		if other := signers[a.AgentKey]; a.AgentKey != "" && other != "" {
-			return nil, fmt.Errorf("accounts.%s: agentKey is that of account %s; every account needs an agent of its own", name, other)
+			return nil, fmt.Errorf("accounts.%s: agentKey is also used by account %s; each account needs its own agent", name, other)
 		}
 		signers[a.AgentKey] = name
 		traded, err := src.openAccount(name, &a, base, setup.Journal)
@@ -103,7 +103,7 @@ func (src *Source) openAccount(name string, s *accountSettings, base engine.Mand
 		return nil, fmt.Errorf("risk: %w", err)
 	}
 	if !accountName.MatchString(name) {
-		return nil, errors.New("the name of an account must be a-z, 0-9 and -")
+		return nil, errors.New("an account name must consist of a-z, 0-9 and -")
 	}
 	o := account.Options{
 		Name: name, BrokerName: s.Broker, Mandate: mandate, Submit: s.submission(), Data: src.feed, Interval: s.Interval,
@@ -118,7 +118,7 @@ func (src *Source) openAccount(name string, s *accountSettings, base engine.Mand
 		t.broker, t.simulator, o.Portfolio = t.paper.Broker(), t.paper.Simulator(), t.paper
 	} else {
 		if src.feed.venue == nil {
-			return nil, errors.New("the broker hyperliquid is not available here")
+			return nil, errors.New("broker hyperliquid is not available here")
 		}
 		live, err := hyperliquid.NewAccount(src.feed.venue, s.Address)
 		if err != nil {
@@ -177,10 +177,10 @@ func (src *Source) Lend(g yard.PackGate) (*toolyard.Clients, error) {
 	}
 	a, ok := src.accounts[s.Account]
 	if !ok {
-		return nil, fmt.Errorf("there is no account %q; accounts: %v", s.Account, slices.Sorted(maps.Keys(src.accounts)))
+		return nil, fmt.Errorf("unknown account %q; accounts: %v", s.Account, slices.Sorted(maps.Keys(src.accounts)))
 	}
 	if g.CallerClock && a.simulator == nil {
-		return nil, fmt.Errorf("account %s is live: a gate with clock: caller needs an account with broker: paper", s.Account)
+		return nil, fmt.Errorf("account %s is live: a gate with clock: caller requires an account with broker: paper", s.Account)
 	}
 	simulated, err := src.bind(s.Account, g)
 	if err != nil {

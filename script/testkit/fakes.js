@@ -43,7 +43,7 @@ function fakeResource(resources, uri) {
 function fakeMcp({ tools = {}, resources = {}, servers = {} }) {
   const of = (server) => {
     if (!server) return { tools, resources };
-    if (!Object.hasOwn(servers, server)) throw new Error(`there is no server ${server}: pass it to context({ servers: { … } })`);
+    if (!Object.hasOwn(servers, server)) throw new Error(`unknown server ${server}: pass it to context({ servers: { … } })`);
     return { tools: {}, resources: {}, ...servers[server] };
   };
   const promise = {

@@ -27,7 +27,7 @@ export default function Approvals() {
   const view = search.view === "all" ? "all" : "pending";
   const { data, error, refetch } = useQuery(queries.approvals(view === "all" ? {} : { state: "pending" }));
   return (
-    <Page title="Approvals" description="Calls that a rule allows only after an operator has approved them. An approval is for exactly one call.">
+    <Page title="Approvals" description="Calls that require operator approval under a rule. Each approval covers exactly one call.">
       <Segments
         label="Approvals"
         value={view}
@@ -72,7 +72,7 @@ function OneApproval({ approval }: { approval: Approval }) {
         {approval.decision && <Fact name="Decided by">{visible(approval.decision.by)}{approval.decision.reason && <>: {visible(approval.decision.reason)}</>}</Fact>}
       </dl>
       <h3 className="Approvals-heading">Arguments</h3>
-      <JsonView value={approval.arguments as Json} label={`Arguments of ${toolName(approval)}`} open={4} />
+      <JsonView value={approval.arguments as Json} label={`Arguments for ${toolName(approval)}`} open={4} />
       <p className="soft small wrap-anywhere">
         {approval.hidden > 0 && <>{approval.hidden === 1 ? "1 value is" : `${approval.hidden} values are`} hidden because they may be secrets. </>}
         {approval.cut > 0 && <>{approval.cut === 1 ? "1 value is" : `${approval.cut} values are`} shortened. </>}

@@ -102,7 +102,7 @@ function Disconnect({ connection: { server }, onClose }: { connection: Connectio
 }
 
 function NoServers() {
-  return <EmptyState icon={<Plug />} title="No server needs a connection">Servers with <code>auth: {"{type: person}"}</code> in the configuration are called on behalf of each caller, and are listed here.</EmptyState>;
+  return <EmptyState icon={<Plug />} title="No server requires a connection">Servers with <code>auth: {"{type: person}"}</code> in the configuration are called on behalf of each caller and appear here.</EmptyState>;
 }
 
 function NoStore() {

@@ -109,10 +109,10 @@ function Revoke({ apiKey: revoked, onClose }: { apiKey: Key | undefined; onClose
   const revoke = async () => {
     await revokeKey(revoked.prefix);
     await client.invalidateQueries({ queryKey: ["keys"] });
-    toast.good(`Revoked the key ${revoked.name}.`);
+    toast.good(`Revoked key ${revoked.name}.`);
   };
   return (
-    <Confirm open onClose={onClose} title={`Revoke the key ${revoked.name}?`} action="Revoke key" danger onConfirm={revoke}>
+    <Confirm open onClose={onClose} title={`Revoke key ${revoked.name}?`} action="Revoke key" danger onConfirm={revoke}>
       <p>Requests by <strong className="wrap-anywhere">{revoked.caller}</strong> with <code>{revoked.prefix}</code> will be rejected within 30 seconds. Running calls finish.</p>
       <p className="soft">This cannot be undone.</p>
     </Confirm>

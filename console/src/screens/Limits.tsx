@@ -37,7 +37,7 @@ export default function Limits() {
   return (
     <Page
       title="Limits"
-      description={<>Calls over a limit are queued fairly between callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time; one that exceeds a spend limit with <code>BUDGET_EXCEEDED</code>.</>}
+      description={<>Calls over a limit are queued fairly among callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time; one that exceeds a spend limit with <code>BUDGET_EXCEEDED</code>.</>}
     >
       {data && data.limits.length > 0 && <Totals limits={data.limits} />}
       <div className="Limits-filters">

@@ -93,10 +93,10 @@ function Remove({ doomed, onClose }: { doomed: Link | undefined; onClose: () => 
   const remove = async () => {
     await removeLink(doomed.kind);
     await client.invalidateQueries({ queryKey: ["links"] });
-    toast.good(`Removed the link ${doomed.kind}.`);
+    toast.good(`Removed the ${doomed.kind} link.`);
   };
   return (
-    <Confirm open onClose={onClose} title={`Remove the link ${doomed.kind}?`} action="Remove link" danger onConfirm={remove}>
+    <Confirm open onClose={onClose} title={`Remove the ${doomed.kind} link?`} action="Remove link" danger onConfirm={remove}>
       <p>Tools will no longer receive <code className="wrap-anywhere">{visible(doomed.address)}</code>. Your calls to tools that need it will fail.</p>
     </Confirm>
   );

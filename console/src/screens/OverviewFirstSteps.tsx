@@ -14,14 +14,14 @@ export function FirstSteps() {
       <div className="stack-s">
         <h3>No calls today</h3>
         <p className="soft">
-          Agents connect over MCP{gate ? <> at the gate <strong>{gate.name}</strong></> : null}. Add this to the configuration of an MCP client. Its calls appear here as they happen.
+          Agents connect over MCP{gate ? <> at the gate <strong>{gate.name}</strong></> : null}. Add this to your MCP client's configuration. Its calls appear here as they happen.
         </p>
         <p className="soft">
           Or open a tool in the <Link to="/catalog">catalog</Link> and run it.
         </p>
         {gate?.callers === "keys" && <p className="soft">The gate requires a key: <Link to="/keys">create one</Link> and send it as <code>Authorization: Bearer</code>.</p>}
       </div>
-      <Code text={config} label="Configuration of an MCP client" />
+      <Code text={config} label="MCP client configuration" />
     </div>
   );
 }

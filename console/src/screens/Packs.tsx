@@ -20,7 +20,7 @@ import "./Packs.css";
 export default function Packs() {
   const { data, error, refetch } = useQuery(queries.packs());
   return (
-    <Page title="Packs" description="Sets of tools with settings of their own. Operators can run their actions; no model can.">
+    <Page title="Packs" description="Sets of tools with their own settings. Operators can run pack actions; models cannot.">
       {data ? <PackList packs={data.packs} /> : error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={5} />}
     </Page>
   );
@@ -45,7 +45,7 @@ function OnePack({ pack }: { pack: Pack }) {
       </p>
       {pack.problems.map((problem, i) => <ProblemCard key={i} problem={problem} />)}
       {pack.actions.length > 0 && (
-        <ul className="Packs-actions" aria-label={`Actions of ${pack.name}`}>
+        <ul className="Packs-actions" aria-label={`Actions in ${pack.name}`}>
           {pack.actions.map((action) => <Action key={action.name} pack={pack.name} action={action} />)}
         </ul>
       )}

@@ -52,7 +52,7 @@ export default function People() {
   return (
     <Page title="People" description="People who called tools with an access token or signed in to the console. Their permissions are determined by their groups and the issuer's access rules.">
       <div className="People-filters">
-        <TextField label="Filter by name, e-mail address or ID" labelHidden type="search" placeholder="Filter by name, e-mail address or ID" value={q} onChange={(text) => narrow({ q: text || undefined })} maxLength={200} />
+        <TextField label="Filter by name, email address or ID" labelHidden type="search" placeholder="Filter by name, email address or ID" value={q} onChange={(text) => narrow({ q: text || undefined })} maxLength={200} />
         <Select label="State" labelHidden value={state ?? ""} items={states} onChange={(next) => narrow({ state: next || undefined })} />
         {choices.length > 2 && <Select label="Issuer" labelHidden value={issuer ?? ""} items={choices} onChange={(next) => narrow({ issuer: next || undefined })} />}
       </div>
@@ -108,7 +108,7 @@ function Name({ of: person }: { of: Person }) {
 const tones = { operator: "accent", viewer: "info", caller: "neutral", none: "warn" } as const;
 
 function Role({ role }: { role: Person["role"] }) {
-  if (role === "none") return <Badge tone="warn" title="No access rule matches the groups: the person is refused.">no access</Badge>;
+  if (role === "none") return <Badge tone="warn" title="No access rule matches this person's groups, so access is refused.">no access</Badge>;
   return <Badge tone={tones[role]} title={role === "caller" ? "Can view only their own calls and spend in the console." : undefined}>{role}</Badge>;
 }
 
@@ -141,7 +141,7 @@ function Change({ person, onClose }: { person: Person; onClose: () => void }) {
   }
   return (
     <Confirm open onClose={onClose} title={`Block ${label}?`} action="Block" danger onConfirm={() => blockPerson(person.caller, reason.trim()).then(() => done(`Blocked ${label}.`))}>
-      <p>Access tokens and console sign-ins of <strong className="wrap-anywhere">{person.caller}</strong> will be rejected within 30 seconds on every replica. Running calls finish. API keys are not affected.</p>
+      <p>Access tokens and console sign-ins for <strong className="wrap-anywhere">{person.caller}</strong> will be rejected within 30 seconds on every replica. Running calls finish. API keys are not affected.</p>
       <TextField label="Reason" value={reason} onChange={setReason} maxLength={500} hint="For other operators." autoComplete="off" />
     </Confirm>
   );

@@ -105,7 +105,7 @@ function Pins({ server }: { server: ServerDetail }) {
   return (
     <Card title="Approved definitions" description="A definition with a different hash is withheld until it is approved." flush>
       <Table
-        label={`Pins of ${server.id}`}
+        label={`Pins for ${server.id}`}
         columns={pinColumns}
         rows={server.pins}
         rowKey={(pin) => pin.tool}

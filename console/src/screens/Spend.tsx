@@ -32,7 +32,7 @@ export default function Spend() {
   return (
     <Page
       title="Spend"
-      description={own ? "The cost of your calls and the balance of your account. Amounts are exact; days are in UTC." : "Costs, accounts and session budgets. Amounts are exact; days are in UTC."}
+      description={own ? "The cost of your calls and your account balance. Amounts are exact; days are in UTC." : "Costs, accounts and session budgets. Amounts are exact; days are in UTC."}
       actions={tab === "costs" && <RangePicker range={range} onChange={(from, to) => narrow({ since: from, until: to, by: undefined })} />}
     >
       {account && <div className="row-wrap"><Button size="s" icon={<X />} onClick={() => narrow({ account: undefined })}>Account {account}</Button></div>}

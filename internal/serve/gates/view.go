@@ -258,7 +258,7 @@ func Guidance(l toolyard.Limit, rename func(string) string) string {
 	return strings.Join(parts, " ")
 }
 
-// Describe returns a limit's numbers and to whom it applies, or "" if it limits nothing.
+// Describe returns a limit's numbers and its scope, or "" if it limits nothing.
 func Describe(l toolyard.Limit) string {
 	var parts []string
 	if l.PerMinute > 0 {

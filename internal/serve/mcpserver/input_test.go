@@ -65,7 +65,7 @@ func TestInputRequestsAreValidated(t *testing.T) {
 		"a file for a page":         {result: asks("elicitation/create", `{"mode":"url","url":"file:///etc/passwd"}`), wrong: "http or https"},
 		"no schema":                 {result: asks("elicitation/create", `{"message":"?"}`), wrong: "schema"},
 		"a schema without end":      {result: asks("elicitation/create", `{"requestedSchema":{"$ref":"#"}}`), wrong: "infinite reference loop"},
-		"a schema from elsewhere":   {result: asksForm(`{"type":"string","$ref":"https://example.com"}`), wrong: "which is not supported"},
+		"a schema from elsewhere":   {result: asksForm(`{"type":"string","$ref":"https://example.com"}`), wrong: "are not supported"},
 		"a list for a form":         {result: asks("elicitation/create", `{"requestedSchema":{"type":"array","items":{}}}`), wrong: "flat object"},
 		"alternatives of forms":     {result: asks("elicitation/create", `{"requestedSchema":{"type":"object","allOf":[{}]}}`), wrong: "flat object"},
 		"an object inside":          {result: asksForm(`{"type":"object","properties":{}}`), wrong: "must be a string"},

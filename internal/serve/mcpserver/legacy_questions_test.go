@@ -99,7 +99,7 @@ func TestEndlessQuestionsAreStopped(t *testing.T) {
 		questions++
 		c.answer(line, `{"action":"accept","content":{"n":1}}`)
 	}
-	if questions != 8 || ran.Load() != 9 || !strings.Contains(line, "requested input 8 times") || !strings.Contains(line, `"isError":true`) {
+	if questions != 8 || ran.Load() != 9 || !strings.Contains(line, "requesting input 8 times") || !strings.Contains(line, `"isError":true`) {
 		t.Errorf("%d questions, ran %d times: %s", questions, ran.Load(), line)
 	}
 }
@@ -113,7 +113,7 @@ func TestEndlessStatesAreStopped(t *testing.T) {
 	})), `{}`)
 	defer c.close()
 	c.send(callAsk)
-	if line := c.next(); ran.Load() != 9 || !strings.Contains(line, "requested input 8 times") {
+	if line := c.next(); ran.Load() != 9 || !strings.Contains(line, "requesting input 8 times") {
 		t.Errorf("ran %d times: %s", ran.Load(), line)
 	}
 }

@@ -198,7 +198,7 @@ func TestResourceAndPromptResults(t *testing.T) {
 			"a://failure": `"error":{"code":-32000,"message":"the shelf is empty","data":{"error":"TOOL_EXECUTION_ERROR","message":"the shelf is empty","retryable":false,"correctable":false}}`,
 			"a://error":   `"error":{"code":-32000,"message":"boom","data":{"error":"TOOL_EXECUTION_ERROR","message":"boom","retryable":false,"correctable":false}}`,
 			"a://slow":    `"error":{"code":-32003,"message":"Not so fast.","data":{"error":"RATE_LIMITED","message":"Not so fast.","retryable":true,"correctable":false,"retryAfterMs":1000}}`,
-			"a://text":    `"error":{"code":-32000,"message":"The result of read has no member contents.","data":{"error":"OUTPUT_ERROR","message":"The result of read has no member contents.","retryable":false,"correctable":false}}`,
+			"a://text":    `"error":{"code":-32000,"message":"The result of read has no contents member.","data":{"error":"OUTPUT_ERROR","message":"The result of read has no contents member.","retryable":false,"correctable":false}}`,
 			"a://nothing": `"error":{"code":-32602,"message":"Unknown resource \"a://nothing\".","data":{"uri":"a://nothing"}}`,
 		} {
 			if diff := cmp.Diff(`{"jsonrpc":"2.0","id":1,`+want+`}`, modern(h, "resources/read", uri, `"uri":"`+uri+`"`)); diff != "" {

@@ -117,7 +117,7 @@ func TestLongResultsAreAbridged(t *testing.T) {
 		head, rest, _ := strings.Cut(text, "\n\n[")
 		_, tail, _ := strings.Cut(rest, "]\n\n")
 		if !strings.HasPrefix(whole, head) || len(head) < 1530 || !strings.HasSuffix(whole, tail) || len(tail) < 500 ||
-			!strings.Contains(text, fmt.Sprintf("of %d bytes are omitted", len(whole))) {
+			!strings.Contains(text, fmt.Sprintf("of %d bytes omitted", len(whole))) {
 			t.Errorf("%s %s: %d bytes before and %d after the mark: %s", c.gate, c.tool, len(head), len(tail), text)
 		}
 		if !strings.Contains(response, `"type":"image"`) || !strings.Contains(response, `"a":1`) {

@@ -39,9 +39,9 @@ func TestLint(t *testing.T) {
 	}{
 		"good":          {good, nil},
 		"name":          {change(func(s *toolyard.Spec) { s.Name = "get-rate" }), []string{"the name is not in snake_case"}},
-		"category":      {change(func(s *toolyard.Spec) { s.Category = "Market Data" }), []string{`the category "Market Data" is not in snake_case`, `the category "Market Data" is unknown (did you mean "market_data"?)`}},
+		"category":      {change(func(s *toolyard.Spec) { s.Category = "Market Data" }), []string{`category "Market Data" is not in snake_case`, `category "Market Data" is unknown (did you mean "market_data"?)`}},
 		"own category":  {change(func(s *toolyard.Spec) { s.Category = "logistics" }), nil},
-		"description":   {change(func(s *toolyard.Spec) { s.Description = "Random tool" }), []string{`the description "Random tool" is too vague`}},
+		"description":   {change(func(s *toolyard.Spec) { s.Description = "Random tool" }), []string{`description "Random tool" is too vague`}},
 		"effects":       {change(func(s *toolyard.Spec) { s.Effects = "" }), []string{"the tool does not declare whether it is read-only, so it counts as a write"}},
 		"no label":      {change(func(s *toolyard.Spec) { s.Input = object(`"email":{"type":"string"}`) }), []string{"parameter email has no description"}},
 		"label is name": {change(func(s *toolyard.Spec) { s.Input = object(`"due_date":{"type":"string","description":"Due date."}`) }), []string{"the description of parameter due_date only repeats its name"}},

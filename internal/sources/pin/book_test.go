@@ -124,7 +124,7 @@ func TestDamagedFiles(t *testing.T) {
 		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): ": contains a merge conflict",
 		edited(`"digest": `, `"diggest": `):               `:8: unknown key "diggest"`,
 		edited(`"tools"`, `"trust"`):                      `:6: unknown key "trust"`,
-		edited(`"type"`, `"required"`):                    ":7: the definition of log: at byte",
+		edited(`"type"`, `"required"`):                    ":7: definition of log: at byte",
 		edited("none", "git"):                             `:23: duplicate key "git"`,
 		edited(`"servers"`, `"version"`):                  `:3: duplicate key "version"`,
 		edited(`"tools": {}`, `"tools": 7`):               ":25: expected an object",
@@ -135,7 +135,7 @@ func TestDamagedFiles(t *testing.T) {
 		edited(`"tools": {}`, `"rejected": {"a": "00"}`):  ":25: the rejected hash for a is invalid",
 		small + "{}": ":29: invalid character '{' after top-level value",
 		small[:300]:  ":11: unexpected end",
-		`{"version":1,"servers":{"a":{"tools":{"b":{"digest":""}}}}}`: ":1: the definition of b: ",
+		`{"version":1,"servers":{"a":{"tools":{"b":{"digest":""}}}}}`: ":1: definition of b: ",
 		`{"version":1,"servers":` + strings.Repeat("[", 20_000):       ":1: invalid character '[' exceeded max depth",
 	} {
 		path := filepath.Join(t.TempDir(), "toolyard.lock")
@@ -213,7 +213,7 @@ func TestUpdateRejectsValuesWithoutCanonicalForm(t *testing.T) {
 		{"s", "t", `{"a":1,"a":2}`, `tool "t": at byte 7: duplicate key a`},
 		{"s", "t", ``, `tool "t": at byte 0`},
 		{"s", "\xff", `{}`, "its name is not valid UTF-8"},
-		{"\xff", "t", `{}`, "is not UTF-8"},
+		{"\xff", "t", `{}`, "is not valid UTF-8"},
 	} {
 		calls := 0
 		err := b.Update(c.server, func(e *pin.Entry) { calls++; add(c.tool, c.definition)(e) })
@@ -441,7 +441,7 @@ func TestUpdateRejectsInvalidHashes(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if err := b.Update("s", reject("\xff", hash)); err == nil || !strings.Contains(err.Error(), "is not UTF-8") {
+	if err := b.Update("s", reject("\xff", hash)); err == nil || !strings.Contains(err.Error(), "is not valid UTF-8") {
 		t.Error(err)
 	}
 	if e, ok := b.Entry("s"); ok {

@@ -84,9 +84,9 @@ func TestCanonicalRefuses(t *testing.T) {
 		`[1] 2`:                              "data after",
 		`"\ud800"`:                           "unpaired surrogate",
 		`[` + strings.Repeat("7", 101) + `]`: "has more than 100 digits",
-		`10e308`:                             "the number 10e308 is out of range",
-		`0.1e-308`:                           "the number 0.1e-308 is out of range",
-		strings.Repeat("[", 70) + strings.Repeat("]", 70): "nested deeper",
+		`10e308`:                             "number 10e308 is out of range",
+		`0.1e-308`:                           "number 0.1e-308 is out of range",
+		strings.Repeat("[", 70) + strings.Repeat("]", 70): "nested more than",
 	} {
 		if got, err := pin.Canonical(json.RawMessage(raw)); err == nil || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%s: %s, %v, want %s", raw, got, err, want)

@@ -160,7 +160,7 @@ func TestTriesAreBounded(t *testing.T) {
 	r := &rival{}
 	b := openIn(t, r)
 	err := b.Update("a", add("x", "{}"))
-	if !errors.Is(err, pin.ErrChanged) || !strings.Contains(err.Error(), "in memory only") || r.tries != 50 {
+	if !errors.Is(err, pin.ErrChanged) || !strings.Contains(err.Error(), "only in memory") || r.tries != 50 {
 		t.Errorf("%d tries: %v", r.tries, err)
 	}
 	if got := entries(b, "a"); len(got["a"].Tools) != 1 {

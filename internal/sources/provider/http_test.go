@@ -124,7 +124,7 @@ func TestHTTPProviderSendsHeaders(t *testing.T) {
 	}
 	p.opts.Expand = func(string, string) (string, error) { return "", errors.New("vault.age is missing") }
 	_, err := p.Provide(t.Context(), ann, time.Now())
-	mustFail(t, err, toolyard.Unavailable, "a secret for the header")
+	mustFail(t, err, toolyard.Unavailable, "a secret for header")
 	if strings.Contains(err.Error(), "vault.age") {
 		t.Error(err)
 	}
@@ -199,15 +199,15 @@ func TestHTTPProviderFaultsOfTheService(t *testing.T) {
 		"text":                   {answer(`{"data":"x"}`), "/data", toolyard.Unavailable, "not an object"},
 		"nothing at the pointer": {answer(`{"date":{}}`), "/data", toolyard.Unavailable, "has no /data"},
 		"no such item":           {answer(`{"data":[]}`), "/data/0", toolyard.Unavailable, "has no /data/0"},
-		"huge":                   {endless, "", toolyard.Unavailable, "larger than 1048576 bytes"},
-		"another server":         {redirect(elsewhere.URL + "/customers/ann"), "", toolyard.Unavailable, "cannot be reached"},
-		"private address":        {redirect("http://10.0.0.7/"), "", toolyard.Unavailable, "cannot be reached"},
-		"metadata service":       {redirect("http://169.254.169.254/latest/meta-data/"), "", toolyard.Unavailable, "cannot be reached"},
-		"endless redirects":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) }, "", toolyard.Unavailable, "cannot be reached"},
+		"huge":                   {endless, "", toolyard.Unavailable, "exceeds 1048576 bytes"},
+		"another server":         {redirect(elsewhere.URL + "/customers/ann"), "", toolyard.Unavailable, "is unreachable"},
+		"private address":        {redirect("http://10.0.0.7/"), "", toolyard.Unavailable, "is unreachable"},
+		"metadata service":       {redirect("http://169.254.169.254/latest/meta-data/"), "", toolyard.Unavailable, "is unreachable"},
+		"endless redirects":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) }, "", toolyard.Unavailable, "is unreachable"},
 		"compressed without being asked": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write([]byte("{}"))
-		}, "", toolyard.Unavailable, "cannot be reached"},
+		}, "", toolyard.Unavailable, "is unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCRM(t, tt.handler)
@@ -387,7 +387,7 @@ func TestHTTPOptionsThatCannotBeUsed(t *testing.T) {
 		"unknown placeholder":   {func(o *HTTPOptions) { o.URL = "https://crm.example/{everything}" }, "url: unknown placeholder {everything}; valid placeholders are {caller.id}"},
 		"open placeholder":      {func(o *HTTPOptions) { o.URL = "https://crm.example/{caller.id" }, "url: unmatched {"},
 		"closed placeholder":    {func(o *HTTPOptions) { o.URL = "https://crm.example/caller.id}" }, "url: unmatched }"},
-		"link without a name":   {func(o *HTTPOptions) { o.URL = "https://crm.example/{link.}" }, "url: {link.} does not name a link"},
+		"link without a name":   {func(o *HTTPOptions) { o.URL = "https://crm.example/{link.}" }, "url: {link.} is not a valid link name"},
 		"parent folder":         {func(o *HTTPOptions) { o.URL = "https://crm.example/a/../{caller.id}" }, "url: is not a valid URL"},
 		"pointer":               {func(o *HTTPOptions) { o.Pointer = "data" }, "pointer: must be a JSON Pointer"},
 		"pointer escape":        {func(o *HTTPOptions) { o.Pointer = "/a~2" }, "pointer: must be a JSON Pointer"},

@@ -169,7 +169,7 @@ func (c *Cluster) await(limit time.Duration) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("pgtest: the server does not respond: %w", err)
+	return fmt.Errorf("pgtest: the server is not responding: %w", err)
 }
 
 // Exec runs a statement in the database postgres.

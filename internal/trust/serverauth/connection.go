@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
-// Owner is the person to whom a connection belongs.
+// Owner is the person that owns a connection.
 type Owner struct {
 	Account string // of an API key; empty for a person with an access token, whose ID is unique
 	Caller  string

@@ -69,12 +69,12 @@ var defaultTimes = times{
 var (
 	// ErrToken means that Home Assistant refused the token. The client does not retry, because Home
 	// Assistant bans addresses after failed logins.
-	ErrToken = errors.New("the access token was refused by Home Assistant")
+	ErrToken = errors.New("Home Assistant refused the access token")
 	// ErrNotSent means that a command was not sent, because there is no connection.
 	ErrNotSent = errors.New("not connected to Home Assistant")
 	// ErrNoAnswer means that a command was sent, but the connection was lost before the response. The
 	// command may have had an effect.
-	ErrNoAnswer = errors.New("the connection to Home Assistant was lost before it responded")
+	ErrNoAnswer = errors.New("lost the connection to Home Assistant before it responded")
 )
 
 // New returns a client. It does not connect: see [Client.Run].
@@ -84,7 +84,7 @@ func New(config Config) (*Client, error) {
 		return nil, fmt.Errorf("url: %q is not an http or https URL such as http://192.168.1.5:8123", config.URL)
 	}
 	if config.Token == "" || strings.ContainsAny(config.Token, " \r\n") {
-		return nil, errors.New("token: set the long-lived access token of a Home Assistant user")
+		return nil, errors.New("token: set to a Home Assistant user's long-lived access token")
 	}
 	if config.HTTP == nil {
 		return nil, errors.New("HTTP is required")

@@ -43,7 +43,7 @@ func parseMessage(raw []byte) (message, error) {
 		return m, fmt.Errorf("invalid message: %w", err)
 	}
 	if m.Type == "" {
-		return m, errors.New("invalid message: it has no type")
+		return m, errors.New("invalid message: type is missing")
 	}
 	if m.Type == "result" && !m.Success && m.Error == nil {
 		m.Error = &Error{"unknown_error", "no reason was given"}

@@ -83,7 +83,7 @@ func (e *entitiesEvent) apply(states map[string]*State) (changed []string, struc
 	for id, d := range e.Changed {
 		old := states[id]
 		if old == nil || d == nil {
-			return nil, false, fmt.Errorf("invalid states: %.80q changed without having been added", id)
+			return nil, false, fmt.Errorf("invalid states: %.80q changed before it was added", id)
 		}
 		states[id] = old.with(d)
 		changed = append(changed, id)
@@ -93,7 +93,7 @@ func (e *entitiesEvent) apply(states map[string]*State) (changed []string, struc
 		structure = true
 	}
 	if len(states) > maxEntities {
-		return nil, false, fmt.Errorf("the home has more than %d entities", maxEntities)
+		return nil, false, fmt.Errorf("Home Assistant has more than %d entities", maxEntities)
 	}
 	return changed, structure, nil
 }

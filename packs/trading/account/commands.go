@@ -43,7 +43,7 @@ func (a *Account) Command(ctx context.Context, o Instruction) (effect string, er
 		return c.Effect, nil
 	}
 	if o.Broker == nil {
-		return "", toolyard.Errorf(toolyard.Invalid, "%s, but the account has no broker that could cancel or close anything.", c.Effect)
+		return "", toolyard.Errorf(toolyard.Invalid, "%s, but the account has no broker that can cancel orders or close positions.", c.Effect)
 	}
 	var failures []string
 	canceled, problems := a.cancelAll(ctx, &o)

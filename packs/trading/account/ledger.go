@@ -66,7 +66,7 @@ func (l *Ledger) read(ctx context.Context, j yard.Journal, stream string, until 
 		}
 		for _, r := range rows {
 			if err := l.apply(r); err != nil {
-				return fmt.Errorf("row %d of the journal: %w", r.Seq, err)
+				return fmt.Errorf("journal row %d: %w", r.Seq, err)
 			}
 		}
 		if len(rows) < pageSize {

@@ -84,7 +84,7 @@ func (a *Account) closeObservedRange(ctx context.Context, o *ObservedRange, id s
 		return
 	}
 	if err := a.appendObservation(ctx, o.Stream, row(kindDecided, "", asOf, id)); err != nil {
-		a.Log.Warn("observations of a decision cannot be separated", "account", a.Name, "decision", id, "error", err)
+		a.Log.Warn("could not separate the observations of a decision", "account", a.Name, "decision", id, "error", err)
 	}
 }
 

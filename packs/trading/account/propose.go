@@ -405,7 +405,7 @@ func (a *Account) sendCancel(ctx context.Context, r *Request, result *Result, cl
 		return nil, err
 	}
 	if HasCode(err, toolyard.OutcomeUnknown) {
-		return nil, fmt.Errorf("the cancellation of %s: %w", r.Proposal.OrderID, err)
+		return nil, fmt.Errorf("cancellation of %s: %w", r.Proposal.OrderID, err)
 	}
 	result.add(outcome)
 	return result, nil

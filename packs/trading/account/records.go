@@ -130,7 +130,7 @@ func (a *Account) Find(ctx context.Context, id string, asOf time.Time) (*Record,
 			return &r, err
 		}
 	}
-	return nil, toolyard.Errorf(toolyard.NotFound, "There is no decision %q. get_recent_decisions lists them.", id)
+	return nil, toolyard.Errorf(toolyard.NotFound, "Decision %q not found. Use get_recent_decisions to list decisions.", id)
 }
 
 // FillsOf returns the fills of an order and of its stop and target.

@@ -61,7 +61,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	}
 	total := int(to.Sub(from)/step) + 1
 	if total < 2 || total > MaxTicks {
-		return nil, fmt.Errorf("a backtest has 2 to %d bars, not %d", MaxTicks, max(total, 0))
+		return nil, fmt.Errorf("a backtest must have 2 to %d bars, not %d", MaxTicks, max(total, 0))
 	}
 	r := &Report{Strategy: c.Strategy, Symbol: c.Symbol, Interval: c.Interval, From: from, To: to, Assumptions: c.Rules}
 	for i := range total {
@@ -85,7 +85,7 @@ func (r *Report) step(ctx context.Context, c *Config, asOf time.Time) error {
 	if err := c.Step(ctx, asOf); err != nil {
 		e := toolyard.AsError(err)
 		if e.Code.Correctable() || errors.Is(err, context.Canceled) {
-			return fmt.Errorf("the strategy cannot be called at %s: %w", asOf.Format(time.RFC3339), err)
+			return fmt.Errorf("cannot call the strategy at %s: %w", asOf.Format(time.RFC3339), err)
 		}
 		if r.Failures++; r.FirstFailure == "" {
 			r.FirstFailure = fmt.Sprintf("%s: %s", asOf.Format(time.RFC3339), e.Error())

@@ -106,7 +106,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(&b, "Backtest of %s: %s, %s bars, %s to %s\n\n", r.Strategy, r.Symbol, r.Interval, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 	b.WriteString(r.Plot(72, 12))
 	fmt.Fprintf(&b, "\nEquity       %s to %s USD (%s %%)\n", r.StartUSD.StringFixed(2), r.EndUSD.StringFixed(2), change)
-	fmt.Fprintf(&b, "Realized     %s USD in %d trades, %d of them with a profit\n", r.RealizedUSD.StringFixed(2), r.Trades, r.Wins)
+	fmt.Fprintf(&b, "Realized     %s USD in %d trades, %d of them profitable\n", r.RealizedUSD.StringFixed(2), r.Trades, r.Wins)
 	fmt.Fprintf(&b, "Fees         %s USD\n", r.FeesUSD.StringFixed(2))
 	fmt.Fprintf(&b, "Funding      %s USD", r.FundingUSD.StringFixed(2))
 	if r.MissingFunding > 0 {

@@ -82,7 +82,7 @@ func Open(o Options) *Store {
 // Recent implements [market.Bars]: the closed bars of the last n intervals, newest first.
 func (s *Store) Recent(ctx context.Context, symbol string, interval market.Interval, n int, asOf time.Time) ([]market.Bar, error) {
 	if !interval.Valid() || n < 1 {
-		return nil, toolyard.Errorf(toolyard.Invalid, "Invalid request for %d bars with the interval %q.", n, interval)
+		return nil, toolyard.Errorf(toolyard.Invalid, "Invalid request for %d bars with interval %q.", n, interval)
 	}
 	last := interval.LastClosed(asOf)
 	out, err := s.Between(ctx, symbol, interval, last.Add(-time.Duration(n-1)*interval.Duration()), last.Add(interval.Duration()))
@@ -143,7 +143,7 @@ func (s *Store) keep(k series, fresh []market.Bar, asked span) {
 	}
 	if _, err := s.merge(k, fresh, false); err != nil {
 		if !s.failing.Swap(true) {
-			s.log.Warn("price bars cannot be stored", "folder", s.dir, "error", errors.Unwrap(err))
+			s.log.Warn("could not store price bars", "folder", s.dir, "error", errors.Unwrap(err))
 		}
 		return
 	}
@@ -158,10 +158,10 @@ var symbolRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_:@-]{0,63}$`)
 // check refuses symbols that are not valid file names.
 func (k series) check() error {
 	if !k.interval.Valid() {
-		return toolyard.Errorf(toolyard.Invalid, "There are no bars of %q.", k.interval)
+		return toolyard.Errorf(toolyard.Invalid, "No bars found for %q.", k.interval)
 	}
 	if !symbolRE.MatchString(k.symbol) {
-		return toolyard.Errorf(toolyard.NoData, "There is no symbol %.80q.", k.symbol)
+		return toolyard.Errorf(toolyard.NoData, "Unknown symbol %.80q.", k.symbol)
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func (s *Store) readMonth(k series, m time.Time) ([]market.Bar, error) {
 		return nil, storeError(err)
 	}
 	if n := len(list); n > 0 && (list[0].Start.Before(m) || !list[n-1].Start.Before(m.AddDate(0, 1, 0))) {
-		return nil, storeError(fmt.Errorf("%s contains bars of another month", path))
+		return nil, storeError(fmt.Errorf("%s contains bars from another month", path))
 	}
 	if len(s.months) >= maxCached {
 		clear(s.months)
@@ -361,7 +361,7 @@ func checkBars(list []market.Bar, interval market.Interval) error {
 		case !b.Start.Truncate(d).Equal(b.Start) || !b.End.Equal(b.Start.Add(d)):
 			return fmt.Errorf("bar %d starts at %s, which is not a multiple of %s", i+1, b.Start.Format(time.RFC3339), interval)
 		case i > 0 && !b.Start.After(list[i-1].Start):
-			return fmt.Errorf("bar %d at %s is not later than the one before", i+1, b.Start.Format(time.RFC3339))
+			return fmt.Errorf("bar %d at %s is not later than the previous bar", i+1, b.Start.Format(time.RFC3339))
 		case !b.Low.IsPositive() || b.Volume.IsNegative() || b.Trades < 0 || b.Low.GreaterThan(b.Open) || b.Low.GreaterThan(b.Close) ||
 			b.High.LessThan(b.Open) || b.High.LessThan(b.Close):
 			return fmt.Errorf("bar %d at %s has impossible values", i+1, b.Start.Format(time.RFC3339))

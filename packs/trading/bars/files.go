@@ -93,7 +93,7 @@ func columnsOf(first []string) (map[string]int, error) {
 			return slices.Contains(names, strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))))
 		})
 		if at[column] < 0 && column != "volume" && column != "trades" {
-			return nil, fmt.Errorf("no column %s; the header must have ts, open, high, low and close", column)
+			return nil, fmt.Errorf("missing column %s; the header must contain ts, open, high, low and close", column)
 		}
 	}
 	return at, nil
@@ -135,7 +135,7 @@ func parseTime(s string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, fmt.Errorf("%.40q is not a time: use RFC 3339, or seconds or milliseconds since 1970", s)
+		return t, fmt.Errorf("%.40q is not a valid time: use RFC 3339, or seconds or milliseconds since 1970", s)
 	}
 	return t.UTC(), nil
 }

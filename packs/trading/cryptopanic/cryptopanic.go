@@ -113,7 +113,7 @@ func (c *Client) Posts(ctx context.Context, q market.NewsQuery) ([]market.Post, 
 		return nil, err
 	}
 	if n := len(r.posts); n > 0 && !r.complete && r.posts[n-1].PublishedAt.After(q.To) {
-		return nil, toolyard.Errorf(toolyard.NoData, "CryptoPanic offers no news before %s.", r.posts[n-1].PublishedAt.Format(time.RFC3339))
+		return nil, toolyard.Errorf(toolyard.NoData, "CryptoPanic has no news from before %s.", r.posts[n-1].PublishedAt.Format(time.RFC3339))
 	}
 	past := c.now().Sub(q.To) > maxAge
 	var out []market.Post
@@ -242,7 +242,7 @@ func unavailable(why string, cause error) error {
 }
 
 func limited(wait time.Duration, cause error) error {
-	return &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: wait, Err: cause, Message: "The request quota of CryptoPanic is used up. Try again later."}
+	return &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: wait, Err: cause, Message: "The CryptoPanic request quota is exhausted. Try again later."}
 }
 
 // request fetches one page, the first being 1.
@@ -266,7 +266,7 @@ func (c *Client) request(ctx context.Context, symbols string, page int) (*pageWi
 	req.Header.Set("User-Agent", "toolyard")
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, unavailable("it cannot be reached", withoutURL(err))
+		return nil, unavailable("it is unreachable", withoutURL(err))
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
@@ -294,7 +294,7 @@ func (c *Client) refused(status int) error {
 	cause := fmt.Errorf("status %d", status)
 	switch status {
 	case http.StatusUnauthorized:
-		return unavailable("it refuses the token; check cryptopanic.token and plan", cause)
+		return unavailable("it rejected the token; check cryptopanic.token and plan", cause)
 	case http.StatusForbidden, http.StatusTooManyRequests: // both are used for the quota
 		c.resting = c.now().Add(pauseOnLimit)
 		return limited(pauseOnLimit, cause)
@@ -305,7 +305,7 @@ func (c *Client) refused(status int) error {
 func parsePage(data []byte) (*pageWire, error) {
 	var page pageWire
 	if err := json.Unmarshal(data, &page); err != nil {
-		return nil, unavailable("its response has an unexpected format", errors.New("invalid JSON of posts")) // the error could quote a link with the token
+		return nil, unavailable("its response has an unexpected format", errors.New("invalid posts JSON")) // the error could quote a link with the token
 	}
 	if len(page.Results) > maxPosts {
 		return nil, unavailable("its response has an unexpected format", fmt.Errorf("%d posts", len(page.Results)))

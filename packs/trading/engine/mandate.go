@@ -57,10 +57,10 @@ func (m *Mandate) CheckTightens(base *Mandate) error {
 		}
 	}
 	if len(m.AllowedSymbols) == 0 && len(base.AllowedSymbols) > 0 {
-		return fmt.Errorf("allowedSymbols: an empty list allows more than the list for all accounts")
+		return fmt.Errorf("allowedSymbols: an empty list allows more than the list that applies to all accounts")
 	}
 	if base.RequireStop && !m.RequireStop {
-		return fmt.Errorf("requireStop: cannot be false, because it is true for all accounts")
+		return fmt.Errorf("requireStop: cannot be false because it is true for all accounts")
 	}
 	if base.Cooldown > m.Cooldown {
 		return fmt.Errorf("cooldown: %s is shorter than %s, which applies to all accounts", m.Cooldown, base.Cooldown)

@@ -87,7 +87,7 @@ func checkCollar(in *Input, plan *Plan) string {
 	}
 	q, o, collar := in.Quote, &plan.Order, in.Mandate.CollarBps
 	if !q.Mid.IsPositive() || !q.Mark.IsPositive() {
-		return "there is no current price"
+		return "no current price is available"
 	}
 	if age := in.Now.Sub(q.At); age > q.MaxAge {
 		return fmt.Sprintf("the price is %s old, more than %s", age.Round(time.Second), q.MaxAge)
@@ -121,7 +121,7 @@ func checkTrigger(in *Input, plan *Plan) string {
 		away = away.Neg()
 	}
 	if !away.IsPositive() {
-		return fmt.Sprintf("triggerPrice %s has been reached already: mark is %s", o.Trigger.Decimal, in.Quote.Mark)
+		return fmt.Sprintf("triggerPrice %s has already been reached: mark is %s", o.Trigger.Decimal, in.Quote.Mark)
 	}
 	if in.Proposal.LimitPrice.Valid && o.Side.Signed(o.Price.Sub(collared(o.Side, o.Trigger.Decimal, in.Mandate.CollarBps))).IsPositive() {
 		return fmt.Sprintf("limitPrice %s is more than %d bps beyond triggerPrice %s", o.Price, in.Mandate.CollarBps, o.Trigger.Decimal)
@@ -170,7 +170,7 @@ func checkLeverage(in *Input, plan *Plan) string {
 	case in.Mandate.MaxLeverage.IsPositive() && sum.GreaterThan(equity.Mul(in.Mandate.MaxLeverage)):
 		return fmt.Sprintf("the leverage could be %s, more than maxLeverage %s", sum.DivRound(equity, 2), in.Mandate.MaxLeverage)
 	case margin.GreaterThan(in.Account.AvailableUSD):
-		return fmt.Sprintf("the order needs a margin of %s, and %s is available", usd(margin), usd(in.Account.AvailableUSD))
+		return fmt.Sprintf("the order requires a margin of %s, but only %s is available", usd(margin), usd(in.Account.AvailableUSD))
 	}
 	liquidation := plan.Estimate.LiquidationPrice
 	if o.StopLoss.Valid && liquidation.Valid && !o.Side.Signed(o.StopLoss.Decimal.Sub(liquidation.Decimal)).IsPositive() {
@@ -229,7 +229,7 @@ func checkDuplicate(in *Input, plan *Plan) string {
 		return ""
 	}
 	if in.History.ClientIDUsed {
-		return fmt.Sprintf("an order with the client order ID %s exists", in.ClientID)
+		return fmt.Sprintf("an order with client order ID %s already exists", in.ClientID)
 	}
 	if in.History.ExplicitKey {
 		return ""
@@ -237,7 +237,7 @@ func checkDuplicate(in *Input, plan *Plan) string {
 	o := &plan.Order
 	for _, other := range in.History.Orders {
 		if age := in.Now.Sub(other.At); age < in.Mandate.DuplicateWithin && other.Symbol == o.Symbol && other.Side == o.Side && other.Size.Equal(o.Size) {
-			return fmt.Sprintf("an equal order was placed %s ago; pass a new clientOrderId to repeat it", age.Round(time.Second))
+			return fmt.Sprintf("an identical order was placed %s ago; to repeat it, pass a new clientOrderId", age.Round(time.Second))
 		}
 	}
 	return ""
@@ -251,7 +251,7 @@ func checkReduce(in *Input, plan *Plan) string {
 	position, ok := in.Account.Position(o.Symbol)
 	switch {
 	case !ok || position.Size.IsZero():
-		return fmt.Sprintf("there is no position in %s to reduce", o.Symbol)
+		return fmt.Sprintf("no position in %s to reduce", o.Symbol)
 	case o.Side == position.Side():
 		return fmt.Sprintf("a reduce-only %s order would add to the position of %s", o.Side, position.Size)
 	case o.Size.GreaterThan(position.Size.Abs()):
@@ -262,7 +262,7 @@ func checkReduce(in *Input, plan *Plan) string {
 
 func checkStop(in *Input, plan *Plan) string {
 	if in.Mandate.RequireStop && in.Proposal.addsRisk() && !plan.Order.StopLoss.Valid {
-		return "opening orders need a stopLoss (requireStop)"
+		return "opening orders require a stopLoss (requireStop)"
 	}
 	return ""
 }

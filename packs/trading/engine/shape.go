@@ -28,7 +28,7 @@ func checkShape(in *Input, _ *Plan) string {
 		return p.unexpected("hold", p.Side != "", p.OrderID != "")
 	case CancelOne:
 		if p.OrderID == "" {
-			return "cancel needs orderId"
+			return "cancel requires orderId"
 		}
 		return p.unexpected("cancel", p.Side != "")
 	case Open, Close, ReduceBy:
@@ -76,19 +76,19 @@ func (p *Proposal) checkOrder(mark decimal.Decimal) string {
 	}
 	switch {
 	case p.OrderID != "":
-		return "orderId is for cancel only"
+		return "orderId is allowed only with cancel"
 	case p.Action == Open && p.Side != market.Buy && p.Side != market.Sell:
-		return "open needs side: buy or sell"
+		return "open requires side: buy or sell"
 	case p.Action != Open && p.Side != "":
 		return string(p.Action) + " takes no side: it follows from the position"
 	case p.Action == Close && sizes > 0:
 		return "close takes no size: it closes the whole position; use reduce for a part"
 	case p.Action != Close && sizes != 1:
-		return fmt.Sprintf("%s needs exactly one of size, notionalUsd and fraction", p.Action)
+		return fmt.Sprintf("%s requires exactly one of size, notionalUsd and fraction", p.Action)
 	case p.Action != Open && (p.StopLoss.Valid || p.TakeProfit.Valid):
-		return "stopLoss and takeProfit are for open only; to protect a position, close it with type stop or take_profit"
+		return "stopLoss and takeProfit are allowed only with open; to protect a position, close it with type stop or take_profit"
 	case p.ReduceOnly && (p.StopLoss.Valid || p.TakeProfit.Valid):
-		return "a reduce-only order takes no stopLoss and no takeProfit"
+		return "a reduce-only order takes no stopLoss or takeProfit"
 	}
 	if problem := p.checkType(); problem != "" {
 		return problem
@@ -110,20 +110,20 @@ func (p *Proposal) checkType() string {
 	case market.LimitOrder:
 		switch {
 		case !p.LimitPrice.Valid:
-			return "a limit order needs limitPrice"
+			return "a limit order requires limitPrice"
 		case p.TriggerPrice.Valid:
 			return "a limit order takes no triggerPrice; use type stop or take_profit"
 		}
 	case market.StopOrder, market.TakeProfit:
 		switch {
 		case !p.TriggerPrice.Valid:
-			return fmt.Sprintf("a %s order needs triggerPrice", t)
+			return fmt.Sprintf("a %s order requires triggerPrice", t)
 		case p.TIF != "" && p.TIF != market.GTC:
 			return fmt.Sprintf("a %s order rests until it is triggered; omit tif", t)
 		case t == market.TakeProfit && !p.reduces():
 			return "a take_profit order can only close or reduce a position"
 		case p.StopLoss.Valid || p.TakeProfit.Valid:
-			return fmt.Sprintf("a %s order takes no stopLoss and no takeProfit", t)
+			return fmt.Sprintf("a %s order takes no stopLoss or takeProfit", t)
 		}
 	default:
 		return fmt.Sprintf("unknown type %q", t)

@@ -31,7 +31,7 @@ var (
 // NewAccount returns the account that holds the money, which is not the address of its agent.
 func NewAccount(c *Client, address string) (*Account, error) {
 	if !isAddress(address) {
-		return nil, errors.New("address must be 0x and 40 hexadecimal digits")
+		return nil, errors.New("address must be 0x followed by 40 hexadecimal digits")
 	}
 	return &Account{c, strings.ToLower(address)}, nil
 }
@@ -246,7 +246,7 @@ func (a *Account) Verify(ctx context.Context) error {
 	case "user", "subAccount", "vault":
 		return nil
 	case "agent":
-		return toolyard.Errorf(toolyard.PermissionDenied, "The address %s is an agent (API wallet) of %.60s. Set address to the account that holds the money.", a.address, role.Data.User)
+		return toolyard.Errorf(toolyard.PermissionDenied, "Address %s is an agent (API wallet) for %.60s. Set address to the account that holds the funds.", a.address, role.Data.User)
 	}
 	return toolyard.Errorf(toolyard.NoData, "Hyperliquid has no account %s on this network. Check the address and testnet.", a.address)
 }

@@ -53,7 +53,7 @@ func NewBroker(a *Account, agentKey string, live bool) (*Broker, error) {
 		return nil, err
 	}
 	if s.address == a.address {
-		return nil, errors.New("agentKey is the key of the account itself, which could withdraw everything; create an API wallet at Hyperliquid and use its key")
+		return nil, errors.New("agentKey is the account's own key, which could withdraw everything; create an API wallet on Hyperliquid and use its key")
 	}
 	return &Broker{Account: a, signer: s}, nil
 }
@@ -75,7 +75,7 @@ func (b *Broker) Verify(ctx context.Context) error {
 		return err
 	}
 	if role.Role != "agent" || !strings.EqualFold(role.Data.User, b.address) {
-		return toolyard.Errorf(toolyard.PermissionDenied, "Agent %s is not approved for account %s. Approve it as an API wallet at Hyperliquid.", b.signer.address, b.address)
+		return toolyard.Errorf(toolyard.PermissionDenied, "Agent %s is not approved for account %s. Approve it as an API wallet on Hyperliquid.", b.signer.address, b.address)
 	}
 	agents, err := b.client.extraAgents(ctx, b.address)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Broker) Verify(ctx context.Context) error {
 	}
 	for _, agent := range agents {
 		if strings.EqualFold(agent.Address, b.signer.address) && agent.ValidUntil != nil && int64(*agent.ValidUntil) <= now.UnixMilli() {
-			return toolyard.Errorf(toolyard.PermissionDenied, "The approval of agent %s has expired. Approve a new API wallet at Hyperliquid.", b.signer.address)
+			return toolyard.Errorf(toolyard.PermissionDenied, "The approval for agent %s has expired. Approve a new API wallet on Hyperliquid.", b.signer.address)
 		}
 	}
 	b.verified = now
@@ -179,7 +179,7 @@ func (b *Broker) orderAction(ctx context.Context, o market.Order) (*orderAction,
 			Size: o.Size, Trigger: stop.trigger, ReduceOnly: true,
 		}, m)
 		if err != nil {
-			return nil, toolyard.Errorf(toolyard.Invalid, "The stop of the order is invalid: %w", err)
+			return nil, toolyard.Errorf(toolyard.Invalid, "The order's stop is invalid: %w", err)
 		}
 		a.Orders, a.Grouping = append(a.Orders, child), groupTPSL
 	}
@@ -192,7 +192,7 @@ var cloidRE = regexp.MustCompile(`^0x[0-9a-f]{32}$`)
 func wireOrder(o market.Order, m market.Market) (orderWire, error) {
 	w := orderWire{Asset: m.Asset, Buy: o.Side == market.Buy, ReduceOnly: o.ReduceOnly, Cloid: o.ClientID}
 	if !cloidRE.MatchString(o.ClientID) {
-		return w, errors.New("the client order id must be 0x and 32 hexadecimal digits")
+		return w, errors.New("the client order ID must be 0x followed by 32 hexadecimal digits")
 	}
 	price := o.Price
 	if o.Type.Triggered() {
@@ -337,11 +337,11 @@ func (b *Broker) refused(response json.RawMessage) error {
 		b.mu.Lock()
 		b.verified = time.Time{}
 		b.mu.Unlock()
-		return toolyard.Errorf(toolyard.PermissionDenied, "Hyperliquid does not accept the signature of agent %s. Check agentKey, testnet and the approval of the agent.", b.signer.address)
+		return toolyard.Errorf(toolyard.PermissionDenied, "Hyperliquid does not accept the signature from agent %s. Check agentKey, testnet and the agent's approval.", b.signer.address)
 	case badNonce: // another process may have used the nonce for the same order
 		return outcomeUnknown(errors.New(cleanText(text)))
 	case tooManyActions:
-		return &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: pauseOn429, Message: "Hyperliquid limits the actions of this account: " + cleanText(text)}
+		return &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: pauseOn429, Message: "Hyperliquid is rate-limiting this account: " + cleanText(text)}
 	}
 	return &refusal{cleanText(text)}
 }

@@ -101,7 +101,8 @@ func (c *Client) take(ctx context.Context, weight int) error {
 	if busy, ok := errors.AsType[*ratelimit.BusyError](err); ok {
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: busy.Wait, Err: err,
-			Message: "The request budget for Hyperliquid is used up. Try again in " + strconv.Itoa(int(busy.Wait/time.Second)+1) + " seconds.",
+			Message: "The Hyperliquid request budget is exhausted. Try again in " + strconv.Itoa(int(busy.Wait/time.Second)+1) +
+				" seconds.",
 		}
 	}
 	return err
@@ -186,7 +187,7 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 		if cause := context.Cause(req.Context()); cause != nil {
 			return nil, unavailable("it did not respond in time", err)
 		}
-		return nil, unavailable("it cannot be reached", err)
+		return nil, unavailable("it is unreachable", err)
 	}
 	if res.StatusCode == http.StatusOK {
 		return res, nil

@@ -44,7 +44,7 @@ func (c *Client) Recent(ctx context.Context, symbol string, interval market.Inte
 // Between implements [market.Bars]. The venue has only the newest 5,000 bars for each interval.
 func (c *Client) Between(ctx context.Context, symbol string, interval market.Interval, from, to time.Time) ([]market.Bar, error) {
 	if !interval.Valid() {
-		return nil, toolyard.Errorf(toolyard.Invalid, "There are no bars of %q.", interval)
+		return nil, toolyard.Errorf(toolyard.Invalid, "No bars found for %q.", interval)
 	}
 	if _, err := c.assetOf(ctx, symbol); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (u *universe) market(i int) market.Market {
 // present returns a NoData error for a time in the past.
 func (c *Client) present(what string, asOf time.Time) error {
 	if c.now().Sub(asOf) > maxAge {
-		return toolyard.Errorf(toolyard.NoData, "There is no %s for %s: Hyperliquid has no history of it.", what, asOf.UTC().Format(time.RFC3339))
+		return toolyard.Errorf(toolyard.NoData, "No %s is available for %s: Hyperliquid does not keep its history.", what, asOf.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func getNewsForWindow() *toolyard.Tool {
 	}, func(ctx context.Context, c *toolyard.Call, in args) (*result, error) {
 		news, ok := toolyard.Client[market.News](c)
 		if !ok {
-			return nil, toolyard.Errorf(toolyard.NoData, "There is no source of news. An operator can set packs.trading.cryptopanic.")
+			return nil, toolyard.Errorf(toolyard.NoData, "No news source is configured. An operator can set packs.trading.cryptopanic.")
 		}
 		asOf := c.AsOf
 		if a, err := account.Of(c); err == nil {

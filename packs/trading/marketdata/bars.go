@@ -65,7 +65,7 @@ func recentBars(ctx context.Context, c *toolyard.Call, symbol string, interval m
 	}
 	list, err := bars.Recent(ctx, symbol, interval, n, c.AsOf)
 	if err == nil && len(list) == 0 {
-		err = toolyard.Errorf(toolyard.NoData, "There are no %s bars of %s at this time.", interval, symbol)
+		err = toolyard.Errorf(toolyard.NoData, "No %s bars are available for %s at this time.", interval, symbol)
 	}
 	return list, explain(ctx, c, symbol, err)
 }

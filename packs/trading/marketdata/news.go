@@ -76,7 +76,7 @@ func sentiment(posts []market.Post) *newsResult {
 	switch {
 	case !voted:
 		out.Method = "none"
-		out.Note += " Votes are not known for this time."
+		out.Note += " Votes are not available for this time."
 	case total.Positive+total.Negative < minVotes:
 		out.Note += " There are too few votes to count."
 	default:

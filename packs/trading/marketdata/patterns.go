@@ -50,7 +50,7 @@ func analyzeChartPattern() *toolyard.Tool {
 				return nil, err
 			}
 			if len(list) < minBars {
-				return nil, toolyard.Errorf(toolyard.NoData, "There are only %d bars of %s; patterns need at least %d.", len(list), in.Symbol, minBars)
+				return nil, toolyard.Errorf(toolyard.NoData, "Only %d bars are available for %s; patterns require at least %d.", len(list), in.Symbol, minBars)
 			}
 			slices.Reverse(list)
 			return findPatterns(list), nil

@@ -68,7 +68,7 @@ func valueAtRisk(s *market.Snapshot, history map[string][]market.Bar, confidence
 	}
 	results := simulate(s.Positions, history, horizon)
 	if len(results) < minObservations {
-		return nil, toolyard.Errorf(toolyard.NoData, "Only %d past periods are known for all positions; value at risk needs at least %d.", len(results), minObservations)
+		return nil, toolyard.Errorf(toolyard.NoData, "Only %d past periods are available for all positions; value at risk requires at least %d.", len(results), minObservations)
 	}
 	slices.SortFunc(results, decimal.Decimal.Cmp)
 	tail := max(1, int(one.Sub(confidence).Mul(decimal.NewFromInt(int64(len(results)))).IntPart()))

@@ -156,7 +156,7 @@ func (a *Account) foldUntil(ctx context.Context, until time.Time) (folded, error
 func (f *folded) apply(row yard.JournalEntry) error {
 	e := Event{AsOf: row.AsOf}
 	if err := json.Unmarshal(row.Body, &e); err != nil {
-		return fmt.Errorf("row %d of the paper account: %w", row.Seq, err)
+		return fmt.Errorf("paper account row %d: %w", row.Seq, err)
 	}
 	f.state.apply(&e)
 	f.seq, f.asOf = row.Seq, row.AsOf

@@ -277,7 +277,7 @@ func (sim *simulation) fill(o *Order, size, price, feeRate decimal.Decimal, at t
 	signed := o.Side.Signed(size)
 	if o.ReduceOnly {
 		if held.Size.Sign()*signed.Sign() >= 0 {
-			sim.cancel(o.ClientID, "there is no position to reduce")
+			sim.cancel(o.ClientID, "no position to reduce")
 			return
 		}
 		size = decimal.Min(size, held.Size.Abs())

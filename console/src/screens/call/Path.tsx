@@ -21,7 +21,7 @@ export function Path({ call }: { call: CallDetail }) {
   return (
     <>
       {steps.length + nested.length > 0 && <div className="Path-axis faint small" aria-hidden="true"><span>0</span><span>{duration(call.elapsedNs / 2)}</span><span>{duration(call.elapsedNs)}</span></div>}
-      {steps.length > 0 ? <ol className="Path" aria-label="Steps of the call">{lines}</ol> : <p className="faint">The steps were not recorded.</p>}
+      {steps.length > 0 ? <ol className="Path" aria-label="Call steps">{lines}</ol> : <p className="faint">The steps were not recorded.</p>}
       {!steps.some((step) => step.step === "run") && nested.length > 0 && <NestedCalls nested={nested} totalNs={call.elapsedNs} />}
     </>
   );

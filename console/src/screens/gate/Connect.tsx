@@ -20,7 +20,7 @@ export function Connect({ gate }: { gate: Gate }) {
         ) : gate.callers === "keys" ? (
           <p className="soft">Callers need an API key. <Link to="/keys">Create one</Link> and set it as <code>TOOLYARD_KEY</code>; it is sent as <code>Authorization: Bearer</code>.</p>
         ) : (
-          <p className="soft">No key is needed: anyone who can reach the URL can call.</p>
+          <p className="soft">No key is required: anyone who can reach the URL can call tools.</p>
         )}
         <Tabs label="Clients" tabs={tabs} />
       </div>

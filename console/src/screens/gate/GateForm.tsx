@@ -93,7 +93,7 @@ function useSave(name: string, terms: GateSettings, version: number, onDone: () 
     onError: () => reload(client),
     onSuccess: async () => {
       await reload(client); // the next change needs the new version
-      toast.good(`Saved the gate ${name}.`);
+      toast.good(`Saved gate ${name}.`);
       onDone();
       void navigate({ search: { gate: name } });
     },

@@ -65,7 +65,7 @@ function NoTools({ gate }: { gate: GateDetail }) {
   return (
     <Card>
       <EmptyState icon={<Wrench />} title="This gate offers no tools">
-        {gate.toolset ? <>No tool of the toolset <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> matches the gate's mode and surface, or none is currently available.</> : "No tool matches its mode and surface."}
+        {gate.toolset ? <>No tool in the toolset <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> matches the gate's mode and surface, or none is currently available.</> : "No tool matches its mode and surface."}
       </EmptyState>
     </Card>
   );

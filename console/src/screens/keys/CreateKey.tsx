@@ -46,7 +46,7 @@ function Token({ created, onClose }: { created: NewKey; onClose: () => void }) {
       open
       stay
       onClose={() => (confirming ? onClose() : setConfirming(true))}
-      title={`Created the key ${created.key.name}`}
+      title={`Created key ${created.key.name}`}
       footer={<Button variant="primary" onClick={onClose}>{confirming ? "Close" : "I have copied it"}</Button>}
     >
       <div className="stack">

@@ -32,7 +32,7 @@ export function KeyForm({ draft, onChange }: KeyFormProps) {
     <div className="stack">
       <TextField label="Name" required value={draft.name} onChange={(name) => set({ name })} maxLength={128} autoComplete="off" hint="What the key is for." />
       <div className="grid-2 Keys-pair">
-        <TextField label="Caller" required value={draft.caller} onChange={(caller) => set({ caller: caller.trim() })} error={nameError(draft.caller)} autoComplete="off" spellCheck={false} hint="The identity that calls are recorded under." />
+        <TextField label="Caller" required value={draft.caller} onChange={(caller) => set({ caller: caller.trim() })} error={nameError(draft.caller)} autoComplete="off" spellCheck={false} hint="The identity under which calls are recorded." />
         <TextField label="Account" value={draft.account} onChange={(account) => set({ account: account.trim() })} error={nameError(draft.account)} autoComplete="off" spellCheck={false} placeholder={draft.caller} hint="The account that pays. Defaults to the caller." />
       </div>
       <Gates draft={draft} onChange={onChange} />

@@ -8,7 +8,7 @@ import { visible } from "../../format/visible";
 
 /** The calls that an answer is based on, as the yard recorded them. */
 export function EvidenceList({ evidence }: { evidence: Evidence[] }) {
-  if (evidence.length === 0) return <p className="soft">No call was made.</p>;
+  if (evidence.length === 0) return <p className="soft">No calls were made.</p>;
   return (
     <ol className="Query-evidence" aria-label="Evidence">
       {evidence.map((each) => <li key={each.id} id={each.id} tabIndex={-1}><OneEvidence evidence={each} /></li>)}
@@ -25,7 +25,7 @@ function OneEvidence({ evidence }: { evidence: Evidence }) {
         <span className="wrap-anywhere">{name}</span>
         {evidence.ok ? evidence.cited && <Badge tone="good" title="The answer cites this evidence.">cited</Badge> : <CodeStatus code={evidence.error ?? "FAILED"} />}
       </h3>
-      <JsonView value={evidence.arguments as Json} label={`Arguments of ${evidence.id}`} open={2} />
+      <JsonView value={evidence.arguments as Json} label={`Arguments for ${evidence.id}`} open={2} />
       {evidence.excerpt !== "" && <Code text={evidence.excerpt} label={`Result of ${evidence.id}`} wrap maxHeight={240} />}
       <p className="soft small wrap-anywhere">
         {absolute(evidence.at)}, {bytes(evidence.bytes)}, SHA-256 <code title={evidence.sha256}>{evidence.sha256.slice(0, 12)}</code>

@@ -11,7 +11,7 @@ export function Waterfall({ query }: { query: QueryDetail }) {
   const rows = waterfallOf(query);
   const totalNs = lengthOf(query, rows);
   const running = query.outcome === "running";
-  if (rows.length === 0) return <p className="faint">{running ? "Waiting for the model's first turn." : "No turn was recorded."}</p>;
+  if (rows.length === 0) return <p className="faint">{running ? "Waiting for the model's first turn." : "No turns were recorded."}</p>;
   const agents = new Set(query.turns.map(({ agent }) => agent)).size;
   return (
     <>

@@ -6,7 +6,7 @@ const outcomes: Record<QueryOutcome, [Tone, string, string]> = {
   capability_miss: ["warn", "No answer", "The agent's tools cannot answer the question. Nothing was charged."],
   failed: ["bad", "Failed", "The query failed. Nothing was charged."],
   running: ["info", "Running", "The agent is working on the question."],
-  lost: ["bad", "Lost", "The replica that ran the query stopped before the query ended. Nothing was charged."],
+  lost: ["bad", "Lost", "The replica that ran the query stopped before the query finished. Nothing was charged."],
 };
 
 /** The outcome of a query. */

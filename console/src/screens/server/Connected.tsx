@@ -13,7 +13,7 @@ import { visible } from "../../format/visible";
 export function Connected({ server }: { server: string }) {
   const { data, error, refetch } = useQuery(queries.serverConnections(server));
   return (
-    <Card title="Connected callers" description={data?.more ? "The newest connections. Keys and tokens are never shown." : "Each caller uses their own account at this server. Keys and tokens are never shown."} flush>
+    <Card title="Connected callers" description={data?.more ? "The newest connections. Keys and tokens are never shown." : "Each caller uses their own account on this server. Keys and tokens are never shown."} flush>
       <Table label={`Callers connected to ${server}`} columns={columns} rows={data?.connections} rowKey={({ account = "", caller }) => `${account} ${caller}`} error={error} onRetry={() => void refetch()} empty={<EmptyState icon={<Plug />} title="No callers are connected">Callers connect under Connections, or when they call one of this server's tools.</EmptyState>} />
     </Card>
   );

@@ -12,7 +12,7 @@ export function Retry({ id, up = false, size = "m" }: RetryProps) {
   const client = useQueryClient();
   const retry = useMutation({
     mutationFn: () => retryServer(id),
-    onSuccess: (server) => toast.good(up ? `Listing the tools of ${id} again.` : server.state === "up" ? `${id} is up.` : `Reconnecting to ${id}.`),
+    onSuccess: (server) => toast.good(up ? `Listing tools from ${id} again.` : server.state === "up" ? `${id} is up.` : `Reconnecting to ${id}.`),
     onError: (error) => toast.bad(error),
     onSettled: () => client.invalidateQueries({ queryKey: ["servers"] }),
   });

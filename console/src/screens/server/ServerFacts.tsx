@@ -6,8 +6,8 @@ import { visible } from "../../format/visible";
 import { ServerState } from "./ServerState";
 
 const pinLabels: Record<ServerDetail["pin"], string> = {
-  first: "First definitions are trusted, changes need approval",
-  approve: "Every definition needs approval",
+  first: "Initial definitions are trusted; changes require approval",
+  approve: "Every definition requires approval",
   off: "Definitions are not pinned",
 };
 

@@ -22,7 +22,7 @@ export function ServerTools({ server }: { server: ServerDetail }) {
   return (
     <Card flush>
       <Table
-        label={`Tools of ${server.id}`}
+        label={`Tools from ${server.id}`}
         columns={columns}
         rows={rows}
         rowKey={(tool) => tool.name}

@@ -23,7 +23,7 @@ export function Stderr({ server }: { server: ServerDetail }) {
   return (
     <div className="Code">
       <div className="Code-copy"><CopyButton text={server.stderr} /></div>
-      <pre ref={block} className="Code-text Code-wrap Server-stderr" tabIndex={0} role="region" aria-label={`Logs of ${server.id}`} onScroll={(event) => scrolled(event.currentTarget)}>
+      <pre ref={block} className="Code-text Code-wrap Server-stderr" tabIndex={0} role="region" aria-label={`Logs from ${server.id}`} onScroll={(event) => scrolled(event.currentTarget)}>
         <code>{visible(server.stderr)}</code>
       </pre>
     </div>

@@ -40,13 +40,13 @@ export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
 const approvalEffects: Record<PendingKind, string> = {
   changed: "Changed definitions are offered again in their current form.",
   new: "New definitions are offered at every gate that includes them.",
-  gone: "The approval of definitions that no longer exist is removed.",
+  gone: "Approvals of definitions that no longer exist are removed.",
   refused: "",
 };
 const rejectionEffects: Record<PendingKind, string> = {
   changed: "Changed definitions stay withheld until the server changes them again.",
   new: "New definitions stay withheld until they change.",
-  gone: "The approval of definitions that no longer exist is kept.",
+  gone: "Approvals of definitions that no longer exist are kept.",
   refused: "Refused definitions stay withheld and are no longer pending.",
 };
 

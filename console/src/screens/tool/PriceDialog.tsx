@@ -28,10 +28,10 @@ export function PriceDialog({ tool, onClose }: { tool: ToolDetail; onClose: () =
           onChange={setScope}
           items={[
             { value: "tool", label: "This tool" },
-            { value: "source", label: tool.server ? `All tools of ${visible(tool.server)}` : "All local tools" },
+            { value: "source", label: tool.server ? `All tools from ${visible(tool.server)}` : "All local tools" },
           ]}
         />
-        {scope === "source" && <p className="soft">The default price applies to tools that declare no price of their own.</p>}
+        {scope === "source" && <p className="soft">The default price applies to tools that do not declare their own price.</p>}
         <ErrorNote error={error} />
         {data ? <PriceForm key={name} price={data} onClose={onClose} /> : !error && <Skeleton lines={2} />}
       </div>

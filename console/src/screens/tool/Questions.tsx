@@ -84,7 +84,7 @@ function Origin({ id, tool, server, round }: { id: string; tool: string; server:
       <MessageCircleQuestion aria-hidden="true" />
       <div className="grow">
         <h3 id={id}><code className="wrap-anywhere">{visible(tool)}</code> needs{round > 1 && " more"} input</h3>
-        <p className="soft small">{server ? <>Tool of the server <code className="wrap-anywhere">{visible(server)}</code>.</> : "Local tool."} The tool wrote this text and receives your answer. Never enter a password or an API key.</p>
+        <p className="soft small">{server ? <>Tool from server <code className="wrap-anywhere">{visible(server)}</code>.</> : "Local tool."} The tool wrote this text and receives your answer. Never enter a password or an API key.</p>
       </div>
     </header>
   );

@@ -127,7 +127,7 @@ function TryForm({ tool, open, startGate }: { tool: ToolDetail; open: GateDecisi
         onRun={run}
       >
         {through?.clock === "caller" && (
-          <TextField label="As of" mono maxLength={64} placeholder="2026-01-31T09:30:00Z" hint="The point in time the call refers to, in RFC 3339. Defaults to now." value={more.asOf} onChange={(asOf) => setMore({ ...more, asOf })} />
+          <TextField label="As of" mono maxLength={64} placeholder="2026-01-31T09:30:00Z" hint="The point in time that the call refers to, in RFC 3339 format. Defaults to now." value={more.asOf} onChange={(asOf) => setMore({ ...more, asOf })} />
         )}
         <OptionFields value={more} onChange={setMore} />
       </ArgumentPanel>
@@ -152,7 +152,7 @@ function Result({ tool, toolRun, onErrors, onAgain }: ResultProps) {
   const waits = question && since === undefined;
   return (
     <>
-      <p className="unseen" role="status">{waits && `The tool ${visible(tool.name)} asks a question.`}</p>
+      <p className="unseen" role="status">{waits && `Tool ${visible(tool.name)} is asking a question.`}</p>
       {since !== undefined && <Running since={since} onCancel={toolRun.cancel} />}
       {question && (
         <div hidden={!waits}>{/* keeps the input in case the answer fails */}

@@ -50,7 +50,7 @@ type GateChange = ToolsetPreview["gates"][number];
 function GateEffect({ gate, most }: { gate: GateChange; most: number }) {
   const same = gate.added.length + gate.removed.length === 0 && gate.before.tokens === gate.after.tokens;
   return (
-    <section className="Effect-gate" aria-label={`At the gate ${gate.gate}`}>
+    <section className="Effect-gate" aria-label={`At gate ${gate.gate}`}>
       <div className="spread">
         <h3 className="cut" title={gate.gate}>{gate.gate}</h3>
         <span className="Effect-change">{same ? `${plural(gate.after.tools, "tool")}, unchanged` : <Arrow before={count(gate.before.tools)} after={plural(gate.after.tools, "tool")} />}</span>

@@ -44,7 +44,7 @@ export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }:
       onClose={onClose}
       size="l"
       title={`Export ${name}`}
-      description="Tool definitions in the format of a model API. Send calls to the gate, or to POST /api/v1/calls."
+      description="Tool definitions in a model API's format. Send calls to the gate, or to POST /api/v1/calls."
       footer={<Footer text={text} file={`${name}.${format}.json`} onClose={onClose} />}
     >
       <div className="stack">

@@ -23,7 +23,7 @@ export function History() {
   const columns = useMemo(() => columnsOf(setShown), []);
   const current = data?.edits.find((edit) => edit.current);
   return (
-    <Card flush title="Versions" description="Every edit of a toolset or gate creates a version. The last 100 are listed.">
+    <Card flush title="Versions" description="Every edit to a toolset or gate creates a version. The last 100 versions are listed.">
       <Table
         label="Versions"
         columns={columns}
@@ -66,7 +66,7 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
       description={<>{edit.note || "No note"}, by {edit.by}, <Time at={edit.at} /></>}
       footer={
         <>
-          {canRestore && <p className="grow small soft" style={{ alignSelf: "center" }}>Restoring creates a new version with the toolsets and gates of version {edit.version}, effective immediately.</p>}
+          {canRestore && <p className="grow small soft" style={{ alignSelf: "center" }}>Restoring creates a new version with the toolsets and gates from version {edit.version}, effective immediately.</p>}
           <Button onClick={onClose}>{canRestore ? "Cancel" : "Close"}</Button>
           {canRestore && <Button variant="primary" busy={busy} disabled={!then.data} onClick={restore}>Restore version {edit.version}</Button>}
         </>

@@ -19,7 +19,7 @@ export function NewToolset({ open, onClose, names }: { open: boolean; onClose: (
       open={open}
       onClose={onClose}
       title="New toolset"
-      description="A named selection of tools. Gates that use it offer only these."
+      description="A named selection of tools. Gates that use it offer only these tools."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>

@@ -10,11 +10,11 @@ import { toolState } from "./selection";
 
 type ToolListProps = Picking & { tools: ToolItem[]; loadMore: () => void };
 
-/** Tools of the catalog with checkboxes. */
+/** Catalog tools with checkboxes. */
 export function ToolList({ tools, loadMore, ...picking }: ToolListProps) {
   const keyOf = useCallback((i: number) => `${tools[i]?.server ?? "-"}/${tools[i]?.name}`, [tools]);
   return (
-    <PickList label="Tools of the catalog" length={tools.length} height={52} keyOf={keyOf} onEnd={loadMore}>
+    <PickList label="Catalog tools" length={tools.length} height={52} keyOf={keyOf} onEnd={loadMore}>
       {(i) => {
         const tool = tools[i];
         return tool && <Line tool={tool} {...picking} />;
