@@ -160,7 +160,7 @@ func TestLocksAreAskedInBothEras(t *testing.T) {
 			}
 			for _, lock := range homeLocks {
 				asked, text := ask(lock.tool, lock.args, "")
-				if len(asked) != 1 || !strings.Contains(asked[0], "Front door") || !strings.Contains(text, "Nothing has changed") {
+				if len(asked) != 1 || !strings.Contains(asked[0], "Front door") || !strings.Contains(text, "Nothing was changed") {
 					t.Errorf("%s %s: %v %s", lock.tool, lock.args, asked, text)
 				}
 			}

@@ -249,7 +249,7 @@ func TestOneServerUnderTwoIDsIsOneProblem(t *testing.T) {
 	})
 	for start := range 4 {
 		_, out, errs := runIn(t, dir, nil, "toolyard", "check")
-		if strings.Count(errs, "error: ") != 1 || !strings.Contains(errs, "error: gates chat, desk: the servers one, two offer resources with the same URIs, and none of them is served: resource://data") {
+		if strings.Count(errs, "error: ") != 1 || !strings.Contains(errs, "error: gates chat, desk: servers one, two offer resources with the same URIs, and none of them is served: resource://data") {
 			t.Errorf("start %d: %s%s", start, out, errs)
 		}
 	}

@@ -14,7 +14,7 @@ await main(async () => {
   bob.expect(/403 POST .*\/review/);
   await step(bob.page, 'a link of another person is refused', async () => {
     await bob.page.goto(path);
-    await bob.page.getByRole('alert').getByText('This link was made for another caller.').waitFor();
+    await bob.page.getByRole('alert').getByText('This link was created for another caller.').waitFor();
     check('there is no way to continue', (await bob.page.getByRole('button', { name: 'Continue' }).count()) === 0);
     await look(bob.page, 'refused');
   });

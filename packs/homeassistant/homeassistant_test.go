@@ -409,7 +409,7 @@ func TestHistory(t *testing.T) {
 	if got := p.call("get_history", `{"ids":["light.hall"]}`); !strings.Contains(got, `"total":1`) || strings.Contains(got, "thinned") {
 		t.Error(got)
 	}
-	p.fails("get_history", `{"ids":["light.hall"],"from":"2026-01-01T00:00:00Z"}`, toolyard.Invalid, "limited to 7 days")
+	p.fails("get_history", `{"ids":["light.hall"],"from":"2026-01-01T00:00:00Z"}`, toolyard.Invalid, "at most 7 days")
 	p.fails("get_history", `{"ids":["light.hall"],"from":"2999-01-01T00:00:00Z"}`, toolyard.Invalid, "before now")
 }
 
