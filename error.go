@@ -19,27 +19,27 @@ type Code string
 // The error codes of the platform. Each has one meaning; docs/ERRORS.md lists them with their
 // HTTP statuses and JSON-RPC codes. A tool can define its own codes.
 const (
-	Invalid             Code = "VALIDATION_ERROR"     // The arguments or parameters are invalid. The issues name them.
+	Invalid             Code = "VALIDATION_ERROR"     // The arguments or parameters are invalid; see the issues.
 	ArgsTooLarge        Code = "SIZE_LIMIT"           // The arguments are too large.
 	ResultTooLarge      Code = "RESULT_SIZE_LIMIT"    // The tool ran, but its result is too large.
-	UnknownTool         Code = "METHOD_NOT_FOUND"     // The gate offers no such tool.
+	UnknownTool         Code = "METHOD_NOT_FOUND"     // The gate does not offer this tool.
 	NotFound            Code = "NOT_FOUND"            // The session, account, gate, resource, prompt, key or record does not exist.
 	Failed              Code = "TOOL_EXECUTION_ERROR" // The tool failed.
 	InvalidOutput       Code = "OUTPUT_ERROR"         // The tool ran, but its result violates its output schema.
-	NoData              Code = "NO_DATA"              // There is no data to work on. For example, the caller has not linked an account of the kind.
+	NoData              Code = "NO_DATA"              // Required data is missing; for example, the caller has not linked an account.
 	Timeout             Code = "TIMEOUT"              // The call took too long. It may have had an effect.
 	Canceled            Code = "CANCELED"             // The caller disconnected or canceled the call.
 	Unavailable         Code = "UNAVAILABLE"          // The store, a server or a service is down. Without `retryAfterMs`, the tool may have run.
-	RateLimited         Code = "RATE_LIMITED"         // A limit is reached. Retry after `retryAfterMs`.
-	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // The session or account has too little money or no calls left, the session is closed or expired, or a spend limit is reached; then `retryAfterMs` is the time until it renews.
+	RateLimited         Code = "RATE_LIMITED"         // A limit has been reached. Retry after `retryAfterMs`.
+	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // The session or account has too little money or no calls left, the session is closed or expired, or a spend limit has been reached, in which case `retryAfterMs` is the time until it resets.
 	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT" // The idempotency key or reference was used for another request.
 	VersionConflict     Code = "VERSION_CONFLICT"     // The object is not in the expected state: it changed since you read it, or already exists. Reload it.
 	InProgress          Code = "IN_PROGRESS"          // The call with this idempotency key is running. Repeat the request with the same key.
 	OutcomeUnknown      Code = "OUTCOME_UNKNOWN"      // The call started, and its outcome is unknown.
 	Unauthenticated     Code = "AUTHENTICATION_ERROR" // The credentials are missing or invalid.
 	PermissionDenied    Code = "AUTHORIZATION_ERROR"  // The caller is not permitted to do this.
-	ApprovalRequired    Code = "APPROVAL_REQUIRED"    // A rule requires approval of the call. With `retryAfterMs`, repeat it with the same arguments once it is approved.
-	MissingCapability   Code = "MISSING_CAPABILITY"   // The client lacks a capability that the tool needs; `requiredCapabilities` names it.
+	ApprovalRequired    Code = "APPROVAL_REQUIRED"    // A rule requires the call to be approved. With `retryAfterMs`, repeat it with the same arguments once it is approved.
+	MissingCapability   Code = "MISSING_CAPABILITY"   // The client lacks a capability that the tool requires; see `requiredCapabilities`.
 	Internal            Code = "INTERNAL_ERROR"       // Toolyard has a bug. See its log.
 )
 

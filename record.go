@@ -13,7 +13,7 @@ type Outcome struct {
 	Elapsed time.Duration
 }
 
-// The codes of outcomes without an [Error].
+// Outcome codes that have no [Error].
 const (
 	OK        Code = "OK"         // The call succeeded.
 	toolError Code = "TOOL_ERROR" // The tool returned a result with isError.

@@ -56,9 +56,9 @@ type Terms struct {
 	// differ; see Limit.Per.
 	Quotas    []Limit
 	Price     Price
-	Timeout   time.Duration // zero for the default of the yard
-	MaxArgs   int           // size of the arguments in bytes; zero for the default of the yard
-	MaxResult int           // size of the result in bytes; zero for the default of the yard
+	Timeout   time.Duration // zero for the yard's default
+	MaxArgs   int           // size of the arguments in bytes; zero for the yard's default
+	MaxResult int           // size of the result in bytes; zero for the yard's default
 
 	// Surface is where the tool is offered; empty means both.
 	Surface Surface

@@ -67,8 +67,8 @@ type Exposure struct {
 type Limits struct {
 	Timeout   time.Duration            // zero for DefaultTimeout
 	Timeouts  map[string]time.Duration // by tool
-	MaxArgs   int                      // in bytes; zero for the default of the yard
-	MaxResult int                      // in bytes; zero for the default of the yard
+	MaxArgs   int                      // in bytes; zero for the yard's default
+	MaxResult int                      // in bytes; zero for the yard's default
 }
 
 // ClientInfo is how the yard introduces itself to a server.
