@@ -14,7 +14,7 @@ type CallRequest struct {
 	Tool           string          `json:"tool" doc:"Name of the tool as the gate lists it."`
 	Args           json.RawMessage `json:"args,omitempty" doc:"Arguments of the tool, an object."`
 	Gate           string          `json:"gate,omitempty" doc:"Gate to call through. Default: the first execute gate for /tools/execute, otherwise the gate at /mcp."`
-	IdempotencyKey string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively send the header Idempotency-Key."`
+	IdempotencyKey string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively, send the Idempotency-Key header."`
 	Session        string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
 
 	AsOf string `json:"asOf,omitempty" format:"date-time" doc:"As-of time of the call, in RFC 3339; not in the future. Only at gates with clock: caller. Default: now."`

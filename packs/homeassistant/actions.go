@@ -14,14 +14,14 @@ import (
 
 // value is the value of the action set.
 type value struct {
-	Brightness  *float64 `json:"brightness,omitempty" minimum:"0" maximum:"100" doc:"Percent, of a light"`
-	Color       *string  `json:"color,omitempty" maxLength:"40" doc:"Name such as red, or #rrggbb, of a light"`
+	Brightness  *float64 `json:"brightness,omitempty" minimum:"0" maximum:"100" doc:"Brightness of a light, in percent"`
+	Color       *string  `json:"color,omitempty" maxLength:"40" doc:"Color of a light: a name such as red, or #rrggbb"`
 	Kelvin      *int     `json:"kelvin,omitempty" minimum:"1000" maximum:"12000" doc:"Color temperature of a light"`
-	Temperature *float64 `json:"temperature,omitempty" minimum:"-50" maximum:"120" doc:"Target of a thermostat or water heater"`
-	Humidity    *float64 `json:"humidity,omitempty" minimum:"0" maximum:"100" doc:"Target of a humidifier, in percent"`
-	Position    *float64 `json:"position,omitempty" minimum:"0" maximum:"100" doc:"Percent open, of a cover"`
-	Percentage  *float64 `json:"percentage,omitempty" minimum:"0" maximum:"100" doc:"Speed of a fan"`
-	Volume      *float64 `json:"volume,omitempty" minimum:"0" maximum:"100" doc:"Percent, of a media player"`
+	Temperature *float64 `json:"temperature,omitempty" minimum:"-50" maximum:"120" doc:"Target temperature of a thermostat or water heater"`
+	Humidity    *float64 `json:"humidity,omitempty" minimum:"0" maximum:"100" doc:"Target humidity of a humidifier, in percent"`
+	Position    *float64 `json:"position,omitempty" minimum:"0" maximum:"100" doc:"Position of a cover, in percent open"`
+	Percentage  *float64 `json:"percentage,omitempty" minimum:"0" maximum:"100" doc:"Speed of a fan, in percent"`
+	Volume      *float64 `json:"volume,omitempty" minimum:"0" maximum:"100" doc:"Volume of a media player, in percent"`
 	Number      *float64 `json:"number,omitempty" doc:"Value of a number"`
 	Mode        *string  `json:"mode,omitempty" maxLength:"100" doc:"Mode of a thermostat, fan or humidifier, or option of a select"`
 }

@@ -29,7 +29,7 @@ var accountParams = map[string]object{"q": text("Prefix of the account ID.")}
 
 type accountsPage struct {
 	Accounts []*ledger.Balance `json:"accounts" doc:"Ordered by ID."`
-	Next     string            `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
+	Next     string            `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
 // timeless is the time in cursors of lists that are not ordered by time.

@@ -38,7 +38,7 @@ type approvalItem struct {
 	ID        string               `json:"id"`
 	State     ledger.ApprovalState `json:"state" enum:"pending,approved,declined,used,expired" doc:"approved: it can be used once."`
 	CreatedAt time.Time            `json:"createdAt"`
-	ExpiresAt time.Time            `json:"expiresAt" doc:"Until then it can be decided and used."`
+	ExpiresAt time.Time            `json:"expiresAt" doc:"Until then, it can be decided and used."`
 	approvalCall
 	Rule     string            `json:"rule" doc:"The rules that require approval."`
 	Message  string            `json:"message,omitempty" doc:"Text of the rules."`
@@ -59,7 +59,7 @@ type approvalCall struct {
 	Arguments json.RawMessage `json:"arguments" doc:"The arguments, without values that may be secrets."`
 	Hidden    int             `json:"hidden" doc:"Number of values that are hidden because they may be secrets."`
 	Cut       int             `json:"cut" doc:"Number of values that are shortened because of their size."`
-	Digest    string          `json:"digest" doc:"SHA-256 of the call with its exact arguments, which the approval is bound to."`
+	Digest    string          `json:"digest" doc:"SHA-256 of the call with its exact arguments, to which the approval is bound."`
 }
 
 type approvalDecision struct {
@@ -70,13 +70,13 @@ type approvalDecision struct {
 
 type approvalsPage struct {
 	Approvals []approvalItem `json:"approvals" doc:"Newest first."`
-	Next      string         `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
+	Next      string         `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
 // approveBody is the body of an approval.
 type approveBody struct {
-	Reason   string        `json:"reason,omitempty" maxLength:"500" doc:"Reason, for the caller and the audit log."`
-	Remember *rememberBody `json:"remember,omitempty" doc:"Also exempts the caller's further calls to this tool from ask rules. Deny rules still apply."`
+	Reason   string        `json:"reason,omitempty" maxLength:"500" doc:"Reason to show to the caller and record in the audit log."`
+	Remember *rememberBody `json:"remember,omitempty" doc:"Also exempts the caller's later calls to this tool from ask rules. Deny rules still apply."`
 }
 
 type rememberBody struct {
@@ -86,7 +86,7 @@ type rememberBody struct {
 
 // declineBody is the body of a refusal.
 type declineBody struct {
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Reason, for the caller and the audit log."`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Reason to show to the caller and record in the audit log."`
 }
 
 type grantsPage struct {

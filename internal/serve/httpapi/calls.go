@@ -39,7 +39,7 @@ const (
 // callBody is the body of a request for a call.
 type callBody struct {
 	serve.CallRequest
-	State        string                `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
+	State        string                `json:"state,omitempty" maxLength:"131072" doc:"State that was returned with the questions."`
 	CloseSession bool                  `json:"closeSession,omitempty" doc:"Close the session after the tool has run."`
 	Interactive  bool                  `json:"interactive,omitempty" doc:"Whether a user can answer questions from the tool."`
 	Answers      map[string]answerBody `json:"answers,omitempty" doc:"Answers to the questions of the previous call, by key; at most 16, of at most 64 KiB in total. They require the state."`

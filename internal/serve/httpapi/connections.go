@@ -31,7 +31,7 @@ type Connections interface {
 // Connection is the connection of a caller to a server.
 type Connection struct {
 	Server string    `json:"server" doc:"ID of the server."`
-	State  string    `json:"state" enum:"active,stale,none" doc:"stale means that the caller has to sign in again."`
+	State  string    `json:"state" enum:"active,stale,none" doc:"stale means that the caller must sign in again."`
 	Key    bool      `json:"key" doc:"Whether the caller enters a key instead of signing in."`
 	Issuer string    `json:"issuer,omitempty" doc:"The authorization server; absent for a key that the caller has entered."`
 	Scopes []string  `json:"scopes,omitempty" doc:"Granted permissions."`
@@ -49,7 +49,7 @@ type connectionsPage struct {
 type ServerConnection struct {
 	Caller  string    `json:"caller" doc:"The caller whose calls use the connection."`
 	Account string    `json:"account,omitempty" doc:"Account of the API key; absent for a person who signs in with an issuer."`
-	State   string    `json:"state" enum:"active,stale" doc:"stale means that the caller has to sign in again."`
+	State   string    `json:"state" enum:"active,stale" doc:"stale means that the caller must sign in again."`
 	Issuer  string    `json:"issuer,omitempty" doc:"The authorization server; absent for a key that the caller has entered."`
 	Scopes  []string  `json:"scopes,omitempty" doc:"Granted permissions."`
 	Since   time.Time `json:"since" doc:"When the caller connected."`
@@ -61,7 +61,7 @@ type serverConnectionsPage struct {
 }
 
 type connectPage struct {
-	URL string `json:"url" doc:"URL of the page on which the caller connects. It is valid for this caller only, for ten minutes and one sign-in."`
+	URL string `json:"url" doc:"URL of the page where the caller connects. It is valid only for this caller, for ten minutes and one sign-in."`
 }
 
 // ConnectionReview is what a caller is asked to agree to before a connection is made.

@@ -36,7 +36,7 @@ var keyStates = []string{string(identity.Active), string(identity.Expired), stri
 
 type keysPage struct {
 	Keys []identity.Entry `json:"keys" doc:"Newest first."`
-	Next string           `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
+	Next string           `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
 // keyBody describes a key to create.

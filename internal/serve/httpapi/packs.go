@@ -16,7 +16,7 @@ type PackItem struct {
 	State    string             `json:"state" enum:"starting,up" doc:"Whether it has offered its tools."`
 	Tools    int                `json:"tools" doc:"Number of tools that it offers."`
 	Gates    []string           `json:"gates" doc:"Gates that offer tools of the pack."`
-	Actions  []PackAction       `json:"actions" doc:"Actions for operators, which no model can call."`
+	Actions  []PackAction       `json:"actions" doc:"Actions for operators, which models cannot call."`
 	Problems []toolyard.Problem `json:"problems"`
 }
 

@@ -48,7 +48,7 @@ type personItem struct {
 
 // personRights is what the rules currently grant.
 type personRights struct {
-	Role    string   `json:"role" enum:"operator,viewer,caller,none" doc:"none: no access rule matches the groups."`
+	Role    string   `json:"role" enum:"operator,viewer,caller,none" doc:"none: no access rule matches the person's groups."`
 	Gates   []string `json:"gates" doc:"Gates that access rules grant; * for all. A token with fewer scopes grants less."`
 	Write   bool     `json:"write"`
 	Account string   `json:"account,omitempty" doc:"Account that pays for calls."`
@@ -62,12 +62,12 @@ type personBlock struct {
 
 type peoplePage struct {
 	People []personItem `json:"people" doc:"Most recently seen first."`
-	Next   string       `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
+	Next   string       `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
 // blockBody is the body of a block.
 type blockBody struct {
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Reason, for other operators."`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Reason to show to other operators."`
 }
 
 var personStates = []string{"active", "blocked"}

@@ -42,7 +42,7 @@ type queryItem struct {
 
 type queriesPage struct {
 	Queries []queryItem `json:"queries"`
-	Next    string      `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
+	Next    string      `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
 type queryDetail struct {

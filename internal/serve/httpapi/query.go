@@ -65,7 +65,7 @@ type queryBody struct {
 	Tools          []string    `json:"tools,omitempty" maxItems:"100" doc:"Let the agent use only these tools."`
 	Session        string      `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
 	AsOf           string      `json:"asOf,omitempty" format:"date-time" doc:"Answer as of this time. Only for agents whose gate has clock: caller."`
-	IdempotencyKey string      `json:"idempotencyKey,omitempty" doc:"Queries with the same key run once. Alternatively send the header Idempotency-Key."`
+	IdempotencyKey string      `json:"idempotencyKey,omitempty" doc:"Queries with the same key run once. Alternatively, send the Idempotency-Key header."`
 	Stream         bool        `json:"stream,omitempty" doc:"Stream events, as with Accept: text/event-stream."`
 }
 
@@ -81,7 +81,7 @@ type queryResult struct {
 	Query          string            `json:"query" doc:"ID of the query."`
 	Agent          string            `json:"agent"`
 	AsOf           time.Time         `json:"asOf"`
-	Data           json.RawMessage   `json:"data,omitempty" doc:"The answer of a hook."`
+	Data           json.RawMessage   `json:"data,omitempty" doc:"The answer from a hook."`
 	Evidence       []agent.Evidence  `json:"evidence,omitempty" doc:"The calls that the answer is based on."`
 	Unsupported    []string          `json:"unsupported" doc:"Marks in the answer that cite evidence that does not exist."`
 	Usage          agent.Usage       `json:"usage"`

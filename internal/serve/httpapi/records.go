@@ -39,7 +39,7 @@ type recordHandler struct {
 // callsPage is a page of the call record, newest first.
 type callsPage struct {
 	Calls []*store.CallRow `json:"calls"`
-	Next  string           `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
+	Next  string           `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
 type costsPage struct {

@@ -177,7 +177,7 @@ func isVisibleASCII(s string) bool {
 
 type sessionsPage struct {
 	Sessions []*ledger.Balance `json:"sessions" doc:"Ordered by expiry, latest first."`
-	Next     string            `json:"next,omitempty" doc:"Cursor for the next page: send it as the parameter before."`
+	Next     string            `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
 func (h *sessionHandler) list(r *request) (*reply, error) {

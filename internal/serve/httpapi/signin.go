@@ -46,7 +46,7 @@ type Me struct {
 // signInResult is the response to a sign-in.
 type signInResult struct {
 	Me
-	PageSecret string `json:"pageSecret" doc:"Send it in the header Toolyard-Page-Secret, together with the cookie."`
+	PageSecret string `json:"pageSecret" doc:"Send it in the Toolyard-Page-Secret header, together with the cookie."`
 }
 
 func (h *signInHandler) signIn(r *request) (*reply, error) {

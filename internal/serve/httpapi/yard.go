@@ -87,7 +87,7 @@ type ServerItem struct {
 	Required bool   `json:"required,omitempty"`
 	Pin      string `json:"pin" enum:"first,approve,off"`
 	Problems int    `json:"problems"`
-	People   bool   `json:"people,omitempty" doc:"Whether it is called on behalf of each caller, who has to connect first."`
+	People   bool   `json:"people,omitempty" doc:"Whether it is called on behalf of each caller, who must connect first."`
 }
 
 // ServerDetail is an MCP server.
@@ -154,7 +154,7 @@ type Limit struct {
 	PerMinute   int       `json:"perMinute,omitempty"`
 	Concurrency int       `json:"concurrency,omitempty"`
 	CooldownMs  int64     `json:"cooldownMs,omitempty"`
-	Per         string    `json:"per,omitempty" enum:"account,caller" doc:"Whether each account or each caller has a limit of its own. Absent if all callers share the limit. Otherwise, running and waiting are totals for this replica, and used is absent."`
+	Per         string    `json:"per,omitempty" enum:"account,caller" doc:"Whether each account or each caller has its own limit. Absent if all callers share the limit. Otherwise, running and waiting are totals for this replica, and used is absent."`
 	Used        int       `json:"used,omitempty" doc:"Calls in the last minute, on all replicas."`
 	Running     int       `json:"running,omitempty"`
 	Waiting     int       `json:"waiting" doc:"Calls waiting on this replica."`
@@ -163,7 +163,7 @@ type Limit struct {
 
 	Period   string          `json:"period,omitempty" enum:"day,month" doc:"Calendar period of a spend limit, in UTC. Absent for other limits."`
 	MaxUSD   *toolyard.Money `json:"maxUsd,omitempty" doc:"Maximum price of all calls in the period."`
-	SpentUSD *toolyard.Money `json:"spentUsd,omitempty" doc:"Price of the calls in the current period, including running calls. Absent if each account or caller has a limit of its own."`
+	SpentUSD *toolyard.Money `json:"spentUsd,omitempty" doc:"Price of the calls in the current period, including running calls. Absent if each account or caller has its own limit."`
 	RenewsAt time.Time       `json:"renewsAt,omitzero" doc:"End of the current period of a spend limit."`
 }
 
