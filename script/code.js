@@ -111,6 +111,6 @@ function toolsOf(requests, maxCalls) {
 
 export default async function run({ code, ordered, maxCalls }, host) {
   const f = evaluate(code);
-  if (typeof f !== "function") throw new SyntaxError("the code ends the function whose body it is: check the braces");
+  if (typeof f !== "function") throw new SyntaxError("the code closes the function that contains it: check the braces");
   return await f(toolsOf(new Requests(host, ordered), maxCalls));
 }

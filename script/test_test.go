@@ -200,10 +200,10 @@ test("questions", async () => {
   expect(await ask({ sure: true })).toEqual({ action: "accept", accepted: true, form: {}, state: 1 });
   expect(await ask({ sure: false })).toMatchObject({ action: "decline", accepted: false });
   expect(await ask({ sure: { reason: "late" } })).toMatchObject({ accepted: true, form: { reason: "late" } });
-  await expect(ask({})).rejects.toThrow("there is no answer to the question sure");
+  await expect(ask({})).rejects.toThrow("no answer to question sure");
 });
 test("only a function", async () => {
-  await expect(call(tool.default, {})).rejects.toThrow("needs the whole module");
+  await expect(call(tool.default, {})).rejects.toThrow("requires the whole module");
 });
 `,
 	})

@@ -24,7 +24,7 @@ function later(value, use) {
 function callFake(tools, name, args) {
   const fake = tools[name];
   if (typeof fake !== "function") {
-    throw new Error(`there is no fake of the tool ${name}: pass it to context({ tools: { ${name}: (args) => … } })`);
+    throw new Error(`no fake for tool ${name}: pass one to context({ tools: { ${name}: (args) => … } })`);
   }
   try {
     return later(fake(args ?? {}), asCallResult);
@@ -34,7 +34,7 @@ function callFake(tools, name, args) {
 }
 
 function fakeResource(resources, uri) {
-  if (!Object.hasOwn(resources, uri)) throw new Error(`there is no resource ${uri}`);
+  if (!Object.hasOwn(resources, uri)) throw new Error(`unknown resource ${uri}`);
   const value = resources[uri];
   return typeof value === "string" ? { contents: [{ uri, text: value }] } : value;
 }
@@ -54,7 +54,7 @@ function fakeMcp({ tools = {}, resources = {}, servers = {} }) {
     readResource: async (server, uri) => fakeResource(of(server).resources, uri),
   };
   const now = (value) => {
-    if (typeof value?.then === "function") throw new Error("a blocking method needs a fake that returns no promise");
+    if (typeof value?.then === "function") throw new Error("a blocking method requires a fake that does not return a promise");
     return value;
   };
   return {
@@ -70,7 +70,7 @@ function fakeMcp({ tools = {}, resources = {}, servers = {} }) {
 /** fakeAsk answers questions by their key: true, false, a form, or { action, form }. */
 function fakeAsk(answers) {
   return async ({ key = "answer", state }) => {
-    if (!Object.hasOwn(answers, key)) throw new Error(`there is no answer to the question ${key}: pass it to context({ answers: { ${key}: true } })`);
+    if (!Object.hasOwn(answers, key)) throw new Error(`no answer to question ${key}: pass one to context({ answers: { ${key}: true } })`);
     const answer = answers[key];
     if (typeof answer === "boolean") return { action: answer ? "accept" : "decline", accepted: answer, form: {}, state };
     if (typeof answer.action === "string") return { form: {}, state, ...answer, accepted: answer.action === "accept" };
@@ -104,7 +104,7 @@ export function context(options = {}) {
 
 /** moduleOf accepts what a test can import of a tool: the namespace of its module, or a tool object. */
 function moduleOf(tool) {
-  if (typeof tool === "function") throw new Error('call() needs the whole module: import * as hello from "./hello"');
+  if (typeof tool === "function") throw new Error('call() requires the whole module: import * as hello from "./hello"');
   return typeof tool?.execute === "function" ? { default: tool } : tool;
 }
 

@@ -37,11 +37,11 @@ function addTest(mode, args) {
 function addSuite(mode, args) {
   mustBeLoading("describe()");
   const o = options(args);
-  if (!o.fn) throw new Error(`describe(${JSON.stringify(o.name)}) needs a function`);
+  if (!o.fn) throw new Error(`describe(${JSON.stringify(o.name)}) requires a function`);
   const outer = current;
   current = newSuite(o.name, outer, modeOf(o, mode));
   try {
-    if (typeof o.fn()?.then === "function") throw new Error("the function of describe() must not be async: load data in beforeAll()");
+    if (typeof o.fn()?.then === "function") throw new Error("the function passed to describe() must not be async: load data in beforeAll()");
   } finally {
     current = outer;
   }
