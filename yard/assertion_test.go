@@ -54,7 +54,7 @@ func TestServerWithAssertions(t *testing.T) {
 		if n := issuer.Assertions.Requests.Load(); n != 2 || as.Counts().Assertions != 2 {
 			t.Errorf("%d assertions, %d redeemed, want one for each person", n, as.Counts().Assertions)
 		}
-		if body := callPayroll(t, server, false, key); !strings.Contains(body, "API keys cannot be used") {
+		if body := callPayroll(t, server, false, key); !strings.Contains(body, "API keys are not accepted") {
 			t.Error(body)
 		}
 		issuer.SetAssertions(issuertest.AssertionChange{Refusal: "access_denied"})

@@ -255,7 +255,7 @@ func (a *Auth) check(address string, report reportFunc) {
 	case a.Type == AuthExchange && a.Issuer != "":
 		report("does not apply to type exchange: use at", "issuer")
 	case confidential && a.Client == nil:
-		report("is required: the ID and the secret of the client that is registered at the authorization server", "client")
+		report("is required: set the ID and secret of the client registered with the authorization server", "client")
 	case confidential && a.Client.SecretRef == "" && a.Client.KeyRef == "", a.Client.twoSecrets():
 		report("set either secretRef or keyRef", "client")
 	case a.AtClient.twoSecrets():

@@ -44,7 +44,7 @@ type Audience struct {
 // identity provider.
 func (c *Client) Assert(ctx context.Context, provider *Server, own *Credentials, subject Subject, to Audience) (Assertion, error) {
 	if profiles := to.Server.Profiles; len(profiles) > 0 && !slices.Contains(profiles, profileAssertion) {
-		return Assertion{}, fmt.Errorf("the authorization server %s does not accept identity assertions: its metadata lists the grant profiles %.200q, and %s is not among them", hostOf(to.Server.Issuer), profiles, profileAssertion)
+		return Assertion{}, fmt.Errorf("authorization server %s does not accept identity assertions: its metadata lists the grant profiles %.200q, and %s is not among them", hostOf(to.Server.Issuer), profiles, profileAssertion)
 	}
 	target := Target{Audience: to.Server.Issuer, Resource: to.Resource.ID, Scopes: to.Scopes}
 	body, err := c.exchange(ctx, provider, own, subject, target, typeAssertion)

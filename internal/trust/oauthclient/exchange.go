@@ -61,7 +61,7 @@ func (c *Client) Exchange(ctx context.Context, s *Server, own *Credentials, subj
 	case err != nil || kind != typeAccessToken && kind != typeJWT:
 		return nil, fmt.Errorf("token exchange at %s: issued_token_type is %.80q, not an access token", hostOf(s.TokenURL), kind)
 	case token.Access == subject.Token:
-		return nil, errors.New("token exchange: the authorization server returned the token of the person, which must not be sent to another service")
+		return nil, errors.New("token exchange: the authorization server returned the user's own token, which must not be sent to another service")
 	}
 	if token.Scopes == nil {
 		token.Scopes = to.Scopes

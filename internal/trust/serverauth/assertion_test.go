@@ -248,7 +248,7 @@ func TestRefusedAssertions(t *testing.T) {
 		},
 		"wrong client at the provider": {
 			func(e *enterprise) { e.provider.Provider.Secret = "other" },
-			toolyard.Unavailable, "could not be obtained", "corp: the authorization server responded with invalid_client", 0,
+			toolyard.Unavailable, "could not obtain one", "corp: the authorization server responded with invalid_client", 0,
 		},
 		"by an authorization server that does not trust the provider": {
 			func(e *enterprise) { e.as.Set(func(s *oauthtest.Server) { s.Trusted = nil }) },
@@ -265,13 +265,13 @@ func TestRefusedAssertions(t *testing.T) {
 		},
 		"wrong client at the authorization server": {
 			func(e *enterprise) { e.as.Set(func(s *oauthtest.Server) { s.Clients["robot"] = "other" }) },
-			toolyard.Unavailable, "could not be obtained", "invalid_client; check that it trusts", 0,
+			toolyard.Unavailable, "could not obtain one", "invalid_client; check that it trusts", 0,
 		},
 		"a token of another type": {
 			func(e *enterprise) {
 				e.as.Set(func(s *oauthtest.Server) { s.Token = map[string]any{"token_type": "N_A"} })
 			},
-			toolyard.Unavailable, "could not be obtained", "unsupported token_type", 1,
+			toolyard.Unavailable, "could not obtain one", "unsupported token_type", 1,
 		},
 		"other grant profiles": {
 			func(e *enterprise) {
@@ -279,13 +279,13 @@ func TestRefusedAssertions(t *testing.T) {
 					s.Metadata = map[string]any{"authorization_grant_profiles_supported": []string{"urn:example:other"}}
 				})
 			},
-			toolyard.Unavailable, "could not be obtained", "does not accept identity assertions", 0,
+			toolyard.Unavailable, "could not obtain one", "does not accept identity assertions", 0,
 		},
 		"metadata of another issuer": { // A63
 			func(e *enterprise) {
 				e.as.Set(func(s *oauthtest.Server) { s.Metadata = map[string]any{"issuer": "https://evil.example"} })
 			},
-			toolyard.Unavailable, "could not be obtained", "issuer is", 0,
+			toolyard.Unavailable, "could not obtain one", "issuer is", 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -316,7 +316,7 @@ func TestOnlyTheCallersTokenIsExchanged(t *testing.T) {
 		t.Error(err)
 	}
 	c := &toolyard.Call{Caller: toolyard.Caller{ID: "ann", Account: "acme"}}
-	if _, err := e.authorizer.Begin(serverauth.WithAccessToken(t.Context(), e.token("ann")), c); !strings.Contains(fmt.Sprint(err), "API keys cannot be used") {
+	if _, err := e.authorizer.Begin(serverauth.WithAccessToken(t.Context(), e.token("ann")), c); !strings.Contains(fmt.Sprint(err), "API keys are not accepted") {
 		t.Error(err)
 	}
 	if n := e.provider.Assertions.Requests.Load(); n != 0 {

@@ -41,7 +41,7 @@ func RequestTokens(server, issuer string, callerOf func(ctx context.Context, tok
 		}
 		token, _ := ctx.Value(tokenKey{}).(string)
 		if identity.IssuerOf(c.Caller) != issuer || token == "" {
-			return none, toolyard.Errorf(toolyard.PermissionDenied, "The server %s is called on behalf of people with an access token of %s. Sign in with it; API keys cannot be used.", server, issuer)
+			return none, toolyard.Errorf(toolyard.PermissionDenied, "Server %s is called on behalf of signed-in users and requires an access token from %s. Sign in with it; API keys are not accepted.", server, issuer)
 		}
 		// A request may also carry other credentials, so the token must belong to the caller.
 		owner, err := callerOf(ctx, token)
@@ -49,7 +49,7 @@ func RequestTokens(server, issuer string, callerOf func(ctx context.Context, tok
 		case err != nil:
 			return none, err
 		case owner != c.Caller.ID:
-			return none, toolyard.Errorf(toolyard.PermissionDenied, "The access token of the request belongs to another caller.")
+			return none, toolyard.Errorf(toolyard.PermissionDenied, "The request's access token belongs to another caller.")
 		}
 		return oauthclient.AccessToken(token), nil
 	}
@@ -292,10 +292,10 @@ func (d *Delegation) run(ctx context.Context, x *exchanged, subject oauthclient.
 func (d *Delegation) failure(err error, person bool) error {
 	refused, ok := errors.AsType[*refusedAt](err)
 	if person && ok && refused.err.Code != "invalid_client" && refused.err.Status < http.StatusInternalServerError {
-		return &toolyard.Error{Code: toolyard.PermissionDenied, Err: err, Message: fmt.Sprintf("%s does not allow you to use the server %s (%v).", refused.place, d.server.ID, refused.err)}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Err: err, Message: fmt.Sprintf("%s does not allow you to use server %s (%v).", refused.place, d.server.ID, refused.err)}
 	}
 	return &toolyard.Error{
 		Code: toolyard.Unavailable, Err: err, RetryAfter: fetchPause,
-		Message: fmt.Sprintf("The server %s requires a token, which could not be obtained. An operator can find the reason in the log.", d.server.ID),
+		Message: fmt.Sprintf("Server %s requires a token, but Toolyard could not obtain one. Operators can find the reason in the log.", d.server.ID),
 	}
 }
