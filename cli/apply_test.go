@@ -163,8 +163,8 @@ func TestApplyHistoryListsAVersionWithoutEntry(t *testing.T) {
 
 func TestApplyRestoreRefuses(t *testing.T) {
 	d, address := sharedFixture(t, "log: {level: info}\n", "log: {level: debug}\n")
-	d.mustFail(exitUsage, "needs a version number", "apply", "--restore", "0", "--store", address)
-	d.mustFail(exitUsage, "take no file", "apply", "--restore", "1", d.file, "--store", address)
+	d.mustFail(exitUsage, "requires a version number", "apply", "--restore", "0", "--store", address)
+	d.mustFail(exitUsage, "do not take a file", "apply", "--restore", "1", d.file, "--store", address)
 	d.mustFail(exitUsage, "none of the others can be", "apply", "--restore", "1", "--show", "--store", address)
 	d.mustFail(exitError, "version 7 of", "apply", "--restore", "7", "--store", address)
 	d.mustFail(exitError, "contains no configuration", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))

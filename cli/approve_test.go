@@ -55,11 +55,11 @@ func TestApproveListsPendingDefinitions(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"approve", "n\n", exitError, "Approved nothing; 2 of changing still pending: delete_all, look\n"},
+		{"approve", "n\n", exitError, "Approved nothing; 2 still pending for changing: delete_all, look\n"},
 		{"approve changing lok", "", exitError, "lok is not pending (did you mean \"look\"?)"},
-		{"approve changing look --yes", "", exitOK, "Approved 1; 1 of changing still pending: delete_all\n"},
+		{"approve changing look --yes", "", exitOK, "Approved 1; 1 still pending for changing: delete_all\n"},
 		{"approve --list", "", exitError, "changing: 1 pending\n"},
-		{"approve", "y\n", exitOK, "Approved 1 of changing; nothing else is pending.\n"},
+		{"approve", "y\n", exitOK, "Approved 1 for changing; nothing else is pending.\n"},
 		{"approve", "", exitOK, "No definitions are pending.\n"},
 	} {
 		u.types = step.types

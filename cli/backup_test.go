@@ -22,7 +22,7 @@ func TestBackupCommands(t *testing.T) {
 	}
 	d.mustFail(exitError, "exists; choose another name", "store", "backup", file)
 	d.mustFail(exitError, "use an empty database, or --replace", "store", "restore", file)
-	if out := d.mustRun("store", "restore", "--check", file); !strings.Contains(out, "complete; made at ") {
+	if out := d.mustRun("store", "restore", "--check", file); !strings.Contains(out, "complete; created at ") {
 		t.Error(out)
 	}
 	if out := d.mustRun("store", "restore", file, "--store", other); !strings.Contains(out, "restored; the ledger balances") {
@@ -67,7 +67,7 @@ func TestDeleteCallerAndExportAuditLog(t *testing.T) {
 		t.Error(out)
 	}
 	d.mustFail(exitUsage, "--format must be jsonl, csv or otlp", "audit", "export", "--format", "xml")
-	d.mustFail(exitUsage, "is not a time", "audit", "export", "--since", "yesterday")
+	d.mustFail(exitUsage, "is not a valid time", "audit", "export", "--since", "yesterday")
 }
 
 func TestExportAuditLogFromCursor(t *testing.T) {

@@ -145,5 +145,5 @@ func TestCallsRefuse(t *testing.T) {
 	d.mustFail(exitUsage, "--limit must be between 1 and 100000", "calls", "--limit", "0")
 	d.mustFail(exitUsage, "must be a positive duration", "calls", "--since", "-1h")
 	d.mustFail(exitUsage, "none of the others can be", "calls", "--csv", "--json")
-	newFixture(t, "store: memory\n").mustFail(exitError, "the store is memory", "calls")
+	newFixture(t, "store: memory\n").mustFail(exitError, "the store is in memory", "calls")
 }

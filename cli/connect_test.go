@@ -57,7 +57,7 @@ func TestConnectOnThisComputer(t *testing.T) {
 	if _, errs, code := f.run("connect", "gitlba"); !strings.Contains(errs, `did you mean "gitlab"?`) || code != exitUsage {
 		t.Errorf("%q %d", errs, code)
 	}
-	if _, errs, code := f.run("connect", "gitlab", "--timeout", "1ms"); !strings.Contains(errs, "you have not connected") || code != exitError {
+	if _, errs, code := f.run("connect", "gitlab", "--timeout", "1ms"); !strings.Contains(errs, "waiting for you to connect") || code != exitError {
 		t.Errorf("%q %d", errs, code)
 	}
 

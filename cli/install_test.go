@@ -187,14 +187,14 @@ func TestInstallRefuses(t *testing.T) {
 	u := newUser(t)
 	u.write(filepath.Join(u.home, ".cursor/mcp.json"), "{oops")
 	for want, args := range map[string][]string{
-		"did you mean \"cursor\"?":        {"cursr"},
-		"the clients are: claude-desktop": {"emacs-of-old"},
-		"does not support URLs":           {"claude-desktop", "--url", "http://x/mcp"},
-		"no project file":                 {"windsurf", "--project"},
-		"not http or https":               {"vscode", "--url", "ftp://x"},
-		"is not valid JSON":               {"cursor"},
-		"omit --gate":                     {"vscode", "--url", "http://x/mcp", "--gate", "a"},
-		"none of the others can be":       {"vscode", "--url", "http://x/mcp", "--stdio"},
+		"did you mean \"cursor\"?":          {"cursr"},
+		"available clients: claude-desktop": {"emacs-of-old"},
+		"does not support URLs":             {"claude-desktop", "--url", "http://x/mcp"},
+		"no project file":                   {"windsurf", "--project"},
+		"not http or https":                 {"vscode", "--url", "ftp://x"},
+		"is not valid JSON":                 {"cursor"},
+		"omit --gate":                       {"vscode", "--url", "http://x/mcp", "--gate", "a"},
+		"none of the others can be":         {"vscode", "--url", "http://x/mcp", "--stdio"},
 	} {
 		if code, _, stderr := u.run(append([]string{"install"}, args...)...); code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("%v: %d %s", args, code, stderr)
@@ -293,7 +293,7 @@ gates:
 `)
 	key := "Gate team requires an API key. Create one: toolyard keys create --name KEY --caller YOU --scope gate:team --scope write"
 	stdout, _ := u.do("install", "cursor", "--gate", "team")
-	for _, want := range []string{key, "Authorization", "toolyard.yaml needs the environment variables HUB_TOKEN, PORT: set them in the environment of \"toolyard serve\""} {
+	for _, want := range []string{key, "Authorization", "toolyard.yaml requires the environment variables HUB_TOKEN, PORT: set them in the environment of \"toolyard serve\""} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing:\n%s", want, stdout)
 		}

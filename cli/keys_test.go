@@ -139,7 +139,7 @@ func TestKeyCommandsRefuse(t *testing.T) {
 	d.mustFail(exitUsage, `required flag(s) "caller", "name"`, "keys", "create")
 	d.mustFail(exitUsage, "not a valid caller", "keys", "create", "--name", "a", "--caller", "a b")
 	d.mustFail(exitUsage, "use gate:NAME", "keys", "create", "--name", "a", "--caller", "a", "--scope", "read")
-	d.mustFail(exitUsage, "unknown gate \"chta\"; the gates are: chat", "keys", "create", "--name", "a", "--caller", "a", "--scope", "gate:chta")
+	d.mustFail(exitUsage, "unknown gate \"chta\"; available gates: chat", "keys", "create", "--name", "a", "--caller", "a", "--scope", "gate:chta")
 	d.mustFail(exitUsage, "cannot be negative", "keys", "create", "--name", "a", "--caller", "a", "--expires", "-1h")
 	d.mustFail(exitError, "\"toolyard keys list\" shows all keys", "keys", "revoke", "abcdefghij")
 	secret := "ty_abcdefghij_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAbbbbbb"
@@ -235,7 +235,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	d.mustFail(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
 	d.mustRun("accounts", "link", "alice", "wallet", "0x52908400098527886E0F7030069857D2E4169EE7")
 	d.mustRun("accounts", "unlink", "alice", "wallet")
-	d.mustFail(exitError, "no link of kind wallet", "accounts", "unlink", "alice", "wallet")
+	d.mustFail(exitError, "no wallet link", "accounts", "unlink", "alice", "wallet")
 	d.mustRun("apply")
 	d.mustRun("apply") // no change, no entry
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(filepath.Dir(d.file), "yard.db"))
@@ -324,7 +324,7 @@ func TestLinkCommands(t *testing.T) {
 		t.Error(out)
 	}
 	d.mustFail(exitError, "toolyard accounts links alice", "accounts", "unlink", "alice", "wallet")
-	d.mustFail(exitUsage, "the kinds are: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
+	d.mustFail(exitUsage, "available kinds: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
 	for _, nonsense := range []string{"", "nonsense", "0x1", "0x\n1", wallet + "0", "0x52908400098527886e0F7030069857D2E4169EE7"} {
 		d.mustFail(exitUsage, "is not a valid link to wallet", "accounts", "link", "bob", "wallet", nonsense)
 	}
@@ -346,7 +346,7 @@ context:
 	if out := d.mustRun("accounts", "links", "alice"); out != "crm\tC-17\nerp\tC-17\ntenant\tC-17\n" {
 		t.Error(out)
 	}
-	d.mustFail(exitUsage, "the kinds are: crm, erp, hyperliquid, polymarket, tenant, wallet", "accounts", "link", "alice", "wiki", "x")
+	d.mustFail(exitUsage, "available kinds: crm, erp, hyperliquid, polymarket, tenant, wallet", "accounts", "link", "alice", "wiki", "x")
 	d.mustFail(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "")
 	d.mustFail(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", strings.Repeat("x", 257))
 	d.mustFail(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "a\nb")

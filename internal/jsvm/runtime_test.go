@@ -118,7 +118,7 @@ export const i = () => { throw new TypeError("not a function"); };
 	for call, want := range map[string]string{
 		"a": "TypeError: o.a.nothing is not a function", "b": "TypeError: x is not a function", "c": "TypeError: o.list.mapp is not a function",
 		"d": "TypeError: o.Thing is not a constructor", "e": `TypeError: o["we ird"] is not a function`, "f": "TypeError: o.a.c is not a function",
-		"g": "TypeError: o.a is not iterable", "h": "TypeError: an argument of map is not a function",
+		"g": "TypeError: o.a is not iterable", "h": "TypeError: an argument to map is not a function",
 	} {
 		if _, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"call":"` + call + `"}`)}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", call, err, want)

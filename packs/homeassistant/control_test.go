@@ -92,12 +92,12 @@ func TestControlDeviceRefuses(t *testing.T) {
 		{`{"ids":["light.hall"],"action":"open"}`, toolyard.Invalid, "Its actions are: toggle, turn_off, turn_on, set"},
 		{`{"ids":["light.hall"],"action":"set"}`, toolyard.Invalid, "set value"},
 		{`{"ids":["light.hall"],"action":"set","value":{"temperature":20}}`, toolyard.Invalid, "set value"},
-		{`{"ids":["switch.coffee"],"action":"turn_on","value":{"brightness":20}}`, toolyard.Invalid, "only the action set"},
+		{`{"ids":["switch.coffee"],"action":"turn_on","value":{"brightness":20}}`, toolyard.Invalid, "only with the action set"},
 		{`{"ids":["sensor.energy"],"action":"turn_on"}`, toolyard.Invalid, "has no actions"},
 		{`{"action":"turn_on"}`, toolyard.Invalid, "either ids"},
 		{`{"ids":["light.hall"],"area":"hall","action":"turn_on"}`, toolyard.Invalid, "either ids"},
 		{`{"area":"hall","action":"turn_on"}`, toolyard.Invalid, "domain"},
-		{`{"area":"garage","domain":"light","action":"turn_on"}`, toolyard.NotFound, "no light in garage"},
+		{`{"area":"garage","domain":"light","action":"turn_on"}`, toolyard.NotFound, "No light found in garage"},
 		{`{"area":"hal","domain":"light","action":"turn_on"}`, toolyard.NotFound, "Hall"},
 	} {
 		p.fails("control_device", tt.args, tt.code, tt.contains)
@@ -203,7 +203,7 @@ func TestControlSecurityAsks(t *testing.T) {
 		before, _ := p.home.State(tt.entity)
 		for _, no := range []string{decline, cancel} {
 			text, questions, err := p.ask("control_security", tt.args, always(no))
-			if err != nil || len(questions) != 1 || !strings.Contains(questions[0], tt.question) || !strings.Contains(text, "Nothing has changed") {
+			if err != nil || len(questions) != 1 || !strings.Contains(questions[0], tt.question) || !strings.Contains(text, "Nothing was changed") {
 				t.Errorf("%s: %s %v %v", tt.args, text, questions, err)
 			}
 			if state, _ := p.home.State(tt.entity); state != before {
@@ -230,7 +230,7 @@ func TestControlSecurityRefuses(t *testing.T) {
 	}{
 		{`{"id":"light.hall","action":"turn_on"}`, toolyard.Invalid, "control_device"},
 		{`{"id":"lock.safe","action":"unlock"}`, toolyard.NotFound, "Unknown device"},
-		{`{"area":"bedroom","action":"unlock"}`, toolyard.NotFound, "nothing to unlock"},
+		{`{"area":"bedroom","action":"unlock"}`, toolyard.NotFound, "Nothing to unlock"},
 		{`{"id":"lock.front_door","action":"disarm"}`, toolyard.Invalid, "Its actions are: lock, open, unlock"},
 		{`{"action":"lock"}`, toolyard.Invalid, "either id or area"},
 		{`{"id":"lock.front_door","action":"unlock","code":"1"}`, toolyard.Invalid, "code"},
@@ -294,7 +294,7 @@ func TestScenesScriptsAndAutomations(t *testing.T) {
 	for _, tt := range []struct{ tool, args, question string }{
 		{"activate_scene", `{"id":"scene.movie"}`, ""},
 		{"activate_scene", `{"id":"Leaving"}`, "It affects “Front door” (Hall), now locked"},
-		{"activate_scene", `{"id":"scene.hue_sunset"}`, "the content of scene.hue_sunset is not known"},
+		{"activate_scene", `{"id":"scene.hue_sunset"}`, "the contents of scene.hue_sunset are unknown"},
 		{"run_script", `{"id":"script.good_night"}`, ""},
 		{"run_script", `{"id":"script.lock_up"}`, "Front door"},
 		{"run_script", `{"id":"script.leave_home"}`, "Front door"},       // calls script.lock_up directly
@@ -358,7 +358,7 @@ func TestReachFailsClosed(t *testing.T) {
 		}
 	}
 	p.home.Deny("script/config")
-	if _, questions, err := p.ask("run_script", `{"id":"script.good_night"}`, always(decline)); err != nil || len(questions) != 1 || !strings.Contains(questions[0], "cannot be read") {
+	if _, questions, err := p.ask("run_script", `{"id":"script.good_night"}`, always(decline)); err != nil || len(questions) != 1 || !strings.Contains(questions[0], "cannot read the steps") {
 		t.Error(questions, err)
 	}
 	p.home.Deny("search/related")
@@ -428,7 +428,7 @@ func TestDoubtfulSteps(t *testing.T) {
 	if _, questions, err := p.ask("run_script", `{"id":"script.outer"}`, always(decline)); err != nil || len(questions) != 1 || !strings.Contains(questions[0], "script.secret") {
 		t.Error(questions, err)
 	}
-	p.fails("run_script", `{"id":"script.outermost"}`, toolyard.PermissionDenied, "denied")
+	p.fails("run_script", `{"id":"script.outermost"}`, toolyard.PermissionDenied, "does not allow")
 }
 
 // A chain of scripts that is too long, and steps that are nested too deeply, require confirmation.

@@ -502,7 +502,7 @@ func TestDisconnectedHome(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if !regexp.MustCompile(`Home Assistant is disconnected\. This was its state \d+ s ago\.`).MatchString(got) {
+	if !regexp.MustCompile(`Home Assistant is disconnected\. This is its state from \d+ s ago\.`).MatchString(got) {
 		t.Error(got)
 	}
 	p.fails("control_device", `{"ids":["light.hall"],"action":"turn_on"}`, toolyard.Unavailable, "not connected")
@@ -526,7 +526,7 @@ func TestRefusedTokenIsAProblem(t *testing.T) {
 			stop()
 		}
 	})
-	if len(problems) != 1 || !strings.Contains(problems[0].Message, "rejects the access token") || home.Logins() != 1 {
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "rejected the access token") || home.Logins() != 1 {
 		t.Error(problems, home.Logins())
 	}
 }

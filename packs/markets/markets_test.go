@@ -210,7 +210,7 @@ func TestLinks(t *testing.T) {
 
 		p, _ := start(t, Options{Links: linked{{ann.ID, kind}: "ann.eth"}})
 		_, err := p.Provide(t.Context(), ann, time.Now())
-		mustFail(t, err, toolyard.NoData, kind, "not an address")
+		mustFail(t, err, toolyard.NoData, kind, "not a valid address")
 
 		p, _ = start(t, Options{Links: brokenLinks{errors.New("canary")}})
 		_, err = p.Provide(t.Context(), ann, time.Now())
@@ -283,21 +283,21 @@ func TestFailures(t *testing.T) {
 		words string
 		after time.Duration
 	}{
-		"down":        {func(s *fakemarkets.Server) { s.Down(true) }, "cannot be reached", 0},
+		"down":        {func(s *fakemarkets.Server) { s.Down(true) }, "is unreachable", 0},
 		"500":         {func(s *fakemarkets.Server) { s.Status(500) }, "status 500", 0},
 		"503 later":   {func(s *fakemarkets.Server) { s.Status(503); s.RetryAfter("7") }, "status 503", 7 * time.Second},
 		"204":         {func(s *fakemarkets.Server) { s.Status(204) }, "status 204", 0},
 		"429":         {func(s *fakemarkets.Server) { s.Status(429) }, "too many requests", time.Second},
 		"429 later":   {func(s *fakemarkets.Server) { s.Status(429); s.RetryAfter("30") }, "too many requests", 30 * time.Second},
 		"429 for age": {func(s *fakemarkets.Server) { s.Status(429); s.RetryAfter("4000000000") }, "too many requests", time.Minute},
-		"cut":         {func(s *fakemarkets.Server) { s.Cut(true) }, "cannot be reached", 0},
-		"a page":      {func(s *fakemarkets.Server) { s.Garbage("<html>canary</html>") }, "other than JSON", 0},
-		"null":        {func(s *fakemarkets.Server) { s.Garbage("null") }, "returned something other than", 0},
-		"an object":   {func(s *fakemarkets.Server) { s.Garbage(`{"canary":{}}`) }, "returned something other than", 0},
-		"odd list":    {func(s *fakemarkets.Server) { s.Garbage(`["canary"]`) }, "returned something other than", 0},
-		"twice":       {func(s *fakemarkets.Server) { s.Garbage(`{"a":1,"a":2}`) }, "other than JSON", 0},
-		"deep":        {func(s *fakemarkets.Server) { s.Garbage(strings.Repeat("[", 100) + strings.Repeat("]", 100)) }, "other than JSON", 0},
-		"too large":   {func(s *fakemarkets.Server) { s.Garbage(`"` + strings.Repeat("x", maxBody) + `"`) }, "larger than", 0},
+		"cut":         {func(s *fakemarkets.Server) { s.Cut(true) }, "is unreachable", 0},
+		"a page":      {func(s *fakemarkets.Server) { s.Garbage("<html>canary</html>") }, "did not return JSON", 0},
+		"null":        {func(s *fakemarkets.Server) { s.Garbage("null") }, "did not return", 0},
+		"an object":   {func(s *fakemarkets.Server) { s.Garbage(`{"canary":{}}`) }, "did not return", 0},
+		"odd list":    {func(s *fakemarkets.Server) { s.Garbage(`["canary"]`) }, "did not return", 0},
+		"twice":       {func(s *fakemarkets.Server) { s.Garbage(`{"a":1,"a":2}`) }, "did not return JSON", 0},
+		"deep":        {func(s *fakemarkets.Server) { s.Garbage(strings.Repeat("[", 100) + strings.Repeat("]", 100)) }, "did not return JSON", 0},
+		"too large":   {func(s *fakemarkets.Server) { s.Garbage(`"` + strings.Repeat("x", maxBody) + `"`) }, "exceeds", 0},
 	}
 	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		for name, test := range tests {
@@ -489,7 +489,7 @@ func TestOptions(t *testing.T) {
 		words string
 	}{
 		"no links":       {NewHyperliquid, Options{}, "Links"},
-		"no url":         {NewWallet, Options{Links: links}, "url: it is required"},
+		"no url":         {NewWallet, Options{Links: links}, "url: required"},
 		"bad url":        {NewPolymarket, Options{Links: links, URL: "http://a b/?key=canary"}, "cannot be read"},
 		"odd url":        {NewPolymarket, Options{Links: links, URL: "ftp://example.com"}, "http"},
 		"little budget":  {NewHyperliquid, Options{Links: links, Budget: 3}, "at least 4"},

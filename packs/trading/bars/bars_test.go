@@ -218,7 +218,7 @@ func TestCSVFormats(t *testing.T) {
 	}
 	for text, reason := range map[string]string{
 		"":                                               "no header",
-		"ts,open,high,low\n":                             "no column close",
+		"ts,open,high,low\n":                             "missing column close",
 		"ts,open,high,low,close\n1,1,1,1,1\n":            "multiple of 1h",
 		"ts,open,high,low,close\nnow,1,1,1,1\n":          "line 2",
 		"ts,open,high,low,close\n0,1e9,1,1,1\n":          "not a number",
