@@ -58,7 +58,7 @@ func TestServerWithAssertions(t *testing.T) {
 			t.Error(body)
 		}
 		issuer.SetAssertions(issuertest.AssertionChange{Refusal: "access_denied"})
-		if body := callPayroll(t, server, false, issuer.Token(publicURL+"/mcp/chat", map[string]any{"sub": "eve"})); !strings.Contains(body, "corp does not allow you to use the server pay") || strings.Contains(body, "canary") {
+		if body := callPayroll(t, server, false, issuer.Token(publicURL+"/mcp/chat", map[string]any{"sub": "eve"})); !strings.Contains(body, "corp does not allow you to use server pay") || strings.Contains(body, "canary") {
 			t.Error(body)
 		}
 	}

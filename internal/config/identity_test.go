@@ -29,7 +29,7 @@ issuers:
 		"issuer for another type":    {auth + "{type: client, at: corp, client: {id: c, secretRef: s}}}}\n", "applies only to the types exchange and assertion"},
 		"assertion":                  {auth + "{type: assertion, at: corp, issuer: \"https://as.example\", scopes: [read], client: {id: c, secretRef: s}, atClient: {id: d, keyRef: s}}}}\n", ""},
 		"assertion at no issuer":     {auth + "{type: assertion, client: {id: c, secretRef: s}, atClient: {id: d, secretRef: s}}}}\n", "must be the name of an issuer"},
-		"assertion without a client": {auth + "{type: assertion, at: corp, atClient: {id: d, secretRef: s}}}}\n", "is required: the ID and the secret"},
+		"assertion without a client": {auth + "{type: assertion, at: corp, atClient: {id: d, secretRef: s}}}}\n", "is required: set the ID and secret"},
 		"assertion without atClient": {auth + "{type: assertion, at: corp, client: {id: c, secretRef: s}}}}\n", "is required: the client that is registered at corp"},
 		"assertion with an audience": {auth + "{type: assertion, at: corp, audience: x, client: {id: c, secretRef: s}, atClient: {id: d, secretRef: s}}}}\n", "applies only to type exchange"},
 		"assertion, unknown secret":  {auth + "{type: assertion, at: corp, client: {id: c, secretRef: s}, atClient: {id: d, secretRef: nothing}}}}\n", "nothing"},

@@ -220,7 +220,7 @@ func TestAssertionsForAnotherPurposeAreNotRedeemed(t *testing.T) {
 		person := fmt.Sprint("person", n)
 		_, err := e.call(person, e.token(person))
 		failure := toolyard.AsError(err)
-		if failure.Code != toolyard.Unavailable || !strings.Contains(failure.Message, "The server crm") || strings.Contains(failure.Message, "example") {
+		if failure.Code != toolyard.Unavailable || !strings.Contains(failure.Message, "Server crm") || strings.Contains(failure.Message, "example") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if failure.Err == nil || !strings.Contains(failure.Err.Error(), test.want) || !strings.Contains(failure.Err.Error(), strings.TrimPrefix(e.provider.URL, "http://")) {
@@ -244,7 +244,7 @@ func TestRefusedAssertions(t *testing.T) {
 	}{
 		"by policy": {
 			func(e *enterprise) { e.provider.SetAssertions(issuertest.AssertionChange{Refusal: "access_denied"}) },
-			toolyard.PermissionDenied, "corp does not allow you to use the server crm (the authorization server responded with access_denied)", "auth.atClient", 0,
+			toolyard.PermissionDenied, "corp does not allow you to use server crm (the authorization server responded with access_denied)", "auth.atClient", 0,
 		},
 		"wrong client at the provider": {
 			func(e *enterprise) { e.provider.Provider.Secret = "other" },
@@ -252,7 +252,7 @@ func TestRefusedAssertions(t *testing.T) {
 		},
 		"by an authorization server that does not trust the provider": {
 			func(e *enterprise) { e.as.Set(func(s *oauthtest.Server) { s.Trusted = nil }) },
-			toolyard.PermissionDenied, "does not allow you to use the server crm (the authorization server responded with invalid_grant)", "check that it trusts assertions of ", 1,
+			toolyard.PermissionDenied, "does not allow you to use server crm (the authorization server responded with invalid_grant)", "check that it trusts assertions of ", 1,
 		},
 		"a replayed assertion": { // A79
 			func(e *enterprise) {
