@@ -23,7 +23,7 @@ func (conv *conversations) result(ctx context.Context, s *session, r *request, r
 	s.answered.Store(true)
 	s.failures.Store(0)
 	if err := checkResult(r.method, raw); err != nil {
-		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The server %s sent an invalid result: %s", conv.opts.ID, conv.describe(err))
+		return nil, toolyard.Errorf(toolyard.InvalidOutput, "Server %s sent an invalid result: %s", conv.opts.ID, conv.describe(err))
 	}
 	res := &toolyard.Result{}
 	return res, res.UnmarshalJSON(conv.redactFailure(conv.redactCredentials(ctx, r.call, withoutTransportMeta(raw))))

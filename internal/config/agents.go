@@ -60,8 +60,8 @@ type AgentLimits struct {
 	Calls        int      `json:"calls" default:"100" minimum:"1" maximum:"100" doc:"Maximum number of calls."`
 	Turns        int      `json:"turns" default:"30" minimum:"2" maximum:"200" doc:"Maximum number of model turns."`
 	Time         Duration `json:"time" default:"3m" doc:"Maximum duration, 1s to 30m. After 80% of this time, the model must answer."`
-	InputTokens  int64    `json:"inputTokens" default:"400000" minimum:"1000" maximum:"100000000" doc:"Maximum number of input tokens in all turns together."`
-	OutputTokens int64    `json:"outputTokens" default:"20000" minimum:"1024" maximum:"10000000" doc:"Maximum number of output tokens in all turns together."`
+	InputTokens  int64    `json:"inputTokens" default:"400000" minimum:"1000" maximum:"100000000" doc:"Maximum number of input tokens across all turns."`
+	OutputTokens int64    `json:"outputTokens" default:"20000" minimum:"1024" maximum:"10000000" doc:"Maximum number of output tokens across all turns."`
 	USD          *Price   `json:"usd,omitempty" doc:"Maximum cost of the model, in US dollars, as a string. Requires the model's usdPerMillion. Default: no limit."`
 	Parallel     int      `json:"parallel" default:"8" minimum:"1" maximum:"64" doc:"Maximum number of concurrent calls."`
 }

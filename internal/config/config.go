@@ -47,7 +47,7 @@ type Config struct {
 // HTTP configures the HTTP server.
 type HTTP struct {
 	Listen    string   `json:"listen" default:"127.0.0.1:3001" doc:"HTTP address, host:port. If it isn't a loopback address, set callers at every gate, or set anonymous: true."`
-	Anonymous bool     `json:"anonymous" default:"false" doc:"Allow unauthenticated callers outside loopback."`
+	Anonymous bool     `json:"anonymous" default:"false" doc:"Allow unauthenticated callers on non-loopback addresses."`
 	Origins   []Origin `json:"origins,omitempty" doc:"Web origins that can call from a browser, such as http://localhost:6274."`
 	Hosts     []Host   `json:"hosts,omitempty" doc:"This server's host names, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
 	URL       string   `json:"url,omitempty" doc:"This server's URL for clients, such as https://tools.example.com. Required with issuers, because access tokens are issued for gate URLs, such as https://tools.example.com/mcp/NAME."`
@@ -95,7 +95,7 @@ type Log struct {
 
 // Metrics configures the metrics endpoint.
 type Metrics struct {
-	Listen string `json:"listen,omitempty" doc:"A separate address for /metrics, host:port, without authentication. If empty, /metrics is served at the main address, and requires an API key with the scope viewer if a gate requires keys."`
+	Listen string `json:"listen,omitempty" doc:"A separate address for /metrics, host:port, without authentication. If empty, /metrics is served at the main address, and requires an API key with the viewer scope if a gate requires keys."`
 }
 
 // Limits apply to every call and to the HTTP server.

@@ -87,7 +87,7 @@ func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, 
 		return newQuestion(fmt.Sprintf("To call %s, %s server %s.", c.Tool.Name, what, p.server.ID), address, asked+1)
 	}
 	_, ticket, _ := strings.Cut(address, ticketFragment)
-	return &toolyard.Error{Code: SignInRequired, Secret: ticket, Message: fmt.Sprintf("The user has to %s the server %s first. Show the user this link, which is for this user only, and call again afterwards: %s", what, p.server.ID, address)}
+	return &toolyard.Error{Code: SignInRequired, Secret: ticket, Message: fmt.Sprintf("The user must first %s server %s. Show the user this link, which works only for this user, then repeat the call: %s", what, p.server.ID, address)}
 }
 
 func newQuestion(message, address string, number int) error {
