@@ -367,7 +367,7 @@ func medians(all [][]sample) []sample {
 func measure(quick, onlyScripts, onlyUpstreams, onlyContract bool) error {
 	turn, turns, saves := 2*time.Second, 5, 100
 	if quick {
-		turn, turns, saves = time.Second, 1, 10
+		turn, turns, saves = 300*time.Millisecond, 1, 5
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()

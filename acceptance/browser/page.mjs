@@ -4,12 +4,8 @@
 // The argument of a script is a JSON object: url of the yard; tokens operator, viewer and caller (a
 // key without scopes); artifacts, a folder for screenshots of failures; browser, the endpoint of a
 // running Chromium (optional); and script-specific settings. The script prints figures and faults.
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
-
-// The packages are installed in ../clients.
-const require = createRequire(new URL('../clients/package.json', import.meta.url));
-const { chromium } = require('playwright-core');
+import { chromium, launch } from './chromium.mjs';
 
 export const settings = JSON.parse(process.argv[2]);
 export const sizes = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
@@ -62,8 +58,6 @@ export function lateness() {
     return quantile(samples, 0.95);
   };
 }
-
-export const launch = { executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] };
 
 let browser;
 
