@@ -21,7 +21,7 @@ var recorded = []struct {
 	command string
 	pause   float64
 }{
-	{"toolyard import mcp.json", 1.5}, {"toolyard check", 2.5}, {"toolyard why chat", 3}, {"toolyard install cursor", 2}, {"toolyard call split_bill", 4},
+	{"toolyard import mcp.json", 1.5}, {"toolyard check", 2.5}, {"toolyard why chat", 3}, {"toolyard install cursor", 2}, {"toolyard call split_bill", 2},
 }
 
 // checkRecording compares the recording with the output of the commands, or writes it.
@@ -77,10 +77,14 @@ type recordedLine struct {
 	chars        int     // of a typed line
 }
 
+// recordingIntro is how long the recording shows its end before it starts, in seconds: a reader who
+// opens the page sees all commands at once.
+const recordingIntro = 2.5
+
 // drawRecording returns an animated SVG. Without animations, and for readers who prefer reduced
 // motion, it shows the end.
 func drawRecording(steps []step) []byte {
-	r := &recording{at: 0.6, y: recordingTop}
+	r := &recording{at: recordingIntro + 0.6, y: recordingTop}
 	for i, s := range steps {
 		typing := 0.035 * float64(len([]rune(s.command)))
 		r.line(`<tspan class="p">$ </tspan><tspan class="c">`+escapeXML(s.command)+"</tspan>", typing)
@@ -93,14 +97,14 @@ func drawRecording(steps []step) []byte {
 		r.at += recorded[i].pause
 		r.y += lineHeight / 2
 	}
+	percent := func(at float64) float64 { return at / r.at * 100 }
 	for i, l := range r.lines {
-		start := l.from / r.at * 100
 		if l.typing == 0 {
-			fmt.Fprintf(&r.styles, "@keyframes k%d{0%%{opacity:0}%.2f%%{opacity:1}}#l%d{animation:k%d %.1fs step-end infinite}\n", i, start, i, i, r.at)
+			fmt.Fprintf(&r.styles, "@keyframes k%d{%.2f%%{opacity:0}%.2f%%{opacity:1}}#l%d{animation:k%d %.1fs step-end infinite}\n", i, percent(recordingIntro), percent(l.from), i, i, r.at)
 			continue
 		}
-		fmt.Fprintf(&r.styles, "@keyframes k%d{0%%,%.2f%%{clip-path:inset(0 100%% 0 0);animation-timing-function:steps(%d)}%.2f%%,100%%{clip-path:inset(0)}}#l%d{animation:k%d %.1fs infinite}\n",
-			i, start, l.chars, (l.from+l.typing)/r.at*100, i, i, r.at)
+		fmt.Fprintf(&r.styles, "@keyframes k%d{0%%{clip-path:inset(0);animation-timing-function:step-end}%.2f%%,%.2f%%{clip-path:inset(0 100%% 0 0);animation-timing-function:steps(%d)}%.2f%%,100%%{clip-path:inset(0)}}#l%d{animation:k%d %.1fs infinite}\n",
+			i, percent(recordingIntro), percent(l.from), l.chars, percent(l.from+l.typing), i, i, r.at)
 	}
 	height := r.y + 6
 	var svg bytes.Buffer

@@ -55,8 +55,14 @@ markdown.renderer.rules.table_open = () => '<div class="wide" tabindex="0" role=
 markdown.renderer.rules.table_close = () => "</table></div>\n";
 markdown.renderer.rules.fence = (tokens, i) => {
   const { info, content } = tokens[i];
-  return `<pre tabindex="0"><code>${highlight(content, info.trim())}</code></pre>\n`;
+  return `<pre tabindex="0"><code>${slim(highlight(content, info.trim()))}</code></pre>\n`;
 };
+
+// slim leaves out what highlighted code does not need: classes without a style, second classes, and quotes.
+const slim = (html) => html
+  .replace(/<span class="(?:punctuation|bullet|operator)">([^<]*)<\/span>/g, "$1")
+  .replace(/<span class="(\w+)[^"]*">/g, "<span class=$1>")
+  .replaceAll("&quot;", '"').replaceAll("&#x27;", "'");
 
 function highlight(text, language) {
   if (language === "console") return text.replace(/\n$/, "").split("\n").map(consoleLine).join("\n");

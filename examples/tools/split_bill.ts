@@ -9,5 +9,5 @@ export const inputSchema = z.object({
 
 export default async ({ total, people }: z.infer<typeof inputSchema>) => {
   const cents = Math.round(total * 100);
-  return Array.from({ length: people }, (_, i) => (Math.floor(cents / people) + (i < cents % people ? 1 : 0)) / 100);
+  return Array.from({ length: people }, (_, i) => Math.ceil((cents - i) / people) / 100);
 };
