@@ -80,7 +80,7 @@ type Connections struct {
 // Storage configures what is stored, and where.
 type Storage struct {
 	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If store isn't set but a store is needed, a .db file next to this file is used."`
-	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"What happens to calls with limits while the store isn't responding: refuse refuses them, and local lets each replica enforce its share for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
+	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"What happens to calls with limits while the store isn't responding. With refuse, they are refused. With local, each replica enforces its share of the limit for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
 	Record      Record     `json:"record" default:"{}" doc:"What Toolyard records about calls."`
 	SealKeys    []string   `json:"sealKeys,omitempty" maxItems:"8" doc:"References to the keys that encrypt console sign-ins, the state of unfinished calls, and stored credentials. Each key has at least 32 characters. The first key encrypts, and all keys decrypt. Default: a random key in the store, which anyone with access to the database can read."`
 	Editable    []Editable `json:"editable,omitempty" doc:"What operators can change through the API and the console: toolsets, gates, prices. All versions are stored. A changed entry replaces the entry with the same name in this file."`

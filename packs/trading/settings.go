@@ -51,7 +51,7 @@ type accountSettings struct {
 	MakerFee    *amount         `json:"makerFee,omitempty" doc:"Paper: maker fee, as a fraction of the fill's value. Default: 0.00015."`
 	Interval    market.Interval `json:"interval" enum:"1m,5m,15m,1h,4h,1d" default:"1m" doc:"Paper: length of the bars that are used to fill orders."`
 
-	Address  string `json:"address,omitempty" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Hyperliquid: the address of the account with the money."`
+	Address  string `json:"address,omitempty" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Hyperliquid: the address of the trading account."`
 	AgentKey string `json:"agentKey,omitempty" doc:"Hyperliquid: private key of an agent (API wallet), which can trade but can't withdraw. Without it, the account is read-only."`
 	Live     bool   `json:"live,omitempty" doc:"Hyperliquid: trade with real money, on mainnet. The default is the testnet."`
 }
