@@ -115,7 +115,7 @@ func (d deriver) deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMe
 		}
 		properties = append(properties, string(mustMarshal(name))+":"+s)
 		if strings.Contains(options, "string") {
-			return nil, fmt.Errorf("field %s: the json option string is not supported", name)
+			return nil, fmt.Errorf("field %s: the \",string\" option in the json tag is not supported", name)
 		}
 		_, hasDefault := f.Tag.Lookup("default")
 		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")

@@ -165,7 +165,7 @@ func readCursor(name string) (store.Cursor, error) {
 	}
 	var at cursor
 	if err == nil && (json.Unmarshal(data, &at) != nil || at.At.IsZero() || at.ID == "") {
-		err = errors.New("not a cursor; delete the file to export all changes again")
+		err = errors.New("not a valid cursor; delete the file to export all changes again")
 	}
 	if err != nil {
 		return store.Cursor{}, fmt.Errorf("--cursor-file %s: %w", name, err)

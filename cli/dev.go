@@ -52,7 +52,7 @@ func (c *devCommand) chooseFolder(args []string) error {
 	}
 	if s.Dir != "" {
 		if !isFolder(s.Dir) {
-			return fmt.Errorf("folder %s does not exist; run \"toolyard new NAME\" to create a first tool", s.Dir)
+			return fmt.Errorf("folder %s does not exist; run \"toolyard new NAME\" to create your first tool", s.Dir)
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func (c *devCommand) chooseFolder(args []string) error {
 			return nil
 		}
 	}
-	return errors.New(`no tools folder here; run "toolyard new NAME" to create a first tool`)
+	return errors.New(`no tools folder here; run "toolyard new NAME" to create your first tool`)
 }
 
 func (c *devCommand) run(ctx context.Context) error {

@@ -133,7 +133,7 @@ func (c *testCommand) folder() (*script.Folder, error) {
 		}
 	}
 	if opts.Dir == "" || !isFolder(opts.Dir) {
-		return nil, errors.New(`no tools folder here; run "toolyard new NAME" to create a first tool with a test`)
+		return nil, errors.New(`no tools folder here; run "toolyard new NAME" to create your first tool with a test`)
 	}
 	return script.New(opts)
 }

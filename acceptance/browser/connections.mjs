@@ -24,7 +24,7 @@ await main(async () => {
   ann.expect(/401 GET .*\/me/);
   await step(ann.page, 'a person signs in first, and continues on the same page', async () => {
     await ann.page.goto(path);
-    await ann.page.getByText('sign in first').waitFor();
+    await ann.page.getByText('first sign in as the caller').waitFor();
     await ann.page.getByRole('textbox', { name: 'Key' }).fill(settings.ann);
     await ann.page.getByRole('button', { name: 'Sign in', exact: true }).click();
     await ann.page.getByRole('heading', { name: 'Connect tracker', level: 1 }).waitFor();

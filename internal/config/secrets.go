@@ -117,7 +117,7 @@ func (s *SecretStore) check(at reportFunc) {
 	case s.URL != "":
 		s.VaultServer.check(at)
 	case s.Command[0] == "" || strings.Contains(s.Command[0], "{ref}"):
-		at("must be the name of a program, looked up in PATH, or an absolute path", "command", "0")
+		at("must be an absolute path or the name of a program in PATH", "command", "0")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		for _, ref := range secret.References(s.Env[name]) {

@@ -213,7 +213,7 @@ func TestRestoreRefuses(t *testing.T) {
 				"not compressed":   {text, "not a backup"},
 				"empty":            {nil, "not a backup"},
 				"cut":              {good[:len(good)/2], "damaged"},
-				"without trailer":  {compress(t, string(text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1])), "not complete"},
+				"without trailer":  {compress(t, string(text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1])), "is incomplete"},
 				"a changed row":    {compress(t, strings.Replace(string(text), `"fund"`, `"gift"`, 1)), "does not match the preceding"},
 				"a line too much":  {compress(t, string(text)+"[]\n"), "not the last"},
 				"an older version": {forge(older, all[:len(all)-1]...), "then upgrade"},
@@ -222,9 +222,9 @@ func TestRestoreRefuses(t *testing.T) {
 				"unknown column":   {forge(header, `{"table":"documents","columns":["id"]}`), "different columns"},
 				"a table twice":    {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `{"table":"documents","columns":["body","name","version"]}`), "unknown table"},
 				"a missing value":  {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `["a",1]`), "2 values"},
-				"a wrong type":     {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `[{"text":"YQ=="},"a",1]`), "whose type differs"},
+				"a wrong type":     {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `[{"text":"YQ=="},"a",1]`), "does not match its column's type"},
 				"a wrong number":   {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `[{"bytes":"YQ=="},"a",1.5]`), "invalid"},
-				"a row at first":   {forge(header, `[1]`), "without a table"},
+				"a row at first":   {forge(header, `[1]`), "does not belong to a table"},
 				"a broken rule":    {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `[{"bytes":"YQ=="},"a",0]`), "documents"},
 			} {
 				if _, err := s.Restore(t.Context(), bytes.NewReader(c.backup), true); err == nil || !strings.Contains(err.Error(), c.want) {

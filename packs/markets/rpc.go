@@ -115,7 +115,7 @@ func (r rpcResult) quantity() (*big.Int, error) {
 // word parses a 32-byte number that a contract returned.
 func (r rpcResult) word() (*big.Int, error) {
 	if r.err == nil && len(r.hex) != wordDigits {
-		return nil, errors.New("it does not return a number")
+		return nil, errors.New("the call did not return a number")
 	}
 	return r.quantity()
 }
@@ -127,7 +127,7 @@ func (r rpcResult) symbol() (string, error) {
 	}
 	data, err := hex.DecodeString(r.hex)
 	if err != nil {
-		return "", errors.New("it does not return a string")
+		return "", errors.New("the call did not return a string")
 	}
 	text := data
 	if len(data) != wordBytes {
@@ -137,7 +137,7 @@ func (r rpcResult) symbol() (string, error) {
 	}
 	symbol := string(bytes.TrimRight(text, "\x00"))
 	if symbol == "" || len(symbol) > maxSymbol || untrusted.CheckText(symbol) != nil {
-		return "", errors.New("it does not return a short string")
+		return "", errors.New("the call did not return a short string")
 	}
 	return symbol, nil
 }
@@ -145,12 +145,12 @@ func (r rpcResult) symbol() (string, error) {
 // abiString decodes an ABI string: offset, length and bytes.
 func abiString(data []byte) ([]byte, error) {
 	if len(data) < 2*wordBytes {
-		return nil, errors.New("it does not return a string")
+		return nil, errors.New("the call did not return a string")
 	}
 	offset, length := new(big.Int).SetBytes(data[:wordBytes]), new(big.Int).SetBytes(data[wordBytes:2*wordBytes])
 	rest := data[2*wordBytes:]
 	if offset.Cmp(big.NewInt(wordBytes)) != 0 || length.Cmp(big.NewInt(int64(len(rest)))) > 0 {
-		return nil, errors.New("it does not return a string")
+		return nil, errors.New("the call did not return a string")
 	}
 	return rest[:length.Int64()], nil
 }

@@ -101,9 +101,9 @@ func TestNotAToken(t *testing.T) {
 		token *fakemarkets.EVMToken
 		words string
 	}{
-		"no contract":        {nil, "balanceOf: it does not return a number"},
+		"no contract":        {nil, "balanceOf: the call did not return a number"},
 		"a failing contract": {&fakemarkets.EVMToken{Reverts: true}, "balanceOf: refused with code 3"},
-		"no symbol":          {&fakemarkets.EVMToken{}, "symbol: it does not return a short string"},
+		"no symbol":          {&fakemarkets.EVMToken{}, "symbol: the call did not return a short string"},
 		"a long symbol":      {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxSymbol+1)}, "symbol"},
 		"an endless symbol":  {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxResult)}, "JSON-RPC"},
 		"odd decimals":       {&fakemarkets.EVMToken{Symbol: "x", Decimals: maxDecimals + 1}, "decimals: must be at most 36"},

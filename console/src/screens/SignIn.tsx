@@ -22,7 +22,7 @@ export default function SignIn() {
         <span className="SignIn-logo" aria-hidden="true"><Wrench /></span>
         <h1>Sign in{known?.yard ? ` to ${known.yard}` : ""}</h1>
         <p className="soft">Any key can view its account's calls and spend. The <code>viewer</code> scope can view the whole yard; the <code>operator</code> scope can also change it.</p>
-        {location.pathname.startsWith("/console/connections") && <p>To connect to a server, sign in first, as the caller that your client uses. This page then continues.</p>}
+        {location.pathname.startsWith("/console/connections") && <p>To connect to a server, first sign in as the caller that your client uses. You then return to this page.</p>}
         <SignInForm fresh />
         <NoKey keys={known?.keys !== false} />
       </div>

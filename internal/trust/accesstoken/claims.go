@@ -114,7 +114,7 @@ func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refu
 		return refuse(tokenType, "the token is an ID token")
 	}
 	if !slices.ContainsFunc([]string{"scope", "scp", "roles", "azp", "appid", "client_id"}, func(name string) bool { return members[name] != nil }) {
-		return refuse(tokenType, "the token has no claim of an access token, such as scope or client_id")
+		return refuse(tokenType, "the token lacks access token claims such as scope or client_id")
 	}
 	return nil
 }

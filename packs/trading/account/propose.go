@@ -134,7 +134,7 @@ func (a *Account) catchUp(ctx context.Context, r *Request) error {
 	case err != nil || !r.AsOf.Before(last):
 		return err
 	case r.Simulated:
-		return toolyard.Errorf(toolyard.Invalid, "The account has already reached %s, and its time cannot go back. Reset the account to start over.", last.Format(time.RFC3339))
+		return toolyard.Errorf(toolyard.Invalid, "The account has already advanced to %s and cannot go back in time. Reset the account to start over.", last.Format(time.RFC3339))
 	}
 	r.AsOf = last
 	return nil

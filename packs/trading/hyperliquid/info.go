@@ -86,7 +86,7 @@ func checkCandles(list []candle, coin, interval string, step time.Duration) erro
 		case !start.Truncate(step).Equal(start) || int64(b.End) != int64(b.Start)+step.Milliseconds()-1:
 			return unexpected("candleSnapshot", fmt.Errorf("candle from %d to %d is not aligned", b.Start, b.End))
 		case i > 0 && b.Start <= list[i-1].Start:
-			return unexpected("candleSnapshot", errors.New("candles are not in order"))
+			return unexpected("candleSnapshot", errors.New("candles are out of order"))
 		case b.Low.GreaterThan(b.High.Decimal) || !b.Low.IsPositive() || b.Volume.IsNegative() || b.Trades < 0 ||
 			b.Open.LessThan(b.Low.Decimal) || b.Open.GreaterThan(b.High.Decimal) || b.Close.LessThan(b.Low.Decimal) || b.Close.GreaterThan(b.High.Decimal):
 			return unexpected("candleSnapshot", fmt.Errorf("candle at %d has impossible prices", b.Start))

@@ -54,7 +54,7 @@ type leaders struct {
 // Top implements [market.Traders].
 func (c *Client) Top(ctx context.Context, q market.TradersQuery) ([]market.Trader, time.Time, error) {
 	if !slices.Contains(leaderWindows, q.Window) || leaderMeasures[q.By] == nil {
-		return nil, time.Time{}, toolyard.Errorf(toolyard.Invalid, "No leaderboard for %s by %s.", q.Window, q.By)
+		return nil, time.Time{}, toolyard.Errorf(toolyard.Invalid, "No leaderboard is available for %s by %s.", q.Window, q.By)
 	}
 	if err := c.present("leaderboard", q.AsOf); err != nil {
 		return nil, time.Time{}, err

@@ -177,7 +177,7 @@ func (a *Account) change(ctx context.Context, at time.Time, edit func(*simulatio
 			return err
 		}
 		if last := a.lastTime(); at.Before(last) {
-			return toolyard.Errorf(toolyard.Invalid, "The account has already reached %s, and its time cannot go back. Reset the account to start over.", last.Format(time.RFC3339))
+			return toolyard.Errorf(toolyard.Invalid, "The account has already advanced to %s and cannot go back in time. Reset the account to start over.", last.Format(time.RFC3339))
 		}
 		if seq == 0 {
 			sim.emit(Event{Open: &Opening{DepositUSD: a.settings.DepositUSD}})

@@ -33,7 +33,7 @@ function ToolPrice({ tool }: { tool: ToolDetail }) {
   const canEdit = useCanEdit("prices");
   const free = price(tool.priceUsd) === "free";
   return (
-    <Fact name="Price" note={free ? undefined : "at execution gates"}>
+    <Fact name="Price" note={free ? undefined : "at execute gates"}>
       {free ? "Free" : price(tool.priceUsd)}
       {canEdit && <IconButton className="Facts-edit" size="s" label="Change the price" icon={<Pencil />} onClick={() => setEditing(true)} />}
       {editing && <PriceDialog tool={tool} onClose={() => setEditing(false)} />}

@@ -20,7 +20,7 @@ export function PriceDialog({ tool, onClose }: { tool: ToolDetail; onClose: () =
   const name = scope === "tool" ? tool.name : "*";
   const { data, error } = useQuery(queries.price(source, name));
   return (
-    <Dialog open onClose={onClose} title="Price" description="Charged for each successful call at execution gates.">
+    <Dialog open onClose={onClose} title="Price" description="Charged for each successful call at execute gates.">
       <div className="stack">
         <Segments<Scope>
           label="Tools"
