@@ -181,8 +181,8 @@ func measureAgents(ctx context.Context, quick bool) error {
 	return b.measureCode(ctx, 20*repeat)
 }
 
-// turnRounds is the number of rounds in which queries and bare loops alternate. The lowest CPU time
-// of a round is reported, because other work on the machine only adds to it.
+// turnRounds is the number of rounds in which queries and bare loops alternate, so that both run
+// under the same load. The lowest CPU time of a round is reported. It still differs between runs.
 const turnRounds = 4
 
 // measureTurns compares long queries with a loop that sends the same requests and drops the responses.
