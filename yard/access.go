@@ -24,6 +24,7 @@ type access struct {
 	requiresKeys atomic.Bool                                  // a gate requires authentication, or has required it since startup
 	blocked      *identity.Blocklist                          // nil without a store
 	sightings    *sightings
+	signIns      func(issuer string) *serverauth.SignIns // nil if no server needs them
 }
 
 // identify returns the caller that sent a request to the HTTP API.

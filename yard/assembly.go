@@ -29,14 +29,15 @@ type assembly struct {
 	*settings.Settings
 	path      toolyard.Handler // the call path
 	providers map[string]toolyard.ContextProvider
-	scripts   *script.Folder                // nil for none
-	packs     map[string]*openPack          // by name
-	upstreams map[string]*upstream.Server   // by id
-	people    map[string]*serverauth.Person // authenticates to servers that are called on behalf of a person, by ID
-	builtFrom map[string]serverConfig       // by ID, to check whether a server can be reused
-	sources   map[string]toolyard.Source    // everything that offers tools, by name
-	goTools   []*toolyard.Tool              // Go tools, offered before the sources are loaded
-	agents    map[string]*builtAgent        // by name
+	scripts   *script.Folder                 // nil for none
+	packs     map[string]*openPack           // by name
+	upstreams map[string]*upstream.Server    // by id
+	signIns   map[string]*serverauth.SignIns // of people, by issuer; only of issuers for which a server needs them
+	people    map[string]*serverauth.Person  // authenticates to servers that are called on behalf of a person, by ID
+	builtFrom map[string]serverConfig        // by ID, to check whether a server can be reused
+	sources   map[string]toolyard.Source     // everything that offers tools, by name
+	goTools   []*toolyard.Tool               // Go tools, offered before the sources are loaded
+	agents    map[string]*builtAgent         // by name
 }
 
 // assembler builds assemblies. It reuses the parts of the previous assembly whose configuration has

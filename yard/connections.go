@@ -70,6 +70,21 @@ func (c *connections) person(server string) *serverauth.Person {
 	return c.yard.current.Load().people[server]
 }
 
+// signIns returns the stored sign-ins with an issuer, or nil if no server needs them.
+func (c *connections) signIns(issuer string) *serverauth.SignIns {
+	return c.yard.current.Load().signIns[issuer]
+}
+
+// refreshSignedIn lists the tools of servers that are called with people's sign-ins with an issuer.
+func (c *connections) refreshSignedIn(issuer string) {
+	a := c.yard.current.Load()
+	for id, s := range a.Servers {
+		if s.Auth.UsesSignIns() && s.Auth.At == issuer && a.upstreams[id] != nil && !a.upstreams[id].Up() {
+			a.upstreams[id].Refresh()
+		}
+	}
+}
+
 // minKey is the minimum length of a key.
 const minKey = 32
 

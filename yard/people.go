@@ -80,16 +80,30 @@ func (p people) CompleteSignIn(ctx context.Context, f *signin.Flow, response sig
 	if t == nil {
 		return nil, errNoIssuer
 	}
-	person, err := t.signIn.Complete(ctx, f, response)
+	in, err := t.signIn.Complete(ctx, f, response)
 	if err != nil {
 		return nil, err
 	}
+	person := in.Person
 	caller, err := p.CallerOf(ctx, person)
 	if err != nil {
 		return nil, err
 	}
 	p.access.sightings.add(caller.ID, person)
+	if s := p.access.signIns(person.Issuer); s != nil {
+		if err := s.Keep(ctx, caller, in.IDToken, in.RefreshToken); err != nil {
+			p.access.sightings.log.Warn("a sign-in could not be stored; servers that need it cannot be called on behalf of the person", "caller", caller.ID, "error", err)
+		}
+	}
 	return t.verifier.Essential(person), nil
+}
+
+// SignOut implements [httpapi.Issuers].
+func (p people) SignOut(ctx context.Context, caller toolyard.Caller) error {
+	if s := p.access.signIns(identity.IssuerOf(caller)); s != nil {
+		return s.Delete(ctx, caller)
+	}
+	return nil
 }
 
 // CallerOf implements [httpapi.Issuers].

@@ -2,6 +2,7 @@ package yard
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/oauthclient"
@@ -42,7 +44,7 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 	if err != nil {
 		return err
 	}
-	a.people = make(map[string]*serverauth.Person)
+	a.people, a.signIns = make(map[string]*serverauth.Person), b.signIns(a, vault)
 	a.upstreams, a.builtFrom = make(map[string]*upstream.Server, len(a.Servers)), make(map[string]serverConfig, len(a.Servers))
 	for id, s := range a.Servers {
 		sc := serverConfig{Server: s, private: a.PrivateNetworks}
@@ -148,12 +150,38 @@ func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) 
 // delegation returns the options for a server that is called with tokens for which the client
 // exchanges those of callers.
 func (b *assembler) delegation(id string, c *serverConfig, client *config.AuthClient, vault *secret.Vault) serverauth.DelegationOptions {
-	return serverauth.DelegationOptions{
-		Issuer: serverauth.Issuer{
-			Name: c.Auth.At, URL: c.issuer, Client: func() (*oauthclient.Credentials, error) { return clientCredentials(client, vault) },
-		},
+	o := serverauth.DelegationOptions{
+		Issuer:   exchangingIssuer(c.Auth.At, c.issuer, client, vault),
 		Subjects: serverauth.RequestTokens(id, c.Auth.At, b.access.callerOfToken), Hide: vault.HideToken, Now: b.opts.Process.Now,
 	}
+	if c.Auth.UsesSignIns() {
+		o.Subjects = func(ctx context.Context, call *toolyard.Call) (none oauthclient.Subject, err error) {
+			if s := b.connections.signIns(c.Auth.At); s != nil {
+				return s.Subject(ctx, id, call)
+			}
+			return none, toolyard.Errorf(toolyard.Unavailable, "The server %s is no longer configured.", id)
+		}
+	}
+	return o
+}
+
+func exchangingIssuer(name, address string, client *config.AuthClient, vault *secret.Vault) serverauth.Issuer {
+	return serverauth.Issuer{Name: name, URL: address, Client: func() (*oauthclient.Credentials, error) { return clientCredentials(client, vault) }}
+}
+
+// signIns returns the stores of sign-ins that servers need, by issuer.
+func (b *assembler) signIns(a *assembly, vault *secret.Vault) map[string]*serverauth.SignIns {
+	stores := make(map[string]*serverauth.SignIns)
+	for _, s := range a.Servers {
+		if !s.Auth.UsesSignIns() || stores[s.Auth.At] != nil {
+			continue
+		}
+		issuer := a.Issuers[s.Auth.At]
+		o := b.connections.options(b.connections.address(a.URL))
+		o.OnConnect = func(string) { b.connections.refreshSignedIn(s.Auth.At) }
+		stores[s.Auth.At] = serverauth.NewSignIns(o, exchangingIssuer(s.Auth.At, issuer.Issuer, consoleClient(issuer.Console), vault), config.Prefixes(a.PrivateNetworks))
+	}
+	return stores
 }
 
 // consoleClient returns the client as which the console is registered with an issuer, or nil.

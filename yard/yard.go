@@ -134,9 +134,10 @@ func (y *Yard) assemble(source *config.Source) error {
 	y.secrets = secrets
 	args := record.Arguments{Keep: record.Keep(source.Record.Arguments), Redact: secrets.redact}
 	y.enforcement = newEnforcement(&y.opts, y.replica, source, s, args, y.metrics, y.log)
+	conns := &connections{yard: y.publisher, store: s, vault: secrets.vault.Load, opts: &y.opts, name: source.Name, log: y.log}
 	y.access = &access{
 		program: y.opts.Identify, operator: y.opts.Command.OperatorToken, verifier: y.enforcement.verifier,
-		blocked: newBlocklist(s, y.opts.Process.Now), sightings: newSightings(s, y.opts.Process.Now, y.log),
+		blocked: newBlocklist(s, y.opts.Process.Now), sightings: newSightings(s, y.opts.Process.Now, y.log), signIns: conns.signIns,
 	}
 	y.pinsInStore = pinsInStore(y.loader, source)
 	if y.pins, err = openPins(y.opts.ConfigFile, y.pinsInStore, s, y.log); err != nil {
@@ -148,7 +149,7 @@ func (y *Yard) assemble(source *config.Source) error {
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
 		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets, sealKey: sealKey,
 		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()), governor: y.newGovernor(s, sealKey), yard: y.publisher, access: y.access,
-		connections: &connections{yard: y.publisher, store: s, vault: secrets.vault.Load, opts: &y.opts, name: source.Name, log: y.log},
+		connections: conns,
 		code: &codeEngine{opts: script.CodeOptions{
 			Call: (&toolbox{y.publisher}).callFromCode, Durable: s != nil, CacheDir: y.opts.Scripts.Cache, Log: y.log,
 		}},

@@ -63,6 +63,7 @@ type Auth struct {
 	At        string      `json:"at,omitempty" minLength:"1" doc:"For exchange and assertion: the issuer that exchanges callers' access tokens, by its name under issuers."`
 	Audience  string      `json:"audience,omitempty" minLength:"1" doc:"For exchange: the issuer's name for the server. By default, Toolyard sends the server's URL as the resource."`
 	AtClient  *AuthClient `json:"atClient,omitempty" doc:"For assertion: the client that is registered with the issuer and requests the assertions. By default, this is the client in the issuer's console settings."`
+	Subject   string      `json:"subject,omitempty" enum:"token,signin" doc:"For assertion: which of the person's tokens is exchanged. token: the access token of the request. signin: the ID token of the person's sign-in to the console, which is stored encrypted. The default is token."`
 	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has their own key. This is the default."`
 }
 
@@ -92,6 +93,11 @@ func (a *Auth) PerPerson() bool { return a != nil && (a.Type == AuthPerson || a.
 // exchanges the callers' own.
 func (a *Auth) Delegates() bool {
 	return a != nil && (a.Type == AuthExchange || a.Type == AuthAssertion)
+}
+
+// UsesSignIns reports whether the server is called with people's sign-ins to the console.
+func (a *Auth) UsesSignIns() bool {
+	return a != nil && a.Type == AuthAssertion && a.Subject == "signin"
 }
 
 // secretRefs returns the references to secrets, by their position.
@@ -229,6 +235,10 @@ func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 	switch {
 	case s.Auth.Delegates() && !ok:
 		at("must be the name of an issuer"+spelling.DidYouMean(s.Auth.At, slices.Collect(maps.Keys(c.Issuers))), "at")
+	case s.Auth.UsesSignIns() && issuer.Console == nil:
+		at("signin requires issuers."+s.Auth.At+".console, with which people sign in", "subject")
+	case s.Auth.UsesSignIns() && s.Auth.AtClient != nil:
+		at("does not apply to subject signin: the client of the console is used, because ID tokens are issued to it", "atClient")
 	case s.Auth.Type == AuthAssertion && s.Auth.AtClient == nil && issuer.Console == nil:
 		at("is required: the client that is registered at "+s.Auth.At+" to request assertions", "atClient")
 	}
@@ -250,6 +260,8 @@ func (a *Auth) check(address string, report reportFunc) {
 		report("applies only to the types exchange and assertion", "at")
 	case a.Type != AuthExchange && a.Audience != "":
 		report("applies only to type exchange", "audience")
+	case a.Type != AuthAssertion && a.Subject != "":
+		report("applies only to type assertion", "subject")
 	case a.Type != AuthAssertion && a.AtClient != nil:
 		report("applies only to type assertion", "atClient")
 	case a.Type == AuthExchange && a.Issuer != "":
@@ -278,8 +290,8 @@ func (c *Config) checkConnections(report reportFunc) {
 		return
 	}
 	for id, s := range c.Servers {
-		if s.Auth.PerPerson() {
-			report("is required with PostgreSQL because user connections to server "+id+
+		if s.Auth.PerPerson() || s.Auth.UsesSignIns() {
+			report("is required with PostgreSQL because user tokens for server "+id+
 				" are stored; generate a secret with: openssl rand -hex 32", "connections", "keys")
 			return
 		}

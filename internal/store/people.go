@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
 // Person is a caller that an issuer has identified.
@@ -110,6 +111,9 @@ func (s *peopleStore) BlockPerson(ctx context.Context, caller string, b Block) (
 	_, err := s.db.ExecContext(ctx, `INSERT INTO people (`+personColumns+`) VALUES ($1, $2, $3, '', '', '[]', 0, 0, $4, $5, $6)
 		ON CONFLICT (caller) DO UPDATE SET blocked = excluded.blocked, blocked_by = excluded.blocked_by, reason = excluded.reason WHERE people.blocked = 0`,
 		caller, issuer, subject, micros(b.At), b.By, clean(b.Reason))
+	if err == nil { // tokens that were stored when the person signed in
+		_, err = s.db.ExecContext(ctx, `DELETE FROM connections WHERE account = '' AND caller = $1 AND server = $2`, caller, serverauth.SignInPrefix+issuer)
+	}
 	if err != nil {
 		return nil, s.personError(err)
 	}

@@ -20,6 +20,8 @@ type Issuers interface {
 	URL() string           // of this server, as people open it
 	BeginSignIn(ctx context.Context, issuer string) (*signin.Flow, error)
 	CompleteSignIn(context.Context, *signin.Flow, signin.Response) (*accesstoken.Person, error)
+	// SignOut deletes tokens that were stored when a person signed in.
+	SignOut(context.Context, toolyard.Caller) error
 	// CallerOf returns the caller for a person, according to the current rules. The error is
 	// PermissionDenied if no rule matches, or the person is blocked.
 	CallerOf(context.Context, *accesstoken.Person) (toolyard.Caller, error)

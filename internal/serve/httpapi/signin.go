@@ -67,6 +67,15 @@ func (h *signInHandler) signIn(r *request) (*reply, error) {
 }
 
 func (h *signInHandler) signOut(r *request) (*reply, error) {
+	if p := h.auth.person(r.Request); p != nil {
+		c, err := h.auth.callerOf(r.Context(), p)
+		if err == nil {
+			err = h.auth.issuers.SignOut(r.Context(), c)
+		}
+		if err != nil && toolyard.AsError(err).Code != toolyard.Unauthenticated {
+			return nil, err
+		}
+	}
 	setCookie(r, cookie, "", -time.Second)
 	return &reply{}, nil
 }

@@ -39,7 +39,7 @@ type Issuer struct {
 // New starts an issuer, which is stopped when the test ends.
 func New(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t, Provider: Provider{codes: make(map[string]url.Values)}}
+	i := &Issuer{t: t, Provider: Provider{codes: make(map[string]url.Values), refresh: make(map[string]url.Values)}}
 	i.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {

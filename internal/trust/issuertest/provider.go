@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,8 @@ type Provider struct {
 	metadata map[string]any        // replaces members of the metadata
 	claims   map[string]any        // replaces claims of ID tokens
 	userInfo map[string]any        // the response of the UserInfo endpoint
+	refresh  map[string]url.Values // authorization requests, by refresh token
+	last     string                // ID token
 }
 
 // SetMetadata replaces members of the metadata; nil removes one.
@@ -44,6 +47,13 @@ func (p *Provider) SetUserInfo(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.userInfo = claims
+}
+
+// LastIDToken returns the ID token that was issued last.
+func (p *Provider) LastIDToken() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
 }
 
 // Authorize signs a person in, without a page, and returns the parameters with which the issuer sends
@@ -81,7 +91,8 @@ func override(m, by map[string]any) map[string]any {
 // serveToken exchanges a code for tokens, once.
 func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	i.Provider.TokenRequests.Add(1)
-	if grant := r.PostFormValue("grant_type"); grant != "authorization_code" {
+	grant := r.PostFormValue("grant_type")
+	if grant != "authorization_code" && grant != "refresh_token" {
 		i.serveExchange(w, r, grant)
 		return
 	}
@@ -92,11 +103,15 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	i.Provider.mu.Lock()
 	request, ok := i.Provider.codes[r.PostFormValue("code")]
 	delete(i.Provider.codes, r.PostFormValue("code"))
+	if grant == "refresh_token" { // once
+		request, ok = i.Provider.refresh[r.PostFormValue("refresh_token")]
+		delete(i.Provider.refresh, r.PostFormValue("refresh_token"))
+	}
 	claims := i.Provider.claims
 	i.Provider.mu.Unlock()
 	challenge := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
-	if !ok || secret != i.Provider.Secret || id != request.Get("client_id") || r.PostFormValue("redirect_uri") != request.Get("redirect_uri") ||
-		request.Get("code_challenge_method") != "S256" || request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:]) {
+	if !ok || secret != i.Provider.Secret || id != request.Get("client_id") || grant == "authorization_code" && (r.PostFormValue("redirect_uri") != request.Get("redirect_uri") ||
+		request.Get("code_challenge_method") != "S256" || request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:])) {
 		w.WriteHeader(http.StatusBadRequest)
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": "invalid_grant"})
 		return
@@ -111,9 +126,17 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		i.t.Error(err)
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"access_token": access, "token_type": "Bearer", "expires_in": 300, "scope": request.Get("scope"), "id_token": i.Sign(payload, map[string]any{"typ": "JWT"}),
-	})
+	signed := i.Sign(payload, map[string]any{"typ": "JWT"})
+	body := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": 300, "scope": request.Get("scope"), "id_token": signed}
+	i.Provider.mu.Lock()
+	defer i.Provider.mu.Unlock()
+	i.Provider.last = signed
+	if strings.Contains(request.Get("scope"), "offline_access") {
+		token := rand.Text()
+		i.Provider.refresh[token] = request
+		body["refresh_token"] = token
+	}
+	_ = json.NewEncoder(w).Encode(body)
 }
 
 func (i *Issuer) serveUserInfo(w http.ResponseWriter, r *http.Request) {

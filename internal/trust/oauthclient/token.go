@@ -46,7 +46,8 @@ type Credentials struct {
 type Token struct {
 	Access  string    `json:"access"`
 	Refresh string    `json:"refresh,omitempty"`
-	Expires time.Time `json:"expires,omitzero"` // of the access token; zero if unknown
+	ID      string    `json:"id,omitempty"`     // an ID token, instead of an access token; see [SignedIn]
+	Expires time.Time `json:"expires,omitzero"` // of the access or ID token; zero if unknown
 	Scopes  []string  `json:"scopes,omitempty"` // granted
 }
 

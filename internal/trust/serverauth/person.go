@@ -49,7 +49,9 @@ type Person struct {
 	header string // in which a person's secret is sent; empty for OAuth
 	oauth  *oauthclient.Client
 	holder string // of leases
-	lease  time.Duration
+
+	refreshToken func(ctx context.Context, g *grant) (*oauthclient.Token, error)
+	lease        time.Duration
 
 	mu        sync.Mutex
 	challenge oauthclient.Challenge // the last one of the server
@@ -75,10 +77,14 @@ func NewPerson(o Options, s Server, header string) *Person {
 	if o.OnConnect == nil {
 		o.OnConnect = func(string) {}
 	}
-	return &Person{
+	p := &Person{
 		Options: o, server: s, header: header, oauth: s.oauth(o.Now), holder: rand.Text(), lease: leaseTime,
 		grants: make(map[Owner]cachedGrant), renewals: make(map[Owner]*renewal),
 	}
+	p.refreshToken = func(ctx context.Context, g *grant) (*oauthclient.Token, error) {
+		return p.oauth.Refresh(ctx, g.Server, g.Resource, g.Own, g.Token)
+	}
+	return p
 }
 
 // Begin implements the authorizer of package upstream. It asks a person without a connection to sign
@@ -272,6 +278,7 @@ func (p *Person) remember(owner Owner, g *grant) {
 	if g.Token != nil {
 		p.Hide(g.Token.Access)
 		p.Hide(g.Token.Refresh)
+		p.Hide(g.Token.ID)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -355,7 +362,7 @@ func (p *Person) stale(ctx context.Context, owner Owner, g *grant) error {
 
 // refresh uses the refresh token, and stores the result. It holds the lease.
 func (p *Person) refresh(ctx context.Context, owner Owner, g *grant) (*grant, error) {
-	token, err := p.oauth.Refresh(ctx, g.Server, g.Resource, g.Own, g.Token)
+	token, err := p.refreshToken(ctx, g)
 	switch {
 	case oauthclient.InvalidGrant(err):
 		if now, err := p.read(ctx, owner); err != nil || now.connection.Version != g.connection.Version {

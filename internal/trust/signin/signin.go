@@ -55,6 +55,13 @@ type Response struct {
 	Error  string
 }
 
+// SignedIn is a person who has signed in, and the tokens that identify the person to the issuer.
+type SignedIn struct {
+	Person       *accesstoken.Person
+	IDToken      string
+	RefreshToken string // empty for none
+}
+
 // Client signs people in. It is safe for concurrent use.
 type Client struct {
 	issuers       *accesstoken.Verifier
@@ -143,7 +150,7 @@ func (c *Client) describe(ctx context.Context, issuer string) (*accesstoken.Meta
 // Complete completes a sign-in with the response of the issuer. The person matches a rule. The error
 // is Unauthenticated if the response is not valid, PermissionDenied if no rule matches the person, or
 // Unavailable.
-func (c *Client) Complete(ctx context.Context, f *Flow, response Response) (*accesstoken.Person, error) {
+func (c *Client) Complete(ctx context.Context, f *Flow, response Response) (*SignedIn, error) {
 	r := c.registrations[f.Issuer]
 	if r == nil || r.ClientID != f.Client || r.Redirect != f.Redirect {
 		return nil, toolyard.Errorf(toolyard.Unauthenticated, "The configuration has changed since you started signing in. Start again.")
@@ -162,15 +169,15 @@ func (c *Client) Complete(ctx context.Context, f *Flow, response Response) (*acc
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	p, err := c.redeem(ctx, f, r, m, response.Code)
+	in, err := c.redeem(ctx, f, r, m, response.Code)
 	if err != nil {
 		return nil, c.failed(f.Issuer, err)
 	}
-	if _, err := c.issuers.CallerOf(p); err != nil {
-		c.log.Info("sign-in refused: no access rule matches", "issuer", p.Issuer, "subject", p.Subject, "groups", p.Groups)
-		return nil, c.noRule(p)
+	if _, err := c.issuers.CallerOf(in.Person); err != nil {
+		c.log.Info("sign-in refused: no access rule matches", "issuer", in.Person.Issuer, "subject", in.Person.Subject, "groups", in.Person.Groups)
+		return nil, c.noRule(in.Person)
 	}
-	return p, nil
+	return in, nil
 }
 
 // checkResponse refuses responses that are not an answer to the flow. Before that, nothing in the

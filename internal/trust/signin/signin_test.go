@@ -59,7 +59,11 @@ func signIn(t *testing.T, c *signin.Client, issuer *issuertest.Issuer, change fu
 	if change != nil {
 		change(flow, query)
 	}
-	return c.Complete(t.Context(), flow, signin.Response{Code: query.Get("code"), State: query.Get("state"), Issuer: query.Get("iss"), Error: query.Get("error")})
+	in, err := c.Complete(t.Context(), flow, signin.Response{Code: query.Get("code"), State: query.Get("state"), Issuer: query.Get("iss"), Error: query.Get("error")})
+	if err != nil {
+		return nil, err
+	}
+	return in.Person, nil
 }
 
 func TestSignIn(t *testing.T) {

@@ -22,7 +22,7 @@ var errRefused = errors.New("the issuer refused the code")
 const maxAccessToken = 16 << 10
 
 // redeem exchanges a code for tokens, and returns the person that they identify.
-func (c *Client) redeem(ctx context.Context, f *Flow, r *Registration, m *accesstoken.Metadata, code string) (*accesstoken.Person, error) {
+func (c *Client) redeem(ctx context.Context, f *Flow, r *Registration, m *accesstoken.Metadata, code string) (*SignedIn, error) {
 	tokens, err := c.requestTokens(ctx, f, r, m, code)
 	if err != nil {
 		return nil, err
@@ -42,16 +42,17 @@ func (c *Client) redeem(ctx context.Context, f *Flow, r *Registration, m *access
 			return nil, err
 		}
 	}
-	return p, nil
+	return &SignedIn{p, tokens.ID, tokens.Refresh}, nil
 }
 
 // tokenResponse is the response of a token endpoint.
 type tokenResponse struct {
-	ID     string `json:"id_token"`
-	Access string `json:"access_token"`
-	Type   string `json:"token_type"`
-	Scope  string `json:"scope"`
-	Error  string `json:"error"`
+	ID      string `json:"id_token"`
+	Access  string `json:"access_token"`
+	Refresh string `json:"refresh_token"`
+	Type    string `json:"token_type"`
+	Scope   string `json:"scope"`
+	Error   string `json:"error"`
 }
 
 func (c *Client) requestTokens(ctx context.Context, f *Flow, r *Registration, m *accesstoken.Metadata, code string) (*tokenResponse, error) {

@@ -1,0 +1,78 @@
+package oauthclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// SignedIn returns the tokens of a person who has signed in with an issuer: a verified ID token, and a
+// refresh token, which may be empty.
+func SignedIn(id, refresh string) (*Token, error) {
+	_, claims, err := decodeJWT(id)
+	if err != nil || len(id) > maxToken || len(refresh) > maxToken {
+		return nil, errors.New("the ID token is not a signed JSON Web Token, or a token is too long")
+	}
+	var expires int64
+	if json.Unmarshal(strictjson.Member(json.RawMessage(claims), "exp"), &expires) != nil {
+		return nil, errors.New("the ID token does not expire")
+	}
+	return &Token{ID: id, Refresh: refresh, Expires: time.Unix(expires, 0)}, nil
+}
+
+// RefreshIDToken replaces the ID token of a person. If the issuer does not return one, the error is
+// that of an invalid grant, because the person has to sign in again.
+func (c *Client) RefreshIDToken(ctx context.Context, s *Server, own *Credentials, old *Token) (*Token, error) {
+	form := tokenForm("refresh_token", nil, nil)
+	form.Set("refresh_token", old.Refresh)
+	res, err := c.post(ctx, s, own, s.TokenURL, form)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("token request: %w", err)
+	case res.status != http.StatusOK:
+		return nil, refusal(res)
+	}
+	id, err := readSecret(res.body, "id_token")
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		return nil, fmt.Errorf("%s returned no ID token: %w", hostOf(s.TokenURL), &RefusedError{Status: res.status, Code: "invalid_grant"})
+	}
+	refresh, err := readSecret(res.body, "refresh_token")
+	if err != nil {
+		return nil, err
+	}
+	if refresh == "" {
+		refresh = old.Refresh
+	}
+	token, err := SignedIn(id, refresh)
+	if err != nil {
+		return nil, err
+	}
+	return token, samePerson(old.ID, id)
+}
+
+// samePerson refuses an ID token that does not identify the person of another one.
+func samePerson(old, fresh string) error {
+	_, a, err := decodeJWT(old)
+	if err != nil {
+		return err
+	}
+	_, b, err := decodeJWT(fresh)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"iss", "sub"} {
+		before, _ := a.text(name)
+		if after, _ := b.text(name); before == "" || after != before {
+			return errors.New("the new ID token identifies another person")
+		}
+	}
+	return nil
+}
