@@ -151,7 +151,7 @@ func (a *app) consoleURL(base string) string {
 const (
 	startTimeout  = 10 * time.Second
 	sourceTimeout = 30 * time.Second
-	serverTimeout = 20 * time.Second
+	serverTimeout = time.Minute // npx and uvx download a server when they start it for the first time
 )
 
 // withYard runs fn on a yard whose sources have loaded.
@@ -201,7 +201,7 @@ func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 	case <-ready:
 	case <-time.After(2 * time.Second):
 		if len(y.Servers()) > 0 {
-			fmt.Fprintf(a.err, "Waiting up to %v for servers to start …\n", serverTimeout)
+			fmt.Fprintf(a.err, "Waiting up to %.0f s for servers to start …\n", serverTimeout.Seconds())
 		}
 		<-ready
 	}

@@ -197,6 +197,9 @@ func (c *callCommand) unknownTool(y *yard.Yard, v *yard.View, tool string) error
 			break
 		}
 	}
+	if reason == "" { // its server has connected since the command looked it up
+		return fail(fmt.Errorf("%s was not available yet; run the command again", tool))
+	}
 	return usageError(fmt.Errorf("%s exists, but gate %s hides it: %s; see \"toolyard why %s %s\"", tool, v.Gate, reason, v.Gate, tool))
 }
 

@@ -125,7 +125,7 @@ func (c *doctorCommand) examineStore(ctx context.Context, source *config.Source)
 		c.report(notable, "store", err.Error())
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := withStoreAt(ctx, address, func(*openStore) error { return nil }); err != nil {
 		c.report(faulty, "store", storeName(address)+": "+err.Error(), "Check the address and that the database is running and reachable from this machine.")
@@ -134,6 +134,9 @@ func (c *doctorCommand) examineStore(ctx context.Context, source *config.Source)
 	c.report(healthy, "store", storeName(address))
 	return true
 }
+
+// storeTimeout is how long doctor waits for the store.
+const storeTimeout = 20 * time.Second
 
 // examineYard loads the tools, connects to the servers, and reports their problems.
 func (c *doctorCommand) examineYard(ctx context.Context) {
