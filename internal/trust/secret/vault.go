@@ -270,7 +270,7 @@ func expand(template string, resolve func(ref string) (Text, error)) (text Text,
 		}
 		ref, more, closed := strings.Cut(after, "}")
 		if !closed {
-			return Text{}, true, errors.New("unterminated ${secret:")
+			return Text{}, true, errors.New("${secret: has no closing }")
 		}
 		s, err := resolve(ref)
 		if err != nil {

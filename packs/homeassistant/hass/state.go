@@ -93,7 +93,7 @@ func (e *entitiesEvent) apply(states map[string]*State) (changed []string, struc
 		structure = true
 	}
 	if len(states) > maxEntities {
-		return nil, false, fmt.Errorf("Home Assistant has more than %d entities", maxEntities)
+		return nil, false, fmt.Errorf("more than %d entities in Home Assistant", maxEntities)
 	}
 	return changed, structure, nil
 }
