@@ -293,7 +293,7 @@ func TestExpand(t *testing.T) {
 		}
 	}
 	for template, want := range map[string]string{
-		"Bearer ${secret:name":                  "unterminated",
+		"Bearer ${secret:name":                  "has no closing }",
 		"my-canary ${secret:}":                  "not a secret reference",
 		"my-canary ${secret:name}${secret:nme}": "did you mean \"name\"?",
 		"${secret:${secret:name}}":              "not a secret reference",
