@@ -39,7 +39,7 @@ func plainWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 }
 
-// rank returns the best documents; ties are in the order of the documents.
+// rank returns the best documents; ties keep document order.
 func (x *plainBM25) rank(query string, limit int) []int {
 	const k, b = 1.2, 0.75
 	scores := make(map[int]float64)

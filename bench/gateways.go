@@ -21,7 +21,7 @@ type gateway struct {
 	http    bool   // supports servers over HTTP, and over stdio
 	stdio   bool
 	modern  bool                                      // supports clients of 2026-07-28
-	install func(ctx context.Context) (string, error) // returns the path of its program; nil for this one
+	install func(ctx context.Context) (string, error) // returns the path to its binary; nil for Toolyard
 	command func(program, dir, addr string, to target) *exec.Cmd
 }
 
@@ -190,7 +190,7 @@ func (r *rival) await(ctx context.Context) (err error) {
 	}
 	log, _ := os.ReadFile(filepath.Join(r.dir, "log"))
 	r.stop()
-	return fmt.Errorf("it does not respond: %w: %s", err, log[max(0, len(log)-500):])
+	return fmt.Errorf("it is not responding: %w: %s", err, log[max(0, len(log)-500):])
 }
 
 // stop ends the gateway and removes its folder.

@@ -47,10 +47,10 @@ func newKeysCreateCommand(a *app) *cobra.Command {
 Without a scope, the key can call tools at every gate with mode read.
 
   --scope write       also use gates with mode write
-  --scope gate:NAME   use only this gate; repeat it for several gates
-  --scope all         use every gate, including writes
+  --scope gate:NAME   use only this gate (repeat for more gates)
+  --scope all         use every gate, in read or write mode
   --scope viewer      view everything in the console and the API
-  --scope approver    approve calls for its account that require approval
+  --scope approver    approve pending calls for the key's account
   --scope operator    view and change everything in the console and the API`,
 		Example: `  toolyard keys create --name ci --caller alice --account acme --expires 720h
   toolyard keys create --name agent --caller bob --scope gate:support --scope write

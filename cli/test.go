@@ -35,9 +35,9 @@ func newTestCommand(a *app) *cobra.Command {
 		Short: "Run tests for TypeScript tools: *.test.ts, *.spec.ts and files under __tests__",
 		Long: `Run tests for TypeScript tools: *.test.ts, *.spec.ts and files under __tests__.
 
-Arguments select test files whose path contains any of them. Each test runs in its own VM with the limits of
-a call and without access to the network or environment variables. The command exits with status 1 if a test
-fails or no tests are found.`,
+With arguments, only test files whose paths contain one of them are run. Each test runs in its own VM, with
+the same limits as a call and no access to the network or environment variables. The command exits with
+status 1 if a test fails or no tests are found.`,
 		Example: `  toolyard test
   toolyard test hello --name "greets" --watch`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },

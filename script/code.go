@@ -121,7 +121,7 @@ func (c *Code) run(ctx context.Context, call *toolyard.Call) (*toolyard.Result, 
 		return nil, err
 	}
 	if ctx.Value(inCode{}) != nil {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Code cannot start another code run.")
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Code runs cannot be nested.")
 	}
 	id, err := c.identify(call, &args)
 	if err != nil {

@@ -43,7 +43,7 @@ func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	}
 }
 
-// unknownExport suggests a correction for an export without effect. It returns "" if the export is
+// unknownExport suggests a correction for an export that has no effect. It returns "" if the export is
 // known, or not similar to a known one.
 func unknownExport(name string) string {
 	if slices.Contains(knownExports, name) || slices.Contains(toolMembers, name) {

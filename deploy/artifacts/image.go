@@ -25,7 +25,7 @@ const (
 	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// user is the user and group of the process, as in other images without a shell.
+// user is the user and group ID of the process, the same as in distroless images.
 const user = 65532
 
 // certificates are the roots of trust on Debian and most other systems.

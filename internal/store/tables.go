@@ -92,7 +92,7 @@ var (
 
 	intentTable = table{"intents", 1, []column{{"id", text}, {"until", moment}, {"call", text}}}
 
-	// approvalTable has only the columns that the use of an approval changes.
+	// approvalTable has only the columns that change when an approval is used.
 	approvalTable = table{"approvals", 1, []column{
 		{"id", text}, {"state", text}, {"expires", moment}, {"used_call", text}, {"used_key", text}, {"used_at", optionalMoment},
 	}}

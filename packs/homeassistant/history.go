@@ -35,7 +35,7 @@ func (s *span) resolve(asOf time.Time, longest time.Duration) (from, to time.Tim
 	}
 	switch {
 	case !from.Before(to):
-		return from, to, toolyard.Errorf(toolyard.Invalid, "from must be before to, and before now.")
+		return from, to, toolyard.Errorf(toolyard.Invalid, "\"from\" must be earlier than \"to\" and earlier than now.")
 	case longest > 0 && to.Sub(from) > longest:
 		return from, to, toolyard.Errorf(toolyard.Invalid, "The period can be at most %d days. Use get_statistics for a longer period.", int(longest.Hours()/24))
 	}

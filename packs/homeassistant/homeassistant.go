@@ -4,7 +4,7 @@
 //	packs:
 //	  homeassistant: {url: "http://192.168.1.5:8123", token: "${secret:home}"}
 //
-// Reading needs no requests, because package hass mirrors the home. Tools see only the entities in
+// Reads make no requests, because package hass mirrors the home. Tools see only the entities in
 // the configured scope, and writes check every entity that they resolve to.
 package homeassistant
 

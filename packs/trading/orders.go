@@ -70,7 +70,7 @@ func (in *orderArgs) proposal() engine.Proposal {
 	}
 }
 
-// request returns the proposal of a call. At a gate where callers set the time, calls do not get
+// request returns the order that a call proposes. At a gate where callers set the time, calls do not get
 // their own key, so that a simulation can be repeated exactly.
 func (in *orderArgs) request(ctx context.Context, c *toolyard.Call, a *account.Access) (account.Request, error) {
 	asOf, err := a.Time(ctx, c)

@@ -131,7 +131,7 @@ function NoLimits({ filtered, missing }: { filtered: boolean; missing: unknown }
   if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits are not available">{missing.message}</EmptyState>;
   return (
     <EmptyState icon={<Gauge />} title="No limits">
-      Limits come from the <code>rateLimit</code> of a tool or from <code>rate</code> of a gate, a server or a tool in <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls, for everyone, each account or each caller. <code>spend</code> limits the price of calls in a day or month.
+      Limits come from a tool’s <code>rateLimit</code>, or from <code>rate</code> on a gate, server or tool in <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls, for everyone, each account or each caller. <code>spend</code> limits the price of calls in a day or month.
     </EmptyState>
   );
 }

@@ -73,7 +73,7 @@ function PendingBanner({ server }: { server: ServerDetail }) {
   return (
     <div className="Server-banner Server-banner-warn">
       <FileDiff aria-hidden="true" />
-      <p className="grow"><strong>{plural(server.waiting, "definition is", "definitions are")} pending approval.</strong> <span className="Server-aside">Agents cannot see them until you approve them.</span></p>
+      <p className="grow"><strong>{plural(server.waiting, "definition is", "definitions are")} pending approval.</strong> <span className="Server-aside">Agents cannot use a definition until you approve it.</span></p>
       <Link to="/servers/$id" params={{ id: server.id }} search={{ tab: "pending" }} className="Button Button-plain Button-s">Review</Link>
     </div>
   );

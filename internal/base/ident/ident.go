@@ -31,7 +31,7 @@ var (
 // CheckToolName returns an error if name is not a valid tool name.
 func CheckToolName(name string) error {
 	if !toolNameRE.MatchString(name) || len(name) > maxToolName {
-		return fmt.Errorf("tool name %q: use 1 to %d of A-Z a-z 0-9 _ . -", name, maxToolName)
+		return fmt.Errorf("tool name %q: must be 1 to %d characters from A-Z a-z 0-9 _ . -", name, maxToolName)
 	}
 	return nil
 }

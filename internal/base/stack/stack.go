@@ -6,7 +6,7 @@ const size = 12 << 10
 
 // Reserve grows the stack of a new goroutine to 16 KiB. It would grow anyway, but in several steps,
 // and each step copies the stack and adjusts every frame on it. For a short task with deep calls,
-// that can take longer than the task. Now the stack is nearly empty.
+// that can take longer than the task. A new stack is nearly empty, so growing it at once is cheap.
 //
 //go:noinline
 func Reserve() {

@@ -102,7 +102,7 @@ func (h *accountHandler) own(r *request) (*reply, error) {
 // account returns the balance of an account.
 func (h *accountHandler) account(ctx context.Context, account string) (*ledger.Balance, error) {
 	balance, err := h.ledger.Balance(ctx, account)
-	if err == nil && balance.ID != balance.Account { // a session has this ID
+	if err == nil && balance.ID != balance.Account { // the ID belongs to a session
 		err = notFound("Unknown account %q.", account)
 	}
 	return balance, err

@@ -214,7 +214,7 @@ func readKeys(raw json.RawMessage) ([]jose.JSONWebKey, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("keys: none of them can verify signatures")
+		return nil, errors.New("none of the keys can be used to verify signatures")
 	}
 	return keys, nil
 }

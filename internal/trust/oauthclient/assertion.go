@@ -66,7 +66,7 @@ func (c *Client) Assert(ctx context.Context, provider *Server, own *Credentials,
 }
 
 // checkAssertion refuses assertions that were issued for another purpose, before they are sent
-// anywhere. Their signature is verified by the authorization server.
+// anywhere. The authorization server verifies the signature.
 func checkAssertion(jwt, issuer string, to Audience, now time.Time) error {
 	header, claims, err := decodeJWT(jwt)
 	if err != nil {

@@ -258,7 +258,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
-		return "", errors.New("the client key cannot sign")
+		return "", errors.New("the client key cannot be used for signing")
 	}
 	claims, err := json.Marshal(map[string]any{
 		"iss": own.ID, "sub": own.ID, "aud": audience, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(assertionTime).Unix(),
@@ -268,7 +268,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 	}
 	signed, err := signer.Sign(claims)
 	if err != nil {
-		return "", errors.New("the client key cannot sign")
+		return "", errors.New("the client key cannot be used for signing")
 	}
 	return signed.CompactSerialize()
 }

@@ -84,7 +84,7 @@ func New(config Config) (*Client, error) {
 		return nil, fmt.Errorf("url: %q is not an http or https URL such as http://192.168.1.5:8123", config.URL)
 	}
 	if config.Token == "" || strings.ContainsAny(config.Token, " \r\n") {
-		return nil, errors.New("token: set to a Home Assistant user's long-lived access token")
+		return nil, errors.New("token: must be a Home Assistant user's long-lived access token")
 	}
 	if config.HTTP == nil {
 		return nil, errors.New("HTTP is required")

@@ -36,7 +36,7 @@ type Config struct {
 	Account  Account
 	Rules    []string // assumptions about fills, for the report
 
-	// Step calls the strategy at a time.
+	// Step runs the strategy as of a time.
 	Step func(ctx context.Context, asOf time.Time) error
 	// Rejections returns the decisions and the rejections by rule of the whole run.
 	Rejections func(ctx context.Context, asOf time.Time) (decisions int, byRule map[engine.Rule]int, err error)
