@@ -10,7 +10,8 @@ export const repository = "https://github.com/toolyard/toolyard";
 const read = (file) => readFileSync(path.join(docs, file), "utf8");
 
 // sections returns the headings of docs/README.md with the pages that are listed below them.
-// That page is the start page, the navigation and llms.txt in one.
+// That page is the start page, the navigation and llms.txt in one. A heading without pages, such as
+// a list of links to parts of pages, is only on the start page.
 export function sections() {
   const found = [];
   for (const line of read("README.md").split("\n")) {
@@ -19,7 +20,7 @@ export function sections() {
     if (heading) found.push({ name: heading[1], pages: [] });
     else if (item) found.at(-1).pages.push(page(item[2], item[1], item[3]));
   }
-  return found;
+  return found.filter((section) => section.pages.length > 0);
 }
 
 // pages returns all pages, the start page first. A page that is not listed in docs/README.md itself
