@@ -403,7 +403,7 @@ func TestOfferedDefinitions(t *testing.T) {
 		"hidden in the schema": {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","properties":{"a\u200b":{}}}}`}, want: "rd", says: "U+200B"},
 		"a schema bomb":        {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"#"}}`}, want: "rd", says: "infinite reference loop"},
 		"a remote schema":      {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"http://127.0.0.1:1/"}}`}, want: "rd", says: "not supported"},
-		"a bad name":           {tools: []string{reading, `{"name":"a b","inputSchema":{"type":"object"}}`}, want: "rd", says: "use 1 to 128"},
+		"a bad name":           {tools: []string{reading, `{"name":"a b","inputSchema":{"type":"object"}}`}, want: "rd", says: "must be 1 to 128"},
 		"no name":              {tools: []string{reading, `{"inputSchema":{"type":"object"}}`, `7`}, want: "rd", says: "withheld"},
 		"a bad price":          {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object"},"_meta":{"pricing":{"executeUsd":0.1}}}`}, want: "rd", says: "decimal in quotes"},
 	} {

@@ -410,7 +410,7 @@ func TestHistory(t *testing.T) {
 		t.Error(got)
 	}
 	p.fails("get_history", `{"ids":["light.hall"],"from":"2026-01-01T00:00:00Z"}`, toolyard.Invalid, "at most 7 days")
-	p.fails("get_history", `{"ids":["light.hall"],"from":"2999-01-01T00:00:00Z"}`, toolyard.Invalid, "before now")
+	p.fails("get_history", `{"ids":["light.hall"],"from":"2999-01-01T00:00:00Z"}`, toolyard.Invalid, "earlier than now")
 }
 
 // At a gate with another clock, nothing after the as-of time is returned.
