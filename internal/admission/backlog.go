@@ -6,12 +6,12 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Bounds on the waiting calls of one replica. One caller may use a quarter of each.
+// Limits on the calls waiting at one replica. A single caller may use a quarter of each.
 const (
 	maxWaiting      = 10_000
 	maxWaitingBytes = 128 << 20
 	callerShare     = 4
-	// waiterBytes is the memory of a waiting call without its arguments.
+	// waiterBytes is the memory that a waiting call uses, excluding its arguments.
 	waiterBytes = 4 << 10
 )
 
@@ -21,7 +21,7 @@ type backlog struct {
 	caller map[string]usage
 }
 
-// usage is a number of waiting calls and their memory.
+// usage is a number of waiting calls and the memory they use.
 type usage struct {
 	calls int
 	bytes int64
@@ -29,12 +29,13 @@ type usage struct {
 
 func (u usage) plus(calls int, bytes int64) usage { return usage{u.calls + calls, u.bytes + bytes} }
 
-// exceeds reports whether the usage is more than one of that many equal shares of the bounds.
+// exceeds reports whether u is larger than one share of the limits when they are divided equally
+// into the given number of shares.
 func (u usage) exceeds(shares int) bool {
 	return u.calls > maxWaiting/shares || u.bytes > maxWaitingBytes/int64(shares)
 }
 
-// add counts a waiter, or returns why it may not wait.
+// add counts a waiter, or returns an error if it may not wait.
 func (b *backlog) add(w *waiter) *toolyard.Error {
 	all, own := b.all.plus(1, w.size()), b.caller[w.request.Caller].plus(1, w.size())
 	switch {

@@ -9,50 +9,50 @@ import (
 )
 
 const (
-	// holdTime is how long money is leased, in addition to the timeout of a call.
+	// holdTime is how long money is leased, in addition to the call's timeout.
 	holdTime = 20 * time.Second
 	// budgetIdle is the time after which unused money is returned.
 	budgetIdle = 150 * time.Millisecond
 	// shortTime is how long to wait for money that is held elsewhere. Unused money returns within
 	// budgetIdle.
 	shortTime = 500 * time.Millisecond
-	// checkTime is how long a balance counts as open without a response from the store.
+	// checkTime is how long a balance is assumed to be open after the last response from the store.
 	checkTime = time.Second
 )
 
 // budgetKey is a balance and the account that must own it.
 type budgetKey struct{ balance, account string }
 
-// budgetLease is money of a balance that the replica has leased.
+// budgetLease is money that this replica has leased from a balance.
 type budgetLease struct {
 	budgetKey
-	hold        string // ID of the hold; empty for none
+	hold        string // ID of the hold; empty if there is none
 	serial      int64
-	available   funds // to be taken by calls
-	taken       funds // by calls that are not settled
+	available   funds // not used by any call
+	taken       funds // used by calls that are not settled yet
 	countsCalls bool
 	until       time.Time // end of the lease
-	pledged     bool      // what is available is returned if the pending request is refused
+	pledged     bool      // the available funds are returned if the pending request is refused
 	longest     time.Duration
-	price       toolyard.Money // of the last call
+	price       toolyard.Money // price of the last call
 	queues      []*queue
 	retry       retryState
 	rate        rateMeter
-	spent       toolyard.Money // by the balance, as far as this replica has seen
-	rest        toolyard.Money // of the balance, as far as this replica has seen
+	spent       toolyard.Money // the balance's spending, as last seen by this replica
+	rest        toolyard.Money // the balance's remaining money, as last seen by this replica
 }
 
-// funds are money and a number of calls.
+// funds is an amount of money and a number of calls.
 type funds struct {
 	money toolyard.Money
 	calls int
 }
 
-// retryState controls the requests of a budgetLease.
+// retryState controls when a budgetLease sends requests.
 type retryState struct {
-	at         time.Time // when to send the next request
-	checked    time.Time // when the store last confirmed that the balance can be used
-	shortSince time.Time // since when the balance is short of money; zero if it is not
+	at         time.Time // time of the next request
+	checked    time.Time // last time the store confirmed that the balance is usable
+	shortSince time.Time // start of the current shortage of money; zero if there is none
 }
 
 func (c *Controller) budgetLeaseFor(r *Request) *budgetLease {
@@ -80,7 +80,7 @@ func (b *budgetLease) take(r *Request, now time.Time) {
 	}
 }
 
-// giveBack makes the price of a call that is neither charged nor counted available again.
+// giveBack makes a call's price available again if the call is neither charged nor counted.
 func (b *budgetLease) giveBack(c *Controller, price toolyard.Money) {
 	b.available.money += price
 	b.taken.money, b.taken.calls = b.taken.money-price, b.taken.calls-1
@@ -90,24 +90,24 @@ func (b *budgetLease) giveBack(c *Controller, price toolyard.Money) {
 	c.serve(b.queues...)
 }
 
-// settled records that the store has settled a call.
+// settled updates the lease after the store has settled a call.
 func (b *budgetLease) settled(price, charged toolyard.Money) {
 	b.taken.money, b.taken.calls = b.taken.money-price, b.taken.calls-1
 	b.available.money += price - charged
 	b.spent, b.rest = b.spent+charged, b.rest-charged
 }
 
-// reset records that the lease has ended.
+// reset clears the lease after it has ended.
 func (b *budgetLease) reset() {
 	b.hold, b.available, b.until, b.pledged = "", funds{}, time.Time{}, false
 }
 
 func (b *budgetLease) waiting() int { return waitingIn(b.queues) }
 
-// request returns the next request to the store, and whether there is one.
+// request returns the next request to the store, if there is one.
 func (b *budgetLease) request(c *Controller, now time.Time) (ledger.HoldRequest, bool) {
 	waiting, ahead := b.waiting(), b.rate.expected(now)
-	// A lease in use is checked from time to time, because the session may have been closed.
+	// A lease in use is checked regularly, because the session may have been closed.
 	fresh := b.hold == "" || now.Sub(b.retry.checked) < checkTime || now.Sub(b.rate.last) > checkTime
 	if (waiting == 0 && ahead == 0 && fresh) || b.retry.at.After(now) {
 		return ledger.HoldRequest{}, false
@@ -137,13 +137,13 @@ func (b *budgetLease) request(c *Controller, now time.Time) (ledger.HoldRequest,
 	return r, true
 }
 
-// enough reports whether the lease covers half of the expected calls, and lasts.
+// enough reports whether the lease covers half of the expected calls and does not end soon.
 func (b *budgetLease) enough(ahead int, now time.Time) bool {
 	return b.available.money >= b.price*toolyard.Money(ahead)/2 && (!b.countsCalls || b.available.calls >= ahead/2) &&
 		b.until.After(now.Add(b.longest+holdTime/2))
 }
 
-// granted takes over the new state of the hold. sent is the time just before the request was sent.
+// granted applies the hold's new state. sent is the time just before the request was sent.
 func (b *budgetLease) granted(c *Controller, r ledger.HoldRequest, g ledger.HoldGrant, sent time.Time) {
 	b.retry.checked = sent
 	b.available, b.countsCalls, b.pledged = funds{g.Unspent - b.taken.money, g.Calls - b.taken.calls}, g.CountCalls, false
@@ -157,7 +157,8 @@ func (b *budgetLease) granted(c *Controller, r ledger.HoldRequest, g ledger.Hold
 	if g.Refused == nil && b.countsCalls && b.available.calls <= 0 && b.waiting() > 0 { // all remaining calls are running
 		g.Refused = &ledger.Refusal{Code: toolyard.BudgetExceeded, Message: "All calls left in session " + b.balance + " are already running.", RetryAfter: pollTime / 10}
 	}
-	if g.Refused != nil && g.Refused.RetryAfter == 0 && b.taken.calls > 0 { // keep only what running calls need
+	if g.Refused != nil && g.Refused.RetryAfter == 0 && b.taken.calls > 0 { // keep only the money that
+		// running calls need
 		b.returnUnused(c)
 	}
 	c.serve(b.queues...)
@@ -168,7 +169,7 @@ func (b *budgetLease) granted(c *Controller, r ledger.HoldRequest, g ledger.Hold
 	b.refuse(g.Refused)
 }
 
-// refuse records the reason for the waiters, and refuses them if waiting does not help.
+// refuse records the reason for the waiters, and refuses them if waiting would not help.
 func (b *budgetLease) refuse(r *ledger.Refusal) {
 	now := time.Now()
 	b.retry.at = now.Add(max(r.RetryAfter, pollTime/10))
@@ -184,7 +185,7 @@ func (b *budgetLease) refuse(r *ledger.Refusal) {
 	}
 }
 
-// returnIdle returns what is not currently needed, and reports whether nothing is left.
+// returnIdle returns money that is not currently needed, and reports whether nothing is left.
 func (b *budgetLease) returnIdle(c *Controller, now time.Time) (empty bool) {
 	if b.waiting() > 0 || now.Sub(b.rate.last) < budgetIdle {
 		return false
@@ -200,7 +201,7 @@ func (b *budgetLease) returnIdle(c *Controller, now time.Time) (empty bool) {
 	return false
 }
 
-// returnUnused returns everything that no call has taken.
+// returnUnused returns all money that is not used by a call.
 func (b *budgetLease) returnUnused(c *Controller) {
 	if b.hold == "" || (b.available.money <= 0 && (!b.countsCalls || b.available.calls <= 0)) {
 		return

@@ -4,8 +4,8 @@
 // The [Controller] leases permits ([limitLease]) and money ([budgetLease]) from the store in
 // chunks, so that most calls are admitted without a request to the store. Calls that have to wait
 // are in a [queue], in which callers take turns. One loop (loop.go) sends all pending requests to
-// the store as one batch after another. A call with an idempotency key, a paid write and a paid call
-// with a spend limit are admitted by the store itself, so that they are durable before they run.
+// the store in successive batches. The store itself admits calls with an idempotency key, paid
+// writes, and paid calls with a spend limit, so that they are durable before they run.
 package admission
 
 import (
@@ -20,20 +20,21 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Store is the shared state of all replicas.
+// Store holds the state that all replicas share.
 type Store interface {
 	Exchange(context.Context, *ledger.Batch) (*ledger.Results, error)
 	Sweep(ctx context.Context, limit int) (more bool, err error)
 	KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, error)
 }
 
-// Options are the options of a Controller.
+// Options configure a Controller.
 type Options struct {
 	Replica       string                                                 // unique among the replicas that share the store
 	LocalFallback bool                                                   // enforce limits locally for a while if the store is unavailable
-	Row           func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil to record nothing
-	OnStore       func(up bool)                                          // called when the store becomes unavailable and available again
-	Log           *slog.Logger
+	Row           func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil disables recording
+	OnStore       func(up bool)                                          // called when the store becomes
+	// unavailable or available again
+	Log *slog.Logger
 
 	OnSpendRefused func(key string) // called when a spend limit refuses a call
 }
@@ -43,26 +44,26 @@ type Controller struct {
 	store Store
 	opts  Options
 	wake  chan struct{} // wakes the loop
-	ended chan struct{} // closed when the loop has ended
+	ended chan struct{} // closed when the loop ends
 	keys  keyUsage
 
 	mu      sync.Mutex
-	seq     uint64 // of the last waiter or hold
+	seq     uint64 // last sequence number of a waiter or hold
 	queues  map[string]*queue
 	leases  leases
-	durable []*waiter // admitted by the store, in order of arrival
+	durable []*waiter // waiters that the store admits, in order of arrival
 	backlog backlog
 	outbox  outbox
 	closed  bool
 }
 
-// leases are what the replica has leased from the store.
+// leases are the limits and budgets that this replica has leased from the store.
 type leases struct {
 	limits  map[string]*limitLease
 	budgets map[budgetKey]*budgetLease
 }
 
-// New returns a Controller. It admits calls while Run runs.
+// New returns a Controller. It admits calls while [Controller.Run] is running.
 func New(s Store, o Options) *Controller {
 	if o.OnStore == nil {
 		o.OnStore = func(bool) {}
@@ -78,17 +79,17 @@ func New(s Store, o Options) *Controller {
 
 var _ Admitter = (*Controller)(nil)
 
-// reservation is what an admission has reserved.
+// reservation holds everything reserved for an admitted call.
 type reservation struct {
 	limits  []usedLimit
 	budget  *budgetLease // nil if the store admitted the call or the call is free
-	durable bool         // admitted by the store, with the following figures
+	durable bool         // admitted by the store, which also set the fields below
 	grants  []ledger.LimitGrant
-	spent   toolyard.Money // by the balance, before this call
-	rest    toolyard.Money // of the balance, before this call
+	spent   toolyard.Money // the balance's spending before this call
+	rest    toolyard.Money // the balance's remaining money before this call
 }
 
-// usedLimit is a limit that a running call counts for.
+// usedLimit is a limit that counts a running call.
 type usedLimit struct {
 	lease *limitLease
 	slot  slot
@@ -121,7 +122,7 @@ func (c *Controller) Admit(ctx context.Context, r *Request) (*Admission, error) 
 	return a, nil
 }
 
-// split separates the local limits of a request from what the store admits.
+// split separates a request's local limits from the part that the store admits.
 func split(r *Request) (local, shared *Request) {
 	local, shared = &Request{}, &Request{}
 	*local, *shared = *r, *r
@@ -136,7 +137,7 @@ func split(r *Request) (local, shared *Request) {
 	return local, shared
 }
 
-// admit waits until everything is reserved, or until waiting does not help.
+// admit waits until everything is reserved, or until waiting would not help.
 func (c *Controller) admit(ctx context.Context, r *Request, durable bool) (*Admission, error) {
 	if !durable && len(r.Limits) == 0 && r.Balance == "" {
 		return &Admission{Request: r, Reserved: &reservation{}}, nil
@@ -170,7 +171,7 @@ func (c *Controller) await(ctx context.Context, w *waiter) {
 	}
 }
 
-// release returns the permits of an admission.
+// release returns an admission's permits.
 func (c *Controller) release(a *Admission) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,8 +212,8 @@ func (c *Controller) enter(r *Request, durable bool) *waiter {
 }
 
 // expire ends a waiter that has reached its deadline, or returns how much longer it may wait. The
-// deadline limits the wait for limits and money; the store has storeTimeout to respond, even if the
-// call does not want to wait.
+// deadline limits the wait for limits and money. The store always has storeTimeout to respond, even
+// if the call must not wait.
 func (c *Controller) expire(w *waiter) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +230,8 @@ func (c *Controller) expire(w *waiter) time.Duration {
 		}
 		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not respond in time, so the call was not run.", RetryAfter: time.Second}
 	}
-	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // it has already waited: no immediate retry
+	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // the call has already waited, so don't
+		// suggest an immediate retry
 		again := *err
 		again.RetryAfter = max(again.RetryAfter, time.Second)
 		err = &again
@@ -250,7 +252,7 @@ func (c *Controller) cancel(w *waiter, err *toolyard.Error) {
 	w.finish(nil, err)
 }
 
-// started records that an admitted call is starting, and with it its cooldowns.
+// started records the start of an admitted call, which also starts its cooldowns.
 func (c *Controller) started(w *waiter) {
 	r := reserved(w.admission)
 	if r.durable && w.admission.Replay == nil {
@@ -269,7 +271,7 @@ func (c *Controller) started(w *waiter) {
 	}
 }
 
-// returnStartRights returns the rights to start of a call that the store admitted.
+// returnStartRights returns the start rights of a call that the store admitted.
 func (c *Controller) returnStartRights(request *Request, r *reservation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,7 +296,7 @@ func (c *Controller) wakeLoop() {
 	}
 }
 
-// settleTimeout is how long a caller waits for its charge to be durable.
+// settleTimeout is how long a caller waits for its charge to become durable.
 const settleTimeout = 10 * time.Second
 
 // Settle implements Admitter.
@@ -303,7 +305,7 @@ func (c *Controller) Settle(_ context.Context, a *Admission, o toolyard.Outcome)
 	if s == nil {
 		return nil, nil
 	}
-	timeout := time.NewTimer(settleTimeout) // also if the client has disconnected
+	timeout := time.NewTimer(settleTimeout) // applies even if the client has disconnected
 	defer timeout.Stop()
 	select {
 	case <-s.done:
@@ -318,11 +320,12 @@ func (c *Controller) Settle(_ context.Context, a *Admission, o toolyard.Outcome)
 	return s.receipt, nil
 }
 
-// settlement releases what the call no longer needs, and returns what has to be sent to the store,
-// or nil.
+// settlement releases the resources that the call no longer needs. It returns the settlement to
+// send to the store, or nil if there is none.
 func (c *Controller) settlement(a *Admission, o toolyard.Outcome) *settling {
 	res, request := reserved(a), a.Request
-	needsInput := o.Err == nil && o.Result.InputRequired() // the call is repeated with the input, and charged then
+	needsInput := o.Err == nil && o.Result.InputRequired() // the client repeats the call with the input, and
+	// the repeated call is charged
 	charged := request.Price
 	if needsInput || o.Code() != toolyard.OK {
 		charged = 0
@@ -371,7 +374,7 @@ func (c *Controller) settleDurable(s *settling, r *Request, grants []ledger.Limi
 		s.Unused = r.Approval
 	}
 	if needsInput {
-		s.NotRun = true // the key is free for the call with the input
+		s.NotRun = true // frees the key for the call with the input
 		return
 	}
 	s.Calls = 1
@@ -382,7 +385,7 @@ func (c *Controller) settleDurable(s *settling, r *Request, grants []ledger.Limi
 	case o.Err == nil:
 		s.Outcome = c.boundOutcome(r, encode(o.Result))
 	case o.Err.Retryable():
-		s.NotRun = true // the key is free for a retry
+		s.NotRun = true // frees the key for a retry
 	case o.Err.Code == toolyard.Timeout, o.Err.Code == toolyard.Canceled, o.Err.Code == toolyard.Unavailable:
 		s.Unknown = true
 	default:
@@ -390,16 +393,16 @@ func (c *Controller) settleDurable(s *settling, r *Request, grants []ledger.Limi
 	}
 }
 
-// encode returns a result as it is stored under its idempotency key.
+// encode returns a result in the form stored under its idempotency key.
 func encode(r *toolyard.Result) json.RawMessage {
 	raw, err := r.MarshalJSON()
-	if err != nil { // the result was validated
+	if err != nil { // cannot happen: the result was validated
 		return json.RawMessage(`{"content":[],"isError":true}`)
 	}
 	return raw
 }
 
-// runKey returns the idempotency key of a call. Without one, the ID of the call serves.
+// runKey returns a call's idempotency key, or the call's ID if it has none.
 func runKey(r *Request) ledger.RunKey {
 	if r.Key == "" {
 		return ledger.RunKey{Scope: "call", Key: r.CallID}
@@ -407,10 +410,10 @@ func runKey(r *Request) ledger.RunKey {
 	return ledger.RunKey{Scope: r.Scope, Key: r.Key}
 }
 
-// LimitStatus is the state of a limit at this replica.
+// LimitStatus is the state of a limit on this replica.
 type LimitStatus struct{ Waiting, Running int }
 
-// Limits returns the limits of recent calls by key.
+// Limits returns the status of recently used limits by key.
 func (c *Controller) Limits() map[string]LimitStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()

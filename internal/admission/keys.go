@@ -12,16 +12,16 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Bounds on the idempotency keys of one caller. Replicas read the usage of a caller every few
-// seconds and count on their own in between, so several replicas may exceed them slightly.
+// Limits on one caller's idempotency keys. Replicas read a caller's usage every few seconds and
+// count locally in between, so several replicas together may exceed the limits slightly.
 const (
-	maxOutcome      = 64 << 10 // bytes of one result
-	maxOutcomeBytes = 64 << 20 // bytes of all results
+	maxOutcome      = 64 << 10 // bytes per result
+	maxOutcomeBytes = 64 << 20 // bytes of all results together
 	maxKeys         = 100_000
 	keyUsageTime    = 5 * time.Second
 )
 
-// keyUsage is the usage of idempotency keys by scope, as far as this replica has seen.
+// keyUsage tracks how many idempotency keys each scope uses, as seen by this replica.
 type keyUsage struct {
 	mu     sync.Mutex
 	scopes map[string]*scopeUsage
@@ -32,7 +32,7 @@ type scopeUsage struct {
 	read time.Time
 }
 
-// count counts the key of a call. If the store is not responding, the admission fails later.
+// count counts a call's key. If the store is not responding, admission fails later.
 func (k *keyUsage) count(ctx context.Context, s Store, r *Request) {
 	if r.Key == "" {
 		return
@@ -61,7 +61,7 @@ func (k *keyUsage) full(r *Request) bool {
 	return r.Key != "" && use != nil && use.Keys > maxKeys
 }
 
-// set stores the usage of a scope, and removes old entries.
+// set stores a scope's usage and removes old entries.
 func (k *keyUsage) set(scope string, now ledger.KeyUsage) *scopeUsage {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,8 +76,8 @@ func (k *keyUsage) set(scope string, now ledger.KeyUsage) *scopeUsage {
 	return use
 }
 
-// boundOutcome returns the result to store under an idempotency key. A result that is too large is
-// replaced by an error.
+// boundOutcome returns the result to store under an idempotency key. If the result is too large, it
+// returns an error to store instead.
 func (c *Controller) boundOutcome(r *Request, outcome json.RawMessage) json.RawMessage {
 	c.keys.mu.Lock()
 	defer c.keys.mu.Unlock()

@@ -10,41 +10,41 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// limitLease is the part of a limit that the replica has leased.
+// limitLease is the part of a limit that this replica has leased.
 type limitLease struct {
 	LimitRef
 	permits    []permits
 	slots      []slot // unused
-	running    int    // used slots
+	running    int    // number of slots in use
 	startRight startRightLease
 	queues     []*queue
 	fairness   fairness
-	retryAt    time.Time // when to send the next request
-	freeAt     time.Time // when some of an exhausted limit may be available; zero if unknown
+	retryAt    time.Time // time of the next request
+	freeAt     time.Time // when an exhausted limit may have capacity again; zero if unknown
 	replicas   int
 	rate       rateMeter
-	slotTTL    time.Duration // maximum time that a call holds a slot
+	slotTTL    time.Duration // longest time that a call may hold a slot
 	mean       time.Duration // recent run time of calls under a local limit; zero if unknown
 }
 
 // slot is the right to run one call.
 type slot struct {
-	epoch int64     // of the grant
-	until time.Time // zero for no slot
-	taken time.Time // of a local limit
+	epoch int64     // epoch of the grant
+	until time.Time // zero if there is no slot
+	taken time.Time // when a call took the slot; local limits only
 }
 
-// permits are permits of one grant.
+// permits are the permits from one grant.
 type permits struct {
 	n     int
 	epoch int64
 	until time.Time
 }
 
-// startRightLease is the exclusive right to start calls, for a limit with a cooldown.
+// startRightLease is the exclusive right to start calls under a limit with a cooldown.
 type startRightLease struct {
-	until    time.Time // zero without a lease
-	epoch    int64     // of the grant
+	until    time.Time // zero if there is no lease
+	epoch    int64     // epoch of the grant
 	starting bool      // an admitted call has not started yet
 	next     time.Time // end of the cooldown
 }
@@ -74,12 +74,13 @@ func (l *limitLease) ready(c *Controller, r *Request, now time.Time) bool {
 	return false
 }
 
-// hasSlot reports whether a slot lasts until a time.
+// hasSlot reports whether a slot is valid until the given time.
 func (l *limitLease) hasSlot(until time.Time) bool {
 	return slices.ContainsFunc(l.slots, func(s slot) bool { return !s.until.Before(until) })
 }
 
-// expire drops what may no longer be used. Unused permits can be returned at any time.
+// expire drops permits, slots and start rights that may no longer be used. Unused permits can be
+// returned at any time.
 func (l *limitLease) expire(c *Controller, now time.Time) {
 	l.permits = slices.DeleteFunc(l.permits, func(p permits) bool {
 		if p.until.After(now) {
@@ -100,7 +101,7 @@ func (l *limitLease) returnPermits(c *Controller, p permits) {
 	}
 }
 
-// take takes a permit, a slot and the right to start for a call, and returns the slot.
+// take takes a permit, a slot and the start right for a call, and returns the slot.
 func (l *limitLease) take(r *Request, now time.Time) (taken slot) {
 	l.rate.count(now)
 	if l.Local {
@@ -120,7 +121,8 @@ func (l *limitLease) take(r *Request, now time.Time) (taken slot) {
 	return taken
 }
 
-// started starts the cooldown. A right to start that expires before it can be used again is returned.
+// started starts the cooldown. It returns the start right if that expires before it can be used
+// again.
 func (l *limitLease) started(c *Controller, now time.Time) {
 	l.startRight.starting, l.startRight.next = false, now.Add(l.Limit.Cooldown+ledger.Slack)
 	if l.startRight.until.IsZero() {
@@ -132,8 +134,8 @@ func (l *limitLease) started(c *Controller, now time.Time) {
 	c.wakeLoop()
 }
 
-// returnStartRight returns the right to start calls. Idle slots go with it: the replica that gets it next needs
-// a slot, and this one requests slots together with its next right to start.
+// returnStartRight returns the start right together with all idle slots: the next replica needs a
+// slot too, and this replica requests slots with its next start right.
 func (l *limitLease) returnStartRight(c *Controller) {
 	l.startRight.until = time.Time{}
 	if l.replicas > 1 {
@@ -151,7 +153,7 @@ func (l *limitLease) end(c *Controller, s slot) {
 	switch {
 	case l.Local:
 		l.observe(time.Since(s.taken))
-		l.rate.last = time.Now() // the mean is kept for calls that follow at once
+		l.rate.last = time.Now() // keep the mean for calls that follow immediately
 		c.serve(l.queues...)
 	case !s.until.After(time.Now()): // the store has expired it
 	case l.replicas > 1:
@@ -180,7 +182,7 @@ func (l *limitLease) returnSlot(c *Controller, s slot) {
 
 func (l *limitLease) waiting() int { return waitingIn(l.queues) }
 
-// demand returns the number of waiting calls, except those that are known to wait for another
+// demand returns the number of waiting calls, excluding those known to be waiting for another
 // limit.
 func (l *limitLease) demand(now time.Time) (n int) {
 	for _, q := range l.queues {
@@ -191,7 +193,7 @@ func (l *limitLease) demand(now time.Time) (n int) {
 	return n
 }
 
-// request returns the next request to the store, and whether there is one.
+// request returns the next request to the store, if there is one.
 func (l *limitLease) request(c *Controller, now time.Time) (ledger.LimitRequest, bool) {
 	if l.Local {
 		return ledger.LimitRequest{}, false
@@ -228,10 +230,10 @@ func (l *limitLease) request(c *Controller, now time.Time) (ledger.LimitRequest,
 	return r, r.Permits > 0 || r.Concurrency > 0 || r.StartRight
 }
 
-// pollTime is the maximum pause between requests for waiting calls.
+// pollTime is the longest pause between requests while calls are waiting.
 const pollTime = 300 * time.Millisecond
 
-// granted adds a grant. Sent is the time before the request was sent.
+// granted adds a grant. sent is the time just before the request was sent.
 func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.LimitGrant, sent time.Time) {
 	now := time.Now()
 	l.replicas = g.Replicas
@@ -255,14 +257,14 @@ func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.Limi
 	}
 }
 
-// limitReached states the limit, the callers to which it applies, and when to try again.
+// limitReached returns an error with the limit, the callers it applies to, and when to retry.
 func limitReached(l LimitRef, after time.Duration) *toolyard.Error {
 	seconds := max(1, (after+time.Second-1)/time.Second)
 	message := fmt.Sprintf("The limit for %s has been reached: %s. Try again in %d s.", l.Name, l.describe(), seconds)
 	return &toolyard.Error{Code: toolyard.RateLimited, Message: message, RetryAfter: after}
 }
 
-// describe returns the numbers of a limit.
+// describe formats the limit's values.
 func (l LimitRef) describe() string {
 	var parts []string
 	if l.Limit.PerMinute > 0 {
@@ -277,7 +279,7 @@ func (l LimitRef) describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// observe updates the mean run time of calls. The last few calls count most.
+// observe updates the mean run time. Recent calls have the most weight.
 func (l *limitLease) observe(took time.Duration) {
 	if l.mean == 0 {
 		l.mean = took
@@ -285,21 +287,22 @@ func (l *limitLease) observe(took time.Duration) {
 	l.mean += (took - l.mean) / 4
 }
 
-// hopeless reports whether a call under a local limit would wait too long, and the expected wait.
-// The wait is an estimate, so a call is refused only if it is twice as long as allowed.
+// hopeless reports whether a call under a local limit would wait too long, and returns the expected
+// wait. Because this is an estimate, a call is refused only if it would wait more than twice as
+// long as allowed.
 func (l *limitLease) hopeless(r *Request) (wait time.Duration, hopeless bool) {
 	if !l.Local || l.running < l.Limit.Concurrency {
 		return 0, false
 	}
-	if r.Wait > 0 && l.estimate(l.waiting()) <= 2*r.Wait { // even behind all others
+	if r.Wait > 0 && l.estimate(l.waiting()) <= 2*r.Wait { // short enough even for the last call in the queue
 		return 0, false
 	}
 	wait = l.expectedWait(r.Caller)
 	return wait, r.Wait <= 0 || wait > 2*r.Wait
 }
 
-// expectedWait returns how long the last call of a caller will wait. Callers take turns, so it is
-// behind as many calls of each other caller as its own caller has.
+// expectedWait returns how long a caller's last call will wait. Callers take turns, so it waits
+// behind as many calls from each other caller as its own caller has queued.
 func (l *limitLease) expectedWait(caller string) time.Duration {
 	waiting := make(map[string]int)
 	for _, q := range l.queues {
@@ -314,12 +317,12 @@ func (l *limitLease) expectedWait(caller string) time.Duration {
 	return l.estimate(max(1, before))
 }
 
-// estimate returns how long it takes until that many waiting calls have started.
+// estimate returns how long it takes to start the given number of waiting calls.
 func (l *limitLease) estimate(calls int) time.Duration {
 	return l.mean * time.Duration(calls) / time.Duration(max(1, l.Limit.Concurrency))
 }
 
-// refusal is the error of a call that finds all slots in use.
+// refusal returns the error for a call that finds all slots in use.
 func (l *limitLease) refusal(after time.Duration) *toolyard.Error {
 	return &toolyard.Error{
 		Code: toolyard.RateLimited, RetryAfter: max(after, 100*time.Millisecond),
@@ -327,7 +330,7 @@ func (l *limitLease) refusal(after time.Duration) *toolyard.Error {
 	}
 }
 
-// returnIdle returns what is not needed at present, and reports whether nothing is left.
+// returnIdle returns unneeded permits, slots and start rights, and reports whether nothing is left.
 func (l *limitLease) returnIdle(c *Controller, now time.Time) (empty bool) {
 	l.expire(c, now)
 	if l.demand(now) > 0 || l.rate.expected(now) > 0 || now.Sub(l.rate.last) < l.idleTime() {

@@ -14,9 +14,9 @@ import (
 const (
 	// storeTimeout is how long a call waits for a store that is not responding.
 	storeTimeout = 2 * time.Second
-	// exchangeTimeout bounds one exchange with the store.
+	// exchangeTimeout limits one exchange with the store.
 	exchangeTimeout = 5 * time.Second
-	// sweepTime is the interval of sweeps for expired rows.
+	// sweepTime is the interval between sweeps for expired rows.
 	sweepTime = time.Second
 	// maxSweeps is the maximum number of consecutive sweeps.
 	maxSweeps = 50
@@ -24,24 +24,23 @@ const (
 	tick = 25 * time.Millisecond
 	// After a batch of at least gatherCalls settlements, the loop waits up to gatherTime for more.
 	gatherCalls, gatherTime = 4, 2 * time.Millisecond
-	// maxBatch is the maximum number of settlements, and of admissions, in one batch.
+	// maxBatch is the maximum number of settlements in one batch, and also of admissions.
 	maxBatch = 2000
 	// localTime is how long limits are enforced locally while the store is unavailable.
 	localTime = time.Minute
 )
 
-// outbox is what the next batch has to tell the store.
+// outbox collects messages for the next batch.
 type outbox struct {
 	returns     []ledger.LimitReturn
 	settlements []*settling
 	releases    []ledger.HoldRelease
 }
 
-// settling is a call being settled.
 type settling struct {
 	ledger.Settlement
 	budget  *budgetLease   // nil if the store admitted the call
-	price   toolyard.Money // reserved
+	price   toolyard.Money // reserved price
 	receipt *toolyard.Receipt
 	refused *ledger.Refusal
 	done    chan struct{} // closed when the settlement is durable or refused
@@ -59,7 +58,7 @@ func (s *settling) endRun(r *Request) {
 	}
 }
 
-// batch is a batch and the recipients of its results.
+// batch is a ledger batch together with the recipients of its results.
 type batch struct {
 	ledger.Batch
 	settlements []*settling
@@ -70,7 +69,7 @@ type batch struct {
 
 func (b *batch) empty() bool { return len(b.Returns)+b.size() == 0 }
 
-// size returns the number of requests, without returned permits.
+// size returns the number of requests, excluding returned permits.
 func (b *batch) size() int {
 	return len(b.settlements) + len(b.Releases) + len(b.limits) + len(b.budgets) + len(b.waiters)
 }
@@ -81,7 +80,7 @@ type loop struct {
 	outage outage
 }
 
-// outage is the state while the store is unavailable.
+// outage tracks how long the store has been unavailable.
 type outage struct {
 	since time.Time // zero if the store is available
 	local ledger.LocalLimits
@@ -115,16 +114,16 @@ func (o *loop) run(ctx context.Context) {
 	o.close(context.WithoutCancel(ctx))
 }
 
-// gather waits a moment for the callers that a batch has released, if there are several: their
-// next calls then share one batch instead of alternating between two.
+// gather waits briefly if a batch released several callers, so that their next calls share one
+// batch instead of alternating between two.
 func (o *loop) gather(ctx context.Context, settled int, took time.Duration) {
 	if wait := min(took/4, gatherTime); settled >= gatherCalls && wait > 0 {
 		o.sleep(ctx, wait, false)
 	}
 }
 
-// sleep waits until the time is over, until it is woken if that is allowed, or until ctx ends. A
-// wait of zero has no end.
+// sleep waits until the time has passed or ctx ends, or until it is woken if wakeable is set. A
+// wait of zero never times out.
 func (o *loop) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
 	wake := o.wake
 	if !wakeable {
@@ -143,7 +142,8 @@ func (o *loop) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
 	}
 }
 
-// collect returns the next batch, and how long to wait if it is empty: zero for no limit.
+// collect returns the next batch, and how long to wait if it is empty. A wait of zero means no
+// limit.
 func (o *loop) collect(now time.Time) (b *batch, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -175,7 +175,8 @@ func (o *loop) collect(now time.Time) (b *batch, wait time.Duration) {
 	return b, wait
 }
 
-// maintain serves a limit whose cooldown is over, and returns what it does not need.
+// maintain serves a limit whose cooldown is over, and returns the parts of its lease that are not
+// needed.
 func (o *loop) maintain(l *limitLease, now time.Time) {
 	if l.Limit.Cooldown > 0 && !l.startRight.until.IsZero() && !l.startRight.starting && !l.startRight.next.After(now) {
 		o.serve(l.queues...)
@@ -227,7 +228,7 @@ func (o *loop) collectAdmits(b *batch, now time.Time) {
 	}
 }
 
-// inTurn orders waiters so that callers take turns; the calls of one caller stay in order.
+// inTurn orders waiters so that callers take turns. Calls from the same caller stay in order.
 func inTurn(waiters []*waiter) []*waiter {
 	nth, round := make(map[string]int), make(map[*waiter]int, len(waiters))
 	for _, w := range waiters {
@@ -242,7 +243,7 @@ func inTurn(waiters []*waiter) []*waiter {
 	return waiters
 }
 
-// admitRequest converts a request for the ledger.
+// admitRequest converts a request to the ledger's type.
 func admitRequest(r *Request) ledger.AdmitRequest {
 	a := ledger.AdmitRequest{Call: r.CallID, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Spend: r.Spend, Timeout: r.Timeout, Approval: r.Approval}
 	for _, l := range r.Limits {
@@ -294,8 +295,8 @@ func (o *loop) exchange(ctx context.Context, b *batch) bool {
 	return true
 }
 
-// parts splits a batch into single requests, so that a rejected one does not block the others.
-// Returned permits are not included: they expire.
+// parts splits a batch into single requests, so that a rejected request does not block the others.
+// Returned permits are omitted because they expire anyway.
 func (b *batch) parts() (list []*batch) {
 	part := func() *batch {
 		list = append(list, &batch{Batch: ledger.Batch{Replica: b.Replica}})
@@ -323,7 +324,7 @@ func (b *batch) parts() (list []*batch) {
 	return list
 }
 
-// discard fails the requests of a batch that the store rejected.
+// discard fails all requests in a batch that the store rejected.
 func (o *loop) discard(b *batch, err error) {
 	o.opts.Log.Error("store rejected a request", "error", err)
 	refused := &ledger.Refusal{Code: toolyard.Internal, Message: "The store rejected the request."}
@@ -348,7 +349,6 @@ func (o *loop) discard(b *batch, err error) {
 	}
 }
 
-// settled completes a settlement.
 func (o *loop) settled(s *settling, refused *ledger.Refusal) {
 	if b := s.budget; b != nil {
 		b.settled(s.price, s.Amount)
@@ -365,7 +365,7 @@ func (o *loop) settled(s *settling, refused *ledger.Refusal) {
 	close(s.done)
 }
 
-// admitted processes the reply of the store for a waiter.
+// admitted processes the store's reply for a waiter.
 func (o *loop) admitted(w *waiter, a ledger.AdmitResult) {
 	late := len(w.request.Limits) > 0 && time.Since(w.attempt.sent) > ledger.PermitTTL // the grant has expired
 	w.attempt.inFlight, w.attempt.sent = false, time.Time{}
@@ -391,7 +391,7 @@ func (o *loop) admitted(w *waiter, a ledger.AdmitResult) {
 	}
 }
 
-// postpone lets a refused waiter wait if that may help, and refuses it otherwise.
+// postpone keeps a refused waiter waiting if that may help, and refuses it otherwise.
 func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.RetryAfter}
 	if r.Code == toolyard.RateLimited && r.Message == "" {
@@ -400,7 +400,7 @@ func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 	if r.Code == toolyard.BudgetExceeded {
 		reason.RetryAfter = r.RenewsAfter
 		if b := o.leases.budgets[budgetKey{w.request.Balance, w.request.Account}]; b != nil && b.waiting() == 0 {
-			b.rate = rateMeter{} // return the lease: it may be what is missing
+			b.rate = rateMeter{} // return the lease, in case it holds the missing money
 		}
 	}
 	now := time.Now()
@@ -419,8 +419,8 @@ func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 	w.reason, w.attempt.next = reason, now.Add(min(r.RetryAfter, pollTime))
 }
 
-// undo returns what was reserved for a canceled waiter. Without grants, because it is not known
-// whether there were any, permits expire.
+// undo returns the reservations of a canceled waiter. If grants is nil, it is unknown whether
+// permits were granted; they expire.
 func (c *Controller) undo(w *waiter, grants []ledger.LimitGrant) {
 	for i, g := range grants {
 		l := w.request.Limits[i]
@@ -435,9 +435,9 @@ func (c *Controller) undo(w *waiter, grants []ledger.LimitGrant) {
 	c.outbox.settlements = append(c.outbox.settlements, s)
 }
 
-// unavailable handles a batch without a reply: settlements and releases are sent again, and calls
-// that have waited long enough are refused. Returned permits are dropped: it is not known whether
-// they were returned, and they expire.
+// unavailable handles a batch that received no reply. It queues settlements and releases again, and
+// refuses calls that have waited long enough. It drops returned permits: it is unknown whether the
+// store received them, and they expire.
 func (o *loop) unavailable(b *batch, err error) {
 	now := time.Now()
 	if o.outage.since.IsZero() {
@@ -449,7 +449,7 @@ func (o *loop) unavailable(b *batch, err error) {
 	o.outbox.releases = append(b.Releases, o.outbox.releases...)
 	for _, l := range b.budgets {
 		if l.pledged {
-			l.available.money, l.pledged = 0, false // it may have been returned
+			l.available.money, l.pledged = 0, false // the store may have taken the money back
 		}
 	}
 	for _, w := range b.waiters {
@@ -464,7 +464,7 @@ func (o *loop) unavailable(b *batch, err error) {
 	o.refuseOverdue(now)
 }
 
-// leaseLocally grants limits from the share of this replica.
+// leaseLocally grants limits from this replica's share.
 func (o *loop) leaseLocally(b *batch, now time.Time) {
 	for _, r := range b.Returns {
 		o.outage.local.Return(now, r)
@@ -477,7 +477,7 @@ func (o *loop) leaseLocally(b *batch, now time.Time) {
 	}
 }
 
-// refuseOverdue refuses all waiters that have waited for the store long enough.
+// refuseOverdue refuses all waiters that have waited too long for the store.
 func (o *loop) refuseOverdue(now time.Time) {
 	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store for limits and balances is unavailable, so the call was not run.", RetryAfter: time.Second}
 	overdue := func(w *waiter) bool { return now.After(w.entered.Add(storeTimeout)) }
@@ -497,7 +497,7 @@ func (o *loop) refuseOverdue(now time.Time) {
 	}
 }
 
-// abandon cancels a waiter. If the store may have admitted it, that is undone.
+// abandon cancels a waiter. If the store may have admitted it, abandon undoes the admission.
 func (c *Controller) abandon(w *waiter) {
 	w.attempt.canceled = true
 	if w.attempt.uncertain && !w.attempt.inFlight {
@@ -506,7 +506,7 @@ func (c *Controller) abandon(w *waiter) {
 	}
 }
 
-// sweep expires what stopped replicas left in the store.
+// sweep expires rows that stopped replicas left in the store.
 func (o *loop) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		o.sleep(ctx, backoff.Jitter(sweepTime), false)
@@ -516,7 +516,7 @@ func (o *loop) sweep(ctx context.Context) {
 			switch {
 			case err == nil:
 			case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
-				more = false // the loop logs it
+				more = false // the loop logs the error
 			default:
 				o.opts.Log.Error("could not remove expired rows from the store; skipping them for one minute", "error", err)
 			}
@@ -524,7 +524,7 @@ func (o *loop) sweep(ctx context.Context) {
 	}
 }
 
-// close sends what is left, and returns all leases.
+// close sends the remaining requests and returns all leases.
 func (o *loop) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
@@ -558,5 +558,5 @@ func (o *loop) close(ctx context.Context) {
 	}
 }
 
-// errClosing refuses calls that arrive or wait when the yard closes.
+// errClosing is the error for calls that arrive or wait while the yard shuts down.
 var errClosing = &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is shutting down.", RetryAfter: time.Second}

@@ -9,8 +9,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// queue holds the calls that wait for the same limits and budget. Callers take turns; the calls of
-// one caller stay in order.
+// queue holds the calls that wait for the same limits and budget. Callers take turns; calls from
+// the same caller stay in order.
 type queue struct {
 	name     string
 	limits   []*limitLease
@@ -20,19 +20,18 @@ type queue struct {
 	n        int
 }
 
-// fairness counts how often callers were served. Queues of the same narrow limit share them.
+// fairness counts how often each caller was served. Queues with the same narrowest limit share it.
 type fairness struct {
-	round  uint64            // how often those that still wait were served
-	served map[string]uint64 // by caller; absent if not more than round
+	round  uint64            // how often the callers that still wait were served
+	served map[string]uint64 // by caller; omitted if not greater than round
 }
 
-// lead returns how much more often a caller was served than others that wait.
+// lead returns how much more often a caller was served than the callers that are waiting.
 func (t *fairness) lead(caller string) uint64 { return max(t.served[caller], t.round) - t.round }
 
-// maxServed is the number of callers after which entries that have no effect are deleted.
+// maxServed is the number of callers above which entries that no longer matter are deleted.
 const maxServed = 1000
 
-// serve counts that a caller was served.
 func (t *fairness) serve(caller string) {
 	t.round += t.lead(caller)
 	if t.served == nil {
@@ -69,7 +68,7 @@ func (c *Controller) newQueue(name string, r *Request) *queue {
 		l := c.limitLeaseFor(ref)
 		l.queues = append(l.queues, q)
 		q.limits = append(q.limits, l)
-		if ref.Limit.Per == "" || len(q.limits) == 1 { // the narrowest limit that callers share
+		if ref.Limit.Per == "" || len(q.limits) == 1 { // the narrowest limit shared by callers
 			q.fairness = &l.fairness
 		}
 	}
@@ -81,7 +80,7 @@ func (c *Controller) newQueue(name string, r *Request) *queue {
 	return q
 }
 
-// next returns the waiter whose turn it is, or nil.
+// next returns the next waiter to serve, or nil.
 func (q *queue) next() (first *waiter) {
 	for _, list := range q.waiting {
 		if w := list[0]; first == nil || q.before(w, first) {
@@ -91,17 +90,16 @@ func (q *queue) next() (first *waiter) {
 	return first
 }
 
-// before reports whether a waiter of this queue comes before another, which may be in another
-// queue.
+// before reports whether w comes before other, which may be in another queue.
 func (q *queue) before(w, other *waiter) bool {
 	mine, theirs := q.fairness.lead(w.request.Caller), other.queue.fairness.lead(other.request.Caller)
 	return mine < theirs || mine == theirs && w.seq < other.seq
 }
 
-// forever exceeds every wait.
+// forever is longer than any wait.
 const forever = time.Duration(1 << 62)
 
-// busy returns the error of a local limit that blocks a waiter, or nil.
+// busy returns the error if a local limit blocks a waiter, or nil.
 func (q *queue) busy(w *waiter) *toolyard.Error {
 	for _, l := range q.limits {
 		if l.Local && l.running >= l.Limit.Concurrency {
@@ -111,7 +109,7 @@ func (q *queue) busy(w *waiter) *toolyard.Error {
 	return nil
 }
 
-// push appends a waiter to the calls of its caller.
+// push appends a waiter to its caller's calls.
 func (q *queue) push(w *waiter) {
 	q.waiting[w.request.Caller] = append(q.waiting[w.request.Caller], w)
 	q.n++
@@ -131,7 +129,7 @@ func (q *queue) remove(w *waiter) {
 	q.waiting[w.request.Caller] = list
 }
 
-// waitingIn returns the number of waiters in queues.
+// waitingIn returns the number of waiters in the queues.
 func waitingIn(queues []*queue) (n int) {
 	for _, q := range queues {
 		n += q.n
@@ -141,7 +139,7 @@ func waitingIn(queues []*queue) (n int) {
 
 func (q *queue) all() []*waiter { return slices.Concat(slices.Collect(maps.Values(q.waiting))...) }
 
-// refuseEarly refuses a waiter that cannot be admitted in time, as far as is known already.
+// refuseEarly refuses a waiter if it is already known that it cannot be admitted in time.
 func (q *queue) refuseEarly(w *waiter, now time.Time) {
 	for _, l := range q.limits {
 		if wait, hopeless := l.hopeless(w.request); hopeless {
@@ -161,8 +159,8 @@ func (q *queue) refuseEarly(w *waiter, now time.Time) {
 	}
 }
 
-// serve admits the waiters of queues in turn, as far as permits and money are available. A waiter
-// that cannot be admitted blocks its own queue only.
+// serve admits waiters from the queues in turn while permits and money are available. A waiter that
+// cannot be admitted blocks only its own queue.
 func (c *Controller) serve(queues ...*queue) {
 	next := make([]*waiter, 0, len(queues))
 	for _, q := range queues {
@@ -178,7 +176,8 @@ func (c *Controller) serve(queues ...*queue) {
 			}
 		}
 		w := next[first]
-		if full := w.queue.fullLimit(c, w.request); full != nil { // it is full for the others, too
+		if full := w.queue.fullLimit(c, w.request); full != nil { // the limit is full for the other queues
+			// too
 			next = slices.DeleteFunc(next, func(w *waiter) bool { return slices.Contains(w.queue.limits, full) })
 			continue
 		}
@@ -195,7 +194,7 @@ func (c *Controller) serve(queues ...*queue) {
 	}
 }
 
-// fullLimit returns a limit that allows no call now, or nil.
+// fullLimit returns a limit that currently allows no call, or nil.
 func (q *queue) fullLimit(c *Controller, r *Request) *limitLease {
 	for _, l := range q.limits {
 		if !l.ready(c, r, time.Now()) {
@@ -217,7 +216,7 @@ func (q *queue) take(r *Request, now time.Time) *Admission {
 	return &Admission{Request: r, Reserved: res}
 }
 
-// refuse refuses the waiters whose deadline is too early, and notes the reason for the others.
+// refuse refuses the waiters whose deadline is too early, and stores the reason for the others.
 func (q *queue) refuse(now time.Time, after time.Duration, reason *toolyard.Error) {
 	for _, w := range q.all() {
 		if w.deadline.Before(now.Add(after)) {

@@ -2,20 +2,19 @@ package admission
 
 import "time"
 
-// rateMeter measures how often something is used.
 type rateMeter struct {
 	rate float64 // per second
 	last time.Time
-	n    int // uses since from
+	n    int // number of uses since from
 	from time.Time
 }
 
 const (
-	// meterTime is the interval of one measurement.
+	// meterTime is the duration of one measurement.
 	meterTime = 50 * time.Millisecond
-	// leaseAhead is the time for which demand is leased in advance.
+	// leaseAhead is how far in advance demand is leased.
 	leaseAhead = 250 * time.Millisecond
-	// minAhead is the minimum demand that is leased in advance.
+	// minAhead is the minimum number of uses leased in advance.
 	minAhead = 4
 )
 

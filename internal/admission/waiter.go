@@ -12,22 +12,22 @@ type waiter struct {
 	queue     *queue // nil if the store admits the call directly
 	seq       uint64 // order of arrival
 	entered   time.Time
-	deadline  time.Time       // of the wait for limits and money
-	reason    *toolyard.Error // why it is not admitted yet
+	deadline  time.Time       // end of the wait for limits and money
+	reason    *toolyard.Error // why the call is not admitted yet
 	backlog   *backlog        // counts the waiter; may be nil
 	attempt   attempt
-	done      chan struct{} // closed when there is an admission or an error
+	done      chan struct{} // closed once the call is admitted or refused
 	admission *Admission
 	err       *toolyard.Error
 }
 
-// attempt is the state of a waiter that the store admits directly.
+// attempt tracks the requests for a waiter that the store admits directly.
 type attempt struct {
-	next         time.Time // when to send the request again
+	next         time.Time // time of the next attempt
 	refusedSince time.Time // first refusal by the store
 	sent         time.Time // first time sent since the last refusal
 	inFlight     bool      // part of the batch being sent
-	uncertain    bool      // admitted or not: the reply was lost
+	uncertain    bool      // the reply was lost, so the store may have admitted the call
 	canceled     bool      // the call is no longer waiting
 }
 
@@ -48,7 +48,7 @@ func (w *waiter) finished() bool {
 	}
 }
 
-// size returns the memory of a waiting call.
+// size returns the memory that a waiting call uses.
 func (w *waiter) size() int64 {
 	if w.request.Call == nil {
 		return waiterBytes

@@ -10,8 +10,8 @@ import (
 
 // Admit runs a call once it is admitted: its limits allow it, its price is reserved and its
 // idempotency key is new. It settles the call afterwards, and returns a successful result only
-// after the charge is durable. newRequest returns the admission request of a call, or nil if the
-// call needs no admission.
+// after the charge is durable. newRequest returns a call's admission request, or nil if the call
+// needs no admission.
 func Admit(now func() time.Time, a admission.Admitter, newRequest func(*toolyard.Call) (*admission.Request, error)) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Cap limits the size of arguments and results in bytes. It refuses larger arguments, and truncates
-// a larger result, with a note that states its full size. Structured output cannot be truncated and
-// is refused. Zero means no limit.
+// Cap limits the size of arguments and results in bytes. It refuses arguments that are too large.
+// It truncates text results and appends a note with the full size; structured output cannot be
+// truncated, so it is refused. Zero means no limit.
 func Cap(args, result int) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -30,7 +30,7 @@ func Cap(args, result int) toolyard.Policy {
 	}
 }
 
-// stricter returns the smaller of two limits; zero is no limit.
+// stricter returns the smaller of two limits, where zero means no limit.
 func stricter[T int | time.Duration](a, b T) T {
 	if a <= 0 || (b > 0 && b < a) {
 		return b

@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Chain puts policies in front of run; the first one listed acts first.
+// Chain puts policies in front of run; the first policy runs first.
 func Chain(run toolyard.Handler, policies ...toolyard.Policy) toolyard.Handler {
 	for _, p := range slices.Backward(policies) {
 		run = p(run)

@@ -15,7 +15,7 @@ func Deadline(limit time.Duration) toolyard.Policy {
 	return deadline(func(*toolyard.Tool) time.Duration { return limit })
 }
 
-// deadline is like Deadline, with a limit for each tool.
+// deadline is like Deadline, but with a separate limit for each tool.
 func deadline(limit func(*toolyard.Tool) time.Duration) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	maxContext  = 256 << 10        // bytes of the context of one kind
-	provideTime = 10 * time.Second // for all context of a call
+	maxContext  = 256 << 10        // maximum size of one kind of context
+	provideTime = 10 * time.Second // time limit for all of a call's context
 )
 
-// Inject fills in the arguments that a tool requires from the platform: for each kind of context,
-// the data about the caller that the kind's provider returns. It replaces anything that the caller
-// sent under such a name. A call whose context is unavailable does not run. providers returns nil
-// for a kind without a provider.
+// Inject adds context to the arguments of tools that declare it: for each kind of context, the data
+// about the caller that the kind's provider returns. It replaces any value that the caller sent
+// under the same name. A call whose context is unavailable does not run. providers returns nil if a
+// kind has no provider.
 func Inject(log *slog.Logger, providers func(kind string) toolyard.ContextProvider) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -35,7 +35,7 @@ func Inject(log *slog.Logger, providers func(kind string) toolyard.ContextProvid
 				return next(ctx, c)
 			}
 			kept, ok := membersExcept(c.Args, injected)
-			if !ok { // not an object, which the schema refuses
+			if !ok { // args is not an object; validation refuses it
 				return next(ctx, c)
 			}
 			values, err := provideAll(ctx, c, injected, providers)
@@ -49,8 +49,8 @@ func Inject(log *slog.Logger, providers func(kind string) toolyard.ContextProvid
 	}
 }
 
-// membersExcept returns the members of an object, byte for byte, without the injected ones.
-// Names are compared without case, because some JSON readers ignore it.
+// membersExcept returns the members of an object, byte for byte, without the injected ones. The
+// comparison ignores case, because some JSON decoders do too.
 func membersExcept(args json.RawMessage, injected map[string]string) (kept [][]byte, ok bool) {
 	if len(args) == 0 || string(args) == "null" {
 		return nil, true
@@ -73,7 +73,7 @@ func membersExcept(args json.RawMessage, injected map[string]string) (kept [][]b
 			kept = append(kept, bytes.TrimLeft(args[begin:dec.InputOffset()], ", \t\r\n"))
 		}
 	}
-	if _, err := dec.Token(); err != nil { // the end of the object
+	if _, err := dec.Token(); err != nil { // end of the object
 		return nil, false
 	}
 	_, err := dec.Token()
@@ -97,7 +97,7 @@ func join(kept [][]byte, values map[string]json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte{'{'}, bytes.Join(kept, []byte{','}), []byte{'}'})
 }
 
-// provided is the result for one argument.
+// provided is the context for one argument.
 type provided struct {
 	argument string
 	value    json.RawMessage
@@ -136,8 +136,8 @@ func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]strin
 	return values, nil
 }
 
-// either returns the first error that is not nil. A failure because the caller disconnected is
-// not a fault of a provider.
+// either returns the first error that is not nil. If the caller disconnected, the provider is not
+// to blame.
 func either(first, second error) error {
 	if first != nil {
 		return first
@@ -145,7 +145,7 @@ func either(first, second error) error {
 	return second
 }
 
-// late is the error for kinds that exceeded the time limit.
+// late returns the error for the kinds that exceeded the time limit.
 func late(injected map[string]string, values map[string]json.RawMessage) error {
 	var kinds []string
 	for argument, kind := range injected {
@@ -157,7 +157,7 @@ func late(injected map[string]string, values map[string]json.RawMessage) error {
 	return toolyard.Errorf(toolyard.Unavailable, "Context %s was not provided within %v.", strings.Join(kinds, ", "), provideTime)
 }
 
-// provide calls a provider and accepts only a JSON object of bounded size.
+// provide calls a provider and accepts only a JSON object within the size limit.
 func provide(ctx context.Context, p toolyard.ContextProvider, kind string, caller toolyard.Caller, asOf time.Time) (value json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -177,12 +177,12 @@ func provide(ctx context.Context, p toolyard.ContextProvider, kind string, calle
 	return value, nil
 }
 
-// unavailable hides a cause from the caller.
+// unavailable returns an error that hides its cause from the caller.
 func unavailable(kind string, cause error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Context " + kind + " is unavailable.", RetryAfter: time.Second, Err: cause}
 }
 
-// explain adds the kind to the error of a provider.
+// explain adds the kind to a provider's error.
 func explain(kind string, err error) error {
 	e, ok := errors.AsType[*toolyard.Error](err)
 	if !ok {
@@ -196,10 +196,10 @@ func explain(kind string, err error) error {
 	return &named
 }
 
-// attribute decides who is responsible for arguments that do not match the tool's schema. If the
-// schema refuses injected data, the provider is at fault: the caller gets Unavailable, and the
-// operator a log line. If the caller's own arguments are invalid as well, the caller gets only
-// those issues.
+// attribute decides who is responsible when arguments do not match the tool's schema. If the schema
+// rejects injected data, the provider is at fault: the caller gets Unavailable, and the details are
+// logged for the operator. If the caller's own arguments are also invalid, the caller gets only the
+// issues with those arguments.
 func attribute(ctx context.Context, log *slog.Logger, c *toolyard.Call, kept [][]byte, injected map[string]string, err error) error {
 	e, ok := errors.AsType[*toolyard.Error](err)
 	if !ok || e.Code != toolyard.Invalid || len(e.Issues) == 0 {
@@ -242,8 +242,8 @@ func callerFits(ctx context.Context, t *toolyard.Tool, args json.RawMessage) boo
 	return err == nil && len(issues) == 0
 }
 
-// kindsOf lists the kinds of context that issues are about: all kinds, for an issue with the
-// arguments as a whole.
+// kindsOf lists the kinds of context that the issues concern. An issue with the arguments as a
+// whole concerns all kinds.
 func kindsOf(issues []toolyard.Issue, injected map[string]string) string {
 	var kinds []string
 	for _, i := range issues {
@@ -257,7 +257,7 @@ func kindsOf(issues []toolyard.Issue, injected map[string]string) string {
 	return strings.Join(slices.Compact(kinds), ", ")
 }
 
-const maxDescribed = 10 // issues in a log line
+const maxDescribed = 10 // maximum number of issues in a log line
 
 func describe(issues []toolyard.Issue) string {
 	var parts []string

@@ -10,24 +10,24 @@ import (
 	"github.com/toolyard/toolyard/internal/admission"
 )
 
-// Config holds what the call path needs from the yard.
+// Config configures the call path.
 type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 	Recorders []toolyard.Recorder
 
 	MaxArgs, MaxResult int                                // in bytes; zero for no limit
-	Timeout            time.Duration                      // of a call; zero for none
-	ToolTimeout        func(*toolyard.Tool) time.Duration // of a call of a tool, instead of Timeout; nil for none
+	Timeout            time.Duration                      // per call; zero for none
+	ToolTimeout        func(*toolyard.Tool) time.Duration // per tool; replaces Timeout if not nil
 
 	Providers        func(kind string) toolyard.ContextProvider // returns nil for an unknown kind
-	Policies         []toolyard.Policy                          // of the program that embeds the yard
+	Policies         []toolyard.Policy                          // the embedding program's policies
 	Governance       Governance
 	Admitter         admission.Admitter
 	AdmissionRequest func(*toolyard.Call) (*admission.Request, error)
 }
 
-// New returns the call path: every call goes through these steps in this order.
+// New returns the call path, which runs every call through its steps in order.
 func New(c Config) toolyard.Handler { return path(c.Now, Run, c.steps()) }
 
 func (c *Config) steps() []step {
@@ -53,21 +53,20 @@ func (c *Config) deadline() toolyard.Policy {
 	return deadline(c.ToolTimeout)
 }
 
-// The steps at which the tool of a call starts to run and has returned. The call is settled
-// after stepRan.
+// Steps that mark when a call's tool starts and when it returns. The call is settled after stepRan.
 const (
-	stepRun = "run" // [toolyard.Call.Ran] looks for it
+	stepRun = "run" // used by [toolyard.Call.Ran]
 	stepRan = "ran"
 )
 
-// step is a policy with the name that the timeline of a call shows.
+// step is a policy and its name in a call's timeline.
 type step struct {
 	name   string
-	policy toolyard.Policy // nil for a step that is not in use
+	policy toolyard.Policy // nil if the step is not used
 }
 
-// path puts the steps in front of run and marks each call when it reaches a step, and when it
-// returns from run.
+// path wraps run in the steps. It marks each call when it reaches a step and when it returns from
+// run.
 func path(now func() time.Time, run toolyard.Handler, steps []step) toolyard.Handler {
 	for i, s := range slices.Backward(steps) {
 		if s.policy != nil {

@@ -35,7 +35,7 @@ func outcomeOf(res *toolyard.Result, err error) toolyard.Outcome {
 }
 
 // Intend passes the intent of a write call to the recorders before the tool runs. With a store, the
-// intent is durable when Intend continues; a call whose intent cannot be recorded is refused.
+// intent is durable before the call continues; a call whose intent cannot be recorded is refused.
 func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -43,7 +43,7 @@ func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 				for _, r := range recorders {
 					if err := r.Intent(ctx, c); err != nil {
 						if ctx.Err() != nil {
-							return nil, ctx.Err() // the caller is gone, regardless of what the recorder reports
+							return nil, ctx.Err() // the caller disconnected: don't report a recording failure
 						}
 						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded, so it was not made.", RetryAfter: time.Second, Err: err}
 					}
@@ -78,7 +78,7 @@ func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) 
 		attrs = append(attrs, slog.String("server", c.Tool.Server))
 	}
 	if o.Err != nil && len(c.Tool.Contexts) > 0 {
-		level = slog.LevelWarn // the message may contain data about the caller
+		level = slog.LevelWarn // omits the message, which may contain data about the caller
 	} else if o.Err != nil {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("error", o.Err.Redacted().Error()))

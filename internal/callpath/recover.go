@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Recover turns a panic into the failure of one call.
+// Recover turns a panic into an error, so that only the call fails.
 func Recover() toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -17,8 +17,8 @@ func Recover() toolyard.Policy {
 	}
 }
 
-// safely calls next and converts a panic into an error. The cause, which is only logged, has
-// the value and the stack.
+// safely calls next and converts a panic into an error. The error's cause, which is only logged,
+// contains the panic value and the stack.
 func safely(ctx context.Context, c *toolyard.Call, next toolyard.Handler) (res *toolyard.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,36 +17,40 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
-// Governance holds what the rules need to decide on calls and to request approvals.
+// Governance holds the rules and the dependencies for enforcing them.
 type Governance struct {
-	Rules     *rules.Set                                  // nil for none
-	Tracked   bool                                        // calls may have a [taint.Tracker] in their context
-	Operators Operators                                   // nil if no operator can be asked
-	Digest    func(*toolyard.Call) [sha256.Size]byte      // identifies gate, tool, arguments and as-of time of a call
-	Redact    func(string) string                         // removes secrets from texts for approvers; may be nil
-	Recheck   func(context.Context, *toolyard.Call) error // refuses a call that has waited and may no longer run; may be nil
-	Sealer    func() seal.Sealer                          // seals approvals of callers; all replicas share its key
+	Rules     *rules.Set                             // nil if there are none
+	Tracked   bool                                   // calls may have a [taint.Tracker] in their context
+	Operators Operators                              // nil if operators cannot approve calls
+	Digest    func(*toolyard.Call) [sha256.Size]byte // identifies a call's gate, tool, arguments and
+	// as-of time
+	Redact func(string) string // removes secrets from text shown to approvers; may
+	// be nil
+	Recheck func(context.Context, *toolyard.Call) error // rejects a call that may no longer run after
+	// waiting; may be nil
+	Sealer func() seal.Sealer // seals callers' approvals; all replicas share its
+	// key
 }
 
 // Operators obtains approvals from operators.
 type Operators interface {
-	// Await waits until an operator approves the call, and returns the ID of the approval, which the
-	// admission of the call consumes. The ID is empty if the call needs no approval, because an
-	// operator has allowed such calls for some time.
+	// Await waits until an operator approves the call and returns the approval's ID, which
+	// admission consumes. The ID is empty if an operator has already allowed such calls for some
+	// time.
 	Await(context.Context, *toolyard.Call, *Approval) (id string, err error)
 }
 
-// Approval is what an approval is bound to, in addition to the call's caller, gate and tool.
+// Approval is the call that an approval is bound to, in addition to the caller, gate and tool.
 type Approval struct {
 	Verdict rules.Verdict
-	Binding [sha256.Size]byte // of everything that the approval depends on
-	Digest  [sha256.Size]byte // of the arguments
+	Binding [sha256.Size]byte // hash of everything that the approval depends on
+	Digest  [sha256.Size]byte // hash of the arguments
 	Preview rules.Preview
 	Price   toolyard.Money
 }
 
-// Rules enforces the operator's rules: it refuses denied calls and requests approval for others. It returns
-// nil if there are no rules and no tracked calls.
+// Rules enforces the operator's rules: it refuses denied calls and requests approval for others. It
+// returns nil if there are no rules and calls are not tracked.
 func Rules(now func() time.Time, g Governance) toolyard.Policy {
 	if g.Rules == nil && !g.Tracked {
 		return nil
@@ -72,8 +76,8 @@ func (s *ruleStep) handle(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	return res, err
 }
 
-// decide runs the call if the rules allow it, or once it is approved. tainted is the reason why a
-// tainted call needs approval; it is empty for other calls.
+// decide runs the call if the rules allow it, or once it is approved. tainted explains why a
+// tainted call needs approval and is empty for other calls.
 func (s *ruleStep) decide(ctx context.Context, c *toolyard.Call, tainted string) (*toolyard.Result, error) {
 	state := openState(c)
 	price := admission.Price(c)
@@ -88,7 +92,7 @@ func (s *ruleStep) decide(ctx context.Context, c *toolyard.Call, tainted string)
 	a := s.approval(c, v, price)
 	if state.approved != "" {
 		if text, _, ok := s.Sealer().Open(state.approved, a.Binding[:], s.now()); ok && text == sealApproved {
-			return s.run(ctx, c, a) // in an earlier round of the same call
+			return s.run(ctx, c, a) // approved in an earlier round of the same call
 		}
 	}
 	if v.By == rules.Caller && canAsk(c) {
@@ -97,7 +101,7 @@ func (s *ruleStep) decide(ctx context.Context, c *toolyard.Call, tainted string)
 	return s.askOperator(ctx, c, a)
 }
 
-// refusal adds the messages of the rules to a text.
+// refusal appends the rules' messages to text.
 func refusal(v *rules.Verdict, text string) string {
 	if m := v.Message(); m != "" {
 		return text + " " + m
@@ -105,11 +109,11 @@ func refusal(v *rules.Verdict, text string) string {
 	return text
 }
 
-// approval describes what has to be approved. The binding covers everything that an approver sees or
-// relies on; a change of any part requires a new approval.
+// approval describes the call to be approved. The binding covers everything that an approver sees
+// or relies on, so any change requires a new approval.
 func (s *ruleStep) approval(c *toolyard.Call, v rules.Verdict, price toolyard.Money) *Approval {
 	a := &Approval{Verdict: v, Digest: s.Digest(c), Preview: rules.Show(c.CallerArgs(), s.Redact), Price: price}
-	raw, _ := json.Marshal([]any{ // all values can be encoded
+	raw, _ := json.Marshal([]any{ // cannot fail: all values are encodable
 		c.Caller.Account, c.Caller.ID, c.Gate, c.Tool.Server, c.Tool.Name, c.Tool.Digest(), a.Digest, v.Digest(), price,
 	})
 	a.Binding = sha256.Sum256(raw)
@@ -122,14 +126,15 @@ func canAsk(c *toolyard.Call) bool {
 	return c.Depth == 0 && c.Supports("elicitation") && (!c.Supports("elicitation.url") || c.Supports("elicitation.form"))
 }
 
-// decision is the form that the client's user fills in.
+// decision is the form shown to the client's user.
 type decision struct {
 	Decision string `json:"decision" enum:"approve,decline" doc:"approve runs the call once, decline refuses it."`
 }
 
 const (
-	approvalKey  = "toolyard.approval" // of the question to the user
-	approvalTime = 10 * time.Minute    // validity of a question, and of its answer for further rounds of the call
+	approvalKey  = "toolyard.approval" // key of the question to the user
+	approvalTime = 10 * time.Minute    // lifetime of a question, and of its answer in later rounds of the
+	// call
 	sealAsked    = "asked"
 	sealApproved = "approved"
 )
@@ -137,7 +142,7 @@ const (
 // askCaller asks the client's user, and runs the call if the user approves it.
 func (s *ruleStep) askCaller(ctx context.Context, c *toolyard.Call, a *Approval, state callState) (*toolyard.Result, error) {
 	asking := *c
-	asking.RequestState = state.asked // without the state of the tool
+	asking.RequestState = state.asked // excludes the tool's own state
 	reply, err := toolyard.Ask[decision](ctx, &asking, toolyard.Question{
 		Key: approvalKey, Message: question(c, a), Bind: string(a.Binding[:]),
 		State: []byte(s.Sealer().Seal(sealAsked, a.Binding[:], s.now().Add(approvalTime))),
@@ -151,18 +156,18 @@ func (s *ruleStep) askCaller(ctx context.Context, c *toolyard.Call, a *Approval,
 	if err != nil {
 		return nil, err
 	}
-	// A tool may ask under the same key: only the seal proves that the question was ours.
+	// A tool may use the same key, so only the seal proves that this step asked the question.
 	if text, _, ok := s.Sealer().Open(string(reply.State), a.Binding[:], s.now()); !ok || text != sealAsked {
 		return nil, toolyard.Errorf(toolyard.Invalid, "The approval is not valid for this call or has expired. Call again without the answer.")
 	}
 	if !reply.Accepted() || reply.Form.Decision != "approve" {
 		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Rule %s requires approval, and the user declined the call. Do not repeat it unless the user asks you to.", a.Verdict.Names())
 	}
-	c.RequestState, c.InputResponses = "", nil // the answer was for this step
+	c.RequestState, c.InputResponses = "", nil // the answer was meant for this step
 	return s.run(ctx, c, a)
 }
 
-// run runs an approved call. If the tool requires input, the approval covers the next round.
+// run runs an approved call. If the tool requires input, the approval also covers the next round.
 func (s *ruleStep) run(ctx context.Context, c *toolyard.Call, a *Approval) (*toolyard.Result, error) {
 	res, err := s.next(ctx, c)
 	if err != nil || !res.InputRequired() {
@@ -199,11 +204,11 @@ func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approva
 // approvalOf is the context key for the approval that the call's admission consumes.
 type approvalOf struct{}
 
-// usedApproval is the approval of one call. Calls that its tool makes inherit the context, but not
-// the approval.
+// usedApproval is the approval of one call. Calls made by its tool inherit the context but not the
+// approval.
 type usedApproval struct{ call, id string }
 
-// approvalID returns the ID of the approval that a call has to consume, or "".
+// approvalID returns the ID of the approval that the call must consume, or "" if there is none.
 func approvalID(ctx context.Context, c *toolyard.Call) string {
 	if used, ok := ctx.Value(approvalOf{}).(usedApproval); ok && used.call == c.ID {
 		return used.id
@@ -211,7 +216,7 @@ func approvalID(ctx context.Context, c *toolyard.Call) string {
 	return ""
 }
 
-// question is the text of the form.
+// question returns the text of the approval form.
 func question(c *toolyard.Call, a *Approval) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Approve this call? Rule %s requires it.\n", a.Verdict.Names())
@@ -232,8 +237,8 @@ func question(c *toolyard.Call, a *Approval) string {
 	return b.String()
 }
 
-// Prefixes of the request states that this step writes. The server seals states, and the seals
-// within them are ours, so a tool cannot forge them.
+// Prefixes of the request states that this step writes. The server seals request states, and this
+// step seals its own part, so a tool cannot forge them.
 const (
 	askedPrefix    = "toolyard.asked\n"
 	approvedPrefix = "toolyard.approved\n"
@@ -241,12 +246,12 @@ const (
 
 // callState is the part of a request state that this step wrote.
 type callState struct {
-	asked    string // state of the question
-	approved string // seal of an approval
+	asked    string // state of the pending question
+	approved string // sealed approval
 }
 
-// openState removes the part of the request state that this step wrote, so that the tool finds its
-// own state.
+// openState removes the part of the request state that this step wrote, so that the tool sees only
+// its own state.
 func openState(c *toolyard.Call) (s callState) {
 	if asked, ok := strings.CutPrefix(c.RequestState, askedPrefix); ok {
 		c.RequestState, s.asked = "", asked

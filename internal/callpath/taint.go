@@ -7,15 +7,15 @@ import (
 	"github.com/toolyard/toolyard/internal/callpath/rules"
 )
 
-// taintRule is the name of the built-in rule about tools that send data out, and taintWithin is how
-// long its requests for approval are valid.
+// taintRule is the name of the built-in rule for tools that send data out. Its approval requests
+// expire after taintWithin.
 const (
 	taintRule   = "taint"
 	taintWithin = 30 * time.Minute
 )
 
-// withTaint adds the built-in rule to a verdict: an operator has to approve the call. No configured
-// rule overrides it, and it does not override a denial.
+// withTaint adds the built-in rule to a verdict, so that an operator has to approve the call.
+// Configured rules cannot override it, and it does not override a denial.
 func withTaint(v rules.Verdict, reason string) rules.Verdict {
 	if reason == "" || v.Action == rules.Deny {
 		return v

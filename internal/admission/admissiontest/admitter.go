@@ -17,11 +17,11 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Replicas opens n admitters that share one ledger, as replicas share a store.
+// Replicas opens n admitters that share one ledger, like replicas that share a store.
 type Replicas func(t *testing.T, n int) ([]admission.Admitter, ledger.Ledger)
 
-// TestAdmit checks the guarantees of admission.Admitter: limits and budgets that hold across
-// replicas, and calls that run once.
+// TestAdmit checks the guarantees of admission.Admitter: limits and budgets hold across replicas,
+// and each call runs once.
 func TestAdmit(t *testing.T, open Replicas) {
 	for name, test := range map[string]func(*testing.T, Replicas){
 		"nothing to take":                 testNothing,
@@ -44,7 +44,7 @@ func TestAdmit(t *testing.T, open Replicas) {
 	}
 }
 
-// asks counts requests, so that each one has a unique ID.
+// asks numbers the requests, so that each has a unique ID.
 var asks atomic.Int64
 
 func ask(change func(*admission.Request)) *admission.Request {
@@ -57,7 +57,7 @@ func ask(change func(*admission.Request)) *admission.Request {
 	return a
 }
 
-// asked is the called tool.
+// asked is the tool that all requests call.
 var asked = toolyard.Define(toolyard.Spec{Name: "asked"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
 
 // paced returns a request with one limit.
@@ -72,7 +72,7 @@ func paid(balance, price string) *admission.Request {
 	return ask(func(a *admission.Request) { a.Balance, a.Price = balance, USD(price) })
 }
 
-// USD parses an amount of dollars, and panics if it is invalid.
+// USD parses an amount in dollars and panics if it is invalid.
 func USD(s string) toolyard.Money {
 	m, err := toolyard.ParseMoney(s)
 	if err != nil {
@@ -87,17 +87,17 @@ var ran = toolyard.Outcome{Result: &toolyard.Result{Content: []toolyard.Content{
 // failed is the outcome of a failed call.
 var failed = toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed, Message: "it broke"}}
 
-// patience bounds the wait for what takes long only on a busy machine.
+// patience limits waits that are only long on a busy machine.
 const patience = time.Minute
 
-// admit admits a call. It repeats calls that did not run because the store took too long to reply,
-// as on a busy machine.
+// admit admits a call. It retries calls that did not run because the store replied too late, which
+// happens on a busy machine.
 func admit(ctx context.Context, a admission.Admitter, needs *admission.Request) (*admission.Admission, error) {
 	late := false
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		t, err := a.Admit(ctx, needs)
 		late = late || codeOf(err) == toolyard.Unavailable
-		repeat := codeOf(err) == toolyard.Unavailable || late && codeOf(err) == toolyard.InProgress // its key is being released
+		repeat := codeOf(err) == toolyard.Unavailable || late && codeOf(err) == toolyard.InProgress // the key is being released
 		if !repeat || time.Now().After(end) {
 			return t, err
 		}
@@ -124,7 +124,7 @@ func run(ctx context.Context, a admission.Admitter, needs *admission.Request, wo
 
 var errReplay = errors.New("the call has already run")
 
-// codeOf returns the code of an error, or OK.
+// codeOf returns an error's code, or OK for nil.
 func codeOf(err error) toolyard.Code {
 	if err == nil {
 		return toolyard.OK
@@ -151,7 +151,7 @@ func session(t *testing.T, l ledger.Ledger, limit string, calls int) string {
 	return p.ID
 }
 
-// audit checks the ledger once nothing is on hold, and returns a balance.
+// audit waits until nothing is on hold, checks the ledger, and returns the balance.
 func audit(t *testing.T, l ledger.Ledger, balance string) *ledger.Balance {
 	t.Helper()
 	if err := l.Audit(t.Context()); err != nil {
@@ -218,8 +218,8 @@ func testCooldown(t *testing.T, open Replicas) {
 		if took := time.Since(began); took < 14*cooldown {
 			t.Fatalf("15 calls began within %v", took)
 		}
-		// A call that is delayed between its admission and its start begins too close to the next one,
-		// but not in every round.
+		// A call that is delayed between its admission and its start may start too close to the
+		// next one. This does not happen in every round.
 		shortest = time.Hour
 		for i := 1; i < len(starts); i++ {
 			shortest = min(shortest, starts[i].Sub(starts[i-1]))
@@ -254,7 +254,7 @@ func testPerMinute(t *testing.T, open Replicas) {
 	admitted := 0
 	for i := range 12 {
 		a := paced("per-minute", toolyard.Limit{PerMinute: 5})
-		a.Wait = 20 * time.Second // for permits that another replica returns
+		a.Wait = 20 * time.Second // long enough for another replica to return permits
 		switch _, err := run(t.Context(), replicas[i%3], a, nil); codeOf(err) {
 		case toolyard.OK:
 			admitted++
@@ -304,7 +304,7 @@ func testBudget(t *testing.T, open Replicas) {
 		})
 	}
 	wg.Wait()
-	audit(t, l, balance) // the money that one replica held while another refused was returned
+	audit(t, l, balance) // one replica held money while another refused a call; that money was returned
 	for range 300 {
 		if _, err := run(t.Context(), replicas[0], paid(balance, "0.001"), nil); err != nil {
 			break
@@ -370,7 +370,7 @@ func testCalls(t *testing.T, open Replicas) {
 	}
 	wg.Wait()
 	audit(t, l, balance)
-	for i := 0; call(i) == toolyard.OK; i++ { // calls that one replica held while another refused
+	for i := 0; call(i) == toolyard.OK; i++ { // uses the calls that one replica held while another refused
 	}
 	if p := audit(t, l, balance); ok.Load() != 100 || p.Calls != 100 {
 		t.Errorf("%d calls were made: %+v", ok.Load(), p)
@@ -485,7 +485,7 @@ func testKeyAfterFailure(t *testing.T, open Replicas) {
 	balance := session(t, l, "1", 0)
 	for key, test := range map[string]struct {
 		failure *toolyard.Error
-		want    toolyard.Code // of the repeated call
+		want    toolyard.Code // code of the repeated call
 	}{
 		"not sent":     {&toolyard.Error{Code: toolyard.Unavailable, Message: "The server is down.", RetryAfter: time.Second}, toolyard.OK},
 		"rate limited": {&toolyard.Error{Code: toolyard.RateLimited, Message: "Too many requests."}, toolyard.OK},

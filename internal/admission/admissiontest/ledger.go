@@ -145,7 +145,7 @@ func testUnknown(t *testing.T, l ledger.Ledger) {
 func testSessions(t *testing.T, l ledger.Ledger) {
 	fund(t, l, "acme", "1")
 	var wg sync.WaitGroup
-	for i := range 40 { // 25 of them can succeed
+	for i := range 40 { // only 25 can succeed
 		wg.Go(func() {
 			s := ledger.Session{ID: fmt.Sprint("many-", i), Account: "acme", Limit: USD("0.04"), TTL: time.Hour}
 			if _, err := l.OpenSession(t.Context(), s); err != nil && codeOf(err) != toolyard.BudgetExceeded {

@@ -6,13 +6,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// MaxFunds is the maximum amount in an account and its sessions. It is far below the range of
-// Money, so that no sum overflows.
+// MaxFunds is the maximum amount in an account and its sessions. It is far below the maximum of
+// Money, so sums don't overflow.
 const MaxFunds = 10_000_000 * toolyard.USD
 
-// Funding is money to add to an account, or to withdraw if the amount is negative.
+// Funding adds money to an account, or withdraws it if the amount is negative.
 type Funding struct {
-	ID         string // of the transfer
+	ID         string // ID of the transfer
 	Account    string
 	Amount     toolyard.Money
 	InSessions toolyard.Money // money in the account's sessions
@@ -23,9 +23,10 @@ func CallerKey(account, caller string) string {
 	return fmt.Sprintf("%d/%s/%s", len(account), account, caller)
 }
 
-// FundingID returns the ID of the transfer for a reference of an account.
+// FundingID returns the transfer ID for an account's funding reference.
 func FundingID(account, reference string) string {
-	return fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // the length makes it unambiguous
+	return fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // the length makes the ID
+	// unambiguous
 }
 
 // Refs returns the rows that the funding needs.
@@ -64,7 +65,7 @@ func Fund(rows *Rows, f *Funding) (repeated bool, err error) {
 	return false, nil
 }
 
-// Check reports whether the session is valid.
+// Check returns an error if the session is invalid.
 func (s *Session) Check() error {
 	if s.Limit < 0 || s.Calls < 0 || s.TTL <= 0 || s.ID == "" || s.ID == s.Account {
 		return toolyard.Errorf(toolyard.Invalid, "A session requires an ID, a limit of zero or more, and a lifetime.")

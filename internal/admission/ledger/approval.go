@@ -6,15 +6,15 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// ApprovalState is the state of a requested approval.
+// ApprovalState is the state of an approval.
 type ApprovalState string
 
 // The states of an approval.
 const (
 	ApprovalPending  ApprovalState = "pending"
-	ApprovalApproved ApprovalState = "approved" // and not used yet
+	ApprovalApproved ApprovalState = "approved" // approved but not used yet
 	ApprovalDeclined ApprovalState = "declined"
-	ApprovalUsed     ApprovalState = "used" // by one call
+	ApprovalUsed     ApprovalState = "used" // used by one call
 	ApprovalExpired  ApprovalState = "expired"
 )
 
@@ -24,12 +24,12 @@ type ApprovalRow struct {
 	ID      string
 	State   ApprovalState
 	Expires time.Time
-	Call    string    // that used it; empty for none
+	Call    string    // call that used the approval; empty if none
 	Key     string    // idempotency key of that call
-	Used    time.Time // zero if it was not used
+	Used    time.Time // zero if the approval was not used
 }
 
-// refuseApproval returns why a call cannot use its approval, or nil.
+// refuseApproval returns the reason if a call cannot use its approval, or nil.
 func (b *books) refuseApproval(a *AdmitRequest) *Refusal {
 	r := b.Approvals[a.Approval]
 	switch {
@@ -50,13 +50,13 @@ func (b *books) useApproval(a *AdmitRequest) {
 		return
 	}
 	r.State, r.Call, r.Used = ApprovalUsed, a.Call, b.Now
-	if a.Run.Key != a.Call { // without an idempotency key, the ID of the call serves
+	if a.Run.Key != a.Call { // a call with no idempotency key uses its ID as the key
 		r.Key = a.Run.Key
 	}
 	r.Mark()
 }
 
-// returnApproval releases an approval whose call did not start, so that it can be used again.
+// returnApproval makes an approval available again if its call did not start.
 func (b *books) returnApproval(s *Settlement) {
 	r := b.Approvals[s.Unused]
 	if r == nil || r.State != ApprovalUsed || r.Call != s.Call {

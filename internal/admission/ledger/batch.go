@@ -8,8 +8,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Batch is a set of requests of one replica. It is applied in one transaction, in the order of
-// the fields. Sending a batch again after its reply was lost has no further effect.
+// Batch is a set of requests from one replica. It is applied in one transaction, in the order of
+// the fields. If a reply is lost, it is safe to send the batch again.
 type Batch struct {
 	Replica     string
 	Returns     []LimitReturn
@@ -20,7 +20,7 @@ type Batch struct {
 	Admits      []AdmitRequest
 }
 
-// Results are the results of a batch, each list in the order of its requests.
+// Results are a batch's results. Each list is in the order of its requests.
 type Results struct {
 	Settlements []SettlementResult
 	Limits      []LimitGrant
@@ -28,38 +28,38 @@ type Results struct {
 	Admits      []AdmitResult
 }
 
-// LimitRequest leases permits of a limit.
+// LimitRequest leases part of a limit.
 type LimitRequest struct {
 	Key         string
 	Limit       toolyard.Limit
-	Permits     int           // calls to start, for a limit per minute
-	Concurrency int           // calls to run at the same time, for a limit on concurrency
-	StartRight  bool          // the exclusive right to start calls, for a limit with a cooldown
-	SlotTTL     time.Duration // maximum time that a call holds a concurrency slot
+	Permits     int           // number of calls to start, for a limit per minute
+	Concurrency int           // number of concurrent calls, for a concurrency limit
+	StartRight  bool          // requests the exclusive right to start calls, for a limit with a cooldown
+	SlotTTL     time.Duration // longest time that a call may hold a concurrency slot
 }
 
-// LimitGrant is what was leased, which may be less than was requested.
+// LimitGrant is the leased part of a limit. It may be less than requested.
 type LimitGrant struct {
 	Permits     int
 	Epoch       int64 // identifies the grant when it is returned
 	Concurrency int
 	StartRight  bool
-	RetryAfter  time.Duration // when to request the rest; zero if nothing is missing
-	Replicas    int           // replicas that use the limit at present
+	RetryAfter  time.Duration // when to request the rest; zero if the grant is complete
+	Replicas    int           // number of replicas that currently use the limit
 }
 
-// LimitReturn returns part of a grant. The right to start is returned as soon as its call has started.
+// LimitReturn returns part of a grant. A start right is returned as soon as its call has started.
 type LimitReturn struct {
 	Key         string
 	Limit       toolyard.Limit
 	Permits     int
-	Epoch       int64 // of the grant
+	Epoch       int64 // epoch of the grant
 	Concurrency int
 	StartRight  bool
 }
 
-// HoldRequest leases money and calls from a balance. The replica chooses the ID of the hold, so
-// that repeating a request after a lost reply leases once. An existing hold is topped up.
+// HoldRequest leases money and calls from a balance. The replica chooses the hold's ID, so a
+// request that is repeated after a lost reply leases only once. An existing hold is topped up.
 type HoldRequest struct {
 	Hold    string
 	Serial  int64 // greater than in the previous request for this hold
@@ -67,7 +67,7 @@ type HoldRequest struct {
 	Account string         // must own the balance
 	Want    toolyard.Money // amount to lease if available
 	Min     toolyard.Money // lease nothing if less than this is available
-	Calls   int            // if the balance counts calls
+	Calls   int            // number of calls to lease, if the balance limits calls
 	Idle    toolyard.Money // unused money in the hold; returned to the balance if the request is refused
 	TTL     time.Duration
 }
@@ -78,8 +78,8 @@ type HoldGrant struct {
 	Calls      int
 	CountCalls bool // the balance limits the number of calls
 	Refused    *Refusal
-	Spent      toolyard.Money // by the balance, as recorded in the store
-	Remaining  toolyard.Money // of the balance, including what is held
+	Spent      toolyard.Money // the balance's spending, as recorded in the store
+	Remaining  toolyard.Money // the balance's remaining money, including holds
 }
 
 // HoldRelease ends a hold, or returns everything but Keep and KeepCalls to the balance.
@@ -90,21 +90,21 @@ type HoldRelease struct {
 	KeepCalls     int
 }
 
-// Refusal is the reason for a refused request.
+// Refusal explains why a request was refused.
 type Refusal struct {
 	Code       toolyard.Code
-	Limit      int // index of the exhausted limit of an AdmitRequest
+	Limit      int // index of the exhausted limit in the AdmitRequest
 	Message    string
-	RetryAfter time.Duration // zero if a retry does not help
+	RetryAfter time.Duration // zero if a retry would not help
 
 	SpendLimit  string        // key of the spend limit that was reached; may be empty
-	RenewsAfter time.Duration // until the spend limit renews; zero if that does not help
+	RenewsAfter time.Duration // time until the spend limit renews; zero if that would not help
 }
 
 // RunKey is an idempotency key within its scope.
 type RunKey struct{ Scope, Key string }
 
-// KeyUsage is what the store holds for the idempotency keys of one scope.
+// KeyUsage is the storage used by the idempotency keys in one scope.
 type KeyUsage struct {
 	Keys  int
 	Bytes int64 // size of the stored results
@@ -115,8 +115,8 @@ type AdmitRequest struct {
 	Call     string
 	Run      RunKey
 	Digest   [sha256.Size]byte
-	Limits   []LimitRequest // one permit of each
-	Spend    []SpendLimit   // the price counts against each
+	Limits   []LimitRequest // one permit from each
+	Spend    []SpendLimit   // limits that count the price
 	Balance  string         // may be empty
 	Account  string         // must own the balance
 	Price    toolyard.Money
@@ -125,10 +125,10 @@ type AdmitRequest struct {
 	KeysFull bool          // the caller has used up its idempotency keys: refuse a new one
 }
 
-// AdmitResult is the result of an AdmitRequest. The money is in a hold with the ID of the call.
+// AdmitResult is the result of an AdmitRequest. The money is in a hold whose ID is the call's ID.
 type AdmitResult struct {
 	Refused   *Refusal
-	Replay    json.RawMessage // result of the earlier call with this key; nil if this call is to run
+	Replay    json.RawMessage // result of an earlier call with this key; nil if this call should run
 	Limits    []LimitGrant
 	Spent     toolyard.Money
 	Remaining toolyard.Money
@@ -138,17 +138,17 @@ type AdmitResult struct {
 type Settlement struct {
 	Call    string
 	Hold    string // pays for the call; may be empty
-	Balance string // of the hold
+	Balance string // balance that the hold belongs to
 	Amount  toolyard.Money
-	Spend   []string // keys of the spend limits of the call
-	Calls   int      // to count
+	Spend   []string // keys of the call's spend limits
+	Calls   int      // number of calls to count
 	Seller  string
 	EndHold bool    // the hold ends with the call
-	Run     *RunKey // stores Outcome under this key; may be nil
+	Run     *RunKey // key under which Outcome is stored; may be nil
 	Outcome json.RawMessage
 	Unknown bool     // the outcome is unknown
-	NotRun  bool     // the call was admitted and did not run: its key is free again
-	Unused  string   // ID of the approval of a call that did not start: it can be used again
+	NotRun  bool     // the call was admitted but did not run, so its key becomes available again
+	Unused  string   // ID of an approval whose call did not start, so that it can be used again
 	Row     *CallRow // recorded with the charge
 }
 

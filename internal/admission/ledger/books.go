@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Grace is added to the timeout of a call to get the lifetime of its reservations.
+	// Grace is added to a call's timeout to get the lifetime of its reservations.
 	Grace = 5 * time.Second
 	// runRetention is how long the result of a call with an idempotency key is stored.
 	runRetention = 24 * time.Hour
@@ -23,7 +23,7 @@ func Apply(rows *Rows, b *Batch) (*Results, error) {
 // Expire ends holds, sessions and runs that have expired.
 func Expire(rows *Rows) { newBooks(rows, "").expire() }
 
-// books apply requests to the rows of a transaction.
+// books applies requests to the rows of a transaction.
 type books struct {
 	*Rows
 	replica string
@@ -35,7 +35,7 @@ func newBooks(rows *Rows, replica string) *books {
 	return &books{Rows: rows, replica: replica, limits: make(map[string]*limitState), spends: make(map[string]*spendState)}
 }
 
-// apply processes returns before requests, so that requests can use what was returned.
+// apply processes returns before requests, so that requests can use the returned amounts.
 func (b *books) apply(batch *Batch) (*Results, error) {
 	results := &Results{}
 	for _, r := range batch.Returns {
@@ -109,7 +109,8 @@ func (b *books) settle(s Settlement) (SettlementResult, error) {
 		return SettlementResult{}, err
 	}
 	gone := h == nil || h.Change == Deleted || h.Unspent < s.Amount || (s.Amount > 0 && !reserved)
-	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a free run can be settled without its hold
+	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a free run can be settled after its hold
+		// is gone
 		refused := &Refusal{Code: toolyard.OutcomeUnknown, Message: "The reservation for this call expired, and its funds were returned."}
 		return SettlementResult{refused}, b.settleSpend(s.Call, s.Spend, 0)
 	}
@@ -134,7 +135,7 @@ func (b *books) settle(s Settlement) (SettlementResult, error) {
 	return SettlementResult{}, b.settleSpend(s.Call, s.Spend, s.Amount)
 }
 
-// row returns the row to record. Without a description of the call its time is zero.
+// row returns the row to record. If the call has no description, the row's time is zero.
 func (s *Settlement) row() *CallRow {
 	if s.Row != nil {
 		return s.Row
@@ -142,7 +143,7 @@ func (s *Settlement) row() *CallRow {
 	return &CallRow{ID: s.Call, At: time.Unix(0, 0).UTC(), Code: toolyard.OK}
 }
 
-// charged returns the row to record with its price and the balance that paid.
+// charged returns the row to record, including the price and the balance that paid.
 func (s *Settlement) charged(balance string) *CallRow {
 	row := *s.row()
 	row.ID, row.Price = s.Call, s.Amount
@@ -164,7 +165,7 @@ func (b *books) charge(h *HoldRow, s Settlement) {
 	calls := min(s.Calls, h.CallsUnspent)
 	t := Transfer{ID: s.Call, From: "hold/" + h.ID, To: "sales/" + s.Seller, Amount: s.Amount, Kind: "charge", Balance: h.Balance}
 	if s.Amount == 0 {
-		t.Kind = "count" // marks a free call as settled
+		t.Kind = "count" // records that a free call is settled
 	}
 	if s.Amount > 0 || (s.Calls > 0 && !s.EndHold) {
 		b.transfer(t)
@@ -203,13 +204,14 @@ func (b *books) expire() {
 	}
 }
 
-// refund returns the available money of an ended session to its account.
+// refund returns an ended session's available money to its account.
 func (b *books) refund(p *BalanceRow) {
 	account := b.Balances[p.Account]
 	if p.State == StateOpen || p.Available == 0 || account == nil || account == p {
 		return
 	}
-	amount := min(p.Available, math.MaxInt64-account.Available) // the rest follows when the account has room
+	amount := min(p.Available, math.MaxInt64-account.Available) // the rest is returned once the account has
+	// room
 	if amount <= 0 {
 		return
 	}
@@ -222,8 +224,8 @@ func (b *books) refund(p *BalanceRow) {
 	p.Mark()
 }
 
-// release ends a hold: unspent money returns to the balance, spent money counts as spent by the
-// balance.
+// release ends a hold. Unspent money returns to the balance, and spent money is added to the
+// balance's spending.
 func (b *books) release(h *HoldRow) {
 	p := b.Balances[h.Balance]
 	b.fold(h, p)
@@ -245,7 +247,7 @@ func (b *books) releaseExcess(r HoldRelease) {
 	}
 }
 
-// fold moves what a hold has spent to the spent money of its balance.
+// fold moves a hold's spending to its balance.
 func (b *books) fold(h *HoldRow, p *BalanceRow) {
 	p.Spent, p.Held = p.Spent+h.Spent, p.Held-h.Spent
 	p.Calls, p.HeldCalls = p.Calls+h.CallsSpent, p.HeldCalls-h.CallsSpent
@@ -254,7 +256,7 @@ func (b *books) fold(h *HoldRow, p *BalanceRow) {
 	h.Mark()
 }
 
-// topUp leases money of a balance to a replica.
+// topUp leases money from a balance to a replica.
 func (b *books) topUp(r HoldRequest) HoldGrant {
 	p, h := b.Balances[r.Balance], b.Holds[r.Hold]
 	if h != nil && h.Change == Deleted {
@@ -281,7 +283,7 @@ func (b *books) topUp(r HoldRequest) HoldGrant {
 	return g
 }
 
-// usable returns why a balance cannot be used, or nil.
+// usable returns the reason if a balance cannot be used, or nil.
 func (b *books) usable(p *BalanceRow, id, account string) *Refusal {
 	switch {
 	case id != account && p == nil, p != nil && p.Account != account:
@@ -317,7 +319,7 @@ func (b *books) lease(p *BalanceRow, h *HoldRow, r HoldRequest) *Refusal {
 	return nil
 }
 
-// hold moves money and calls from a balance into a hold, or back if they are negative.
+// hold moves money and calls from a balance into a hold, or back if the values are negative.
 func (b *books) hold(p *BalanceRow, h *HoldRow, amount toolyard.Money, calls int, transferID string) {
 	t := Transfer{ID: transferID, From: "balance/" + p.ID, To: "hold/" + h.ID, Amount: amount, Kind: "lease"}
 	if amount < 0 {
@@ -336,7 +338,8 @@ func noCallsLeft(p *BalanceRow) *Refusal {
 	return exhausted(p, p.HeldCalls > 0, fmt.Sprintf("%s has used all of its %d calls.", p.ID, p.MaxCalls))
 }
 
-// exhausted refuses for lack of money or calls. If some are held, they may be returned soon.
+// exhausted returns a refusal for lack of money or calls. If some are held, they may be returned
+// soon.
 func exhausted(p *BalanceRow, held bool, message string) *Refusal {
 	r := &Refusal{Code: toolyard.BudgetExceeded, Message: "Session " + message}
 	if p.Account == p.ID {
@@ -360,7 +363,7 @@ func (b *books) admit(a AdmitRequest) (AdmitResult, error) {
 		return AdmitResult{Refused: refused}, nil
 	}
 	var limits []*limitState
-	member := b.replica + " admits" // queues separately from the leases of the replica
+	member := b.replica + " admits" // queues separately from the replica's leases
 	for i, request := range a.Limits {
 		l, err := b.limit(request.Key, request.Limit)
 		if err != nil {
@@ -403,7 +406,7 @@ func dequeueAll(limits []*limitState, member string) {
 	}
 }
 
-// repeated returns the result for a call whose idempotency key is in use.
+// repeated returns the result for a call whose idempotency key is already in use.
 func (b *books) repeated(a AdmitRequest) (result AdmitResult, ok bool) {
 	r := b.Runs[a.Run]
 	switch {

@@ -9,41 +9,43 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Lifetimes of leased permits. A replica counts from before it sent the request, so it stops using
-// a lease before the store expires it, regardless of clock differences.
+// Lifetimes of leased permits. A replica measures from the time before it sent the request, so it
+// stops using a lease before the store expires it, regardless of clock differences.
 const (
 	PermitTTL     = time.Second // a permit to start a call
 	StartRightTTL = time.Second // the exclusive right to start calls
-	// Slack is added to every cooldown, because a call starts shortly after its admission and
-	// the next one may start faster.
+	// Slack is added to every cooldown, because the delay between admission and start varies from
+	// call to call.
 	Slack = 3 * time.Millisecond
 )
 
 const (
-	// epochLength is the resolution at which permits are counted.
+	// epochLength is the granularity at which permits are counted.
 	epochLength = 500 * time.Millisecond
-	// window is the number of consecutive epochs that may hold no more permits than the limit per
-	// minute. A permit is used up to PermitTTL after its epoch, so the calls that start in any
-	// minute were granted in at most this many epochs: those of the minute, those of PermitTTL
-	// before it, and one because a minute does not start with an epoch.
+	// window is the number of consecutive epochs in which at most the limit per minute may be
+	// granted. A permit can be used until PermitTTL after its epoch. The calls that start in any
+	// minute were therefore granted in at most this many epochs: those of the minute, those of
+	// PermitTTL before it, and one more because a minute does not have to start with an epoch.
 	window = int64((time.Minute+PermitTTL)/epochLength) + 1
 	// queueTime is how long a replica keeps its place in the queue between requests.
 	queueTime = time.Second
 	// activeTime is how long a replica counts as a user of the limit after a request.
 	activeTime = 10 * time.Second
-	// soon is the retry delay for what may be returned at any time.
+	// soon is the retry delay for resources that may be returned at any time.
 	soon = 20 * time.Millisecond
 )
 
-// limitState is the usage of a limit, stored as JSON.
+// limitState is a limit's usage, stored as JSON.
 type limitState struct {
-	Counts     []permitCount        `json:"counts,omitempty"` // granted permits, oldest first
-	StartRight *startRight          `json:"turn,omitempty"`   // who may start calls, if there is a cooldown
-	Next       time.Time            `json:"next,omitzero"`    // end of the cooldown
-	Held       []heldConcurrency    `json:"held,omitempty"`   // by grant
-	Queue      []queuedReplica      `json:"line,omitempty"`   // replicas that need more than they have, in order of arrival
-	Seen       map[string]time.Time `json:"seen,omitempty"`   // last request of each replica
-	Last       time.Time            `json:"last"`             // latest time seen; never goes back
+	Counts     []permitCount `json:"counts,omitempty"` // granted permits, oldest first
+	StartRight *startRight   `json:"turn,omitempty"`   // replica that may start calls, if there is a
+	// cooldown
+	Next  time.Time         `json:"next,omitzero"`  // end of the cooldown
+	Held  []heldConcurrency `json:"held,omitempty"` // one entry per grant
+	Queue []queuedReplica   `json:"line,omitempty"` // replicas that need more than they have, in
+	// order of arrival
+	Seen map[string]time.Time `json:"seen,omitempty"` // time of each replica's last request
+	Last time.Time            `json:"last"`           // latest time seen; never moves back
 }
 
 type permitCount struct {
@@ -53,13 +55,13 @@ type permitCount struct {
 
 type startRight struct {
 	Replica string    `json:"replica"`
-	Epoch   int64     `json:"slot"` // of the grant
+	Epoch   int64     `json:"slot"` // epoch of the grant
 	Until   time.Time `json:"until"`
 }
 
 type heldConcurrency struct {
 	Replica string    `json:"replica"`
-	Epoch   int64     `json:"slot"` // of the grant
+	Epoch   int64     `json:"slot"` // epoch of the grant
 	N       int       `json:"n"`
 	Until   time.Time `json:"until"`
 }
@@ -69,7 +71,7 @@ type queuedReplica struct {
 	Seen    time.Time `json:"seen"`
 }
 
-// decodeLimit decodes the state of a limit and removes what has expired.
+// decodeLimit decodes a limit's state and removes expired entries.
 func decodeLimit(raw json.RawMessage, limit toolyard.Limit, now time.Time) (*limitState, error) {
 	l := &limitState{}
 	if raw != nil {
@@ -77,7 +79,7 @@ func decodeLimit(raw json.RawMessage, limit toolyard.Limit, now time.Time) (*lim
 			return nil, fmt.Errorf("decode limit state: %w", err)
 		}
 	}
-	if l.Last.Before(now) { // if the clock goes backward, the limit's time stands still
+	if l.Last.Before(now) { // if the clock moves back, the limit's time does not advance
 		l.Last = now
 	}
 	l.expire(limit)
@@ -104,10 +106,9 @@ func (l *limitState) expire(limit toolyard.Limit) {
 	l.Queue = slices.DeleteFunc(l.Queue, func(q queuedReplica) bool { return now.Sub(q.Seen) > queueTime })
 }
 
-// epoch returns the current epoch.
 func (l *limitState) epoch() int64 { return l.Last.UnixNano() / int64(epochLength) }
 
-// lease grants what is available to a replica, given its place in the queue.
+// lease grants a replica the available part of its request, given its place in the queue.
 func (l *limitState) lease(replica string, r LimitRequest) LimitGrant {
 	l.see(replica)
 	place := l.enqueue(replica)
@@ -119,7 +120,7 @@ func (l *limitState) lease(replica string, r LimitRequest) LimitGrant {
 	}
 	if g.Permits < r.Permits || g.Concurrency < r.Concurrency || g.StartRight != r.StartRight {
 		g.RetryAfter = l.retryAfter(r)
-		if g.Permits+g.Concurrency > 0 || g.StartRight { // it was served: back to the end of the queue
+		if g.Permits+g.Concurrency > 0 || g.StartRight { // served, so it moves to the end of the queue
 			l.dequeue(replica)
 			l.Queue = append(l.Queue, queuedReplica{replica, l.Last})
 		}
@@ -129,11 +130,11 @@ func (l *limitState) lease(replica string, r LimitRequest) LimitGrant {
 	return g
 }
 
-// unlimited exceeds every request.
+// unlimited is larger than any request.
 const unlimited = 1 << 30
 
-// available returns what a replica at that place in the queue may have, and whether the right to start is
-// free.
+// available returns how much a replica may have at its place in the queue, and whether the start
+// right is free.
 func (l *limitState) available(r LimitRequest, place int) (permits, concurrency int, free bool) {
 	limit, others := r.Limit, len(l.Queue)-place
 	permits, concurrency, free = unlimited, unlimited, true
@@ -150,10 +151,11 @@ func (l *limitState) available(r LimitRequest, place int) (permits, concurrency 
 	return permits, concurrency, free
 }
 
-// StartsPerRight returns how many calls can start during one right to start of a limit with a cooldown.
+// StartsPerRight returns how many calls can start during one lease of a start right.
 func StartsPerRight(cooldown time.Duration) int { return max(1, int(StartRightTTL/2/cooldown)) }
 
-// share divides what is left: replicas ahead in the queue get one each, the others equal parts.
+// share divides the remaining amount: each replica ahead in the queue gets one, and the others get
+// equal parts.
 func share(left, ahead, waiting int) int {
 	left -= ahead
 	if left <= 0 {
@@ -178,7 +180,7 @@ func (l *limitState) take(replica string, r LimitRequest, g LimitGrant) {
 	}
 }
 
-// giveBack takes back the unused part of a grant.
+// giveBack adds the unused part of a grant back to the limit.
 func (l *limitState) giveBack(replica string, r LimitReturn) {
 	if i := slices.IndexFunc(l.Counts, func(c permitCount) bool { return c.Epoch == r.Epoch }); i >= 0 {
 		l.Counts[i].N = max(0, l.Counts[i].N-r.Permits)
@@ -194,7 +196,7 @@ func (l *limitState) giveBack(replica string, r LimitReturn) {
 	}
 }
 
-// granted returns the number of permits in the window.
+// granted returns the number of permits granted in the window.
 func (l *limitState) granted() (n int) {
 	for _, c := range l.Counts {
 		n += c.N
@@ -210,7 +212,7 @@ func (l *limitState) running() (n int) {
 	return n
 }
 
-// retryAfter estimates when more of what is missing becomes available.
+// retryAfter estimates when more of the requested resources become available.
 func (l *limitState) retryAfter(r LimitRequest) time.Duration {
 	wait := time.Duration(0)
 	if n := r.Limit.PerMinute; n > 0 && r.Permits > 0 && l.granted() >= n && len(l.Counts) > 0 {
@@ -229,7 +231,7 @@ func (l *limitState) retryAfter(r LimitRequest) time.Duration {
 	return wait
 }
 
-// see notes that a replica uses the limit.
+// see records that a replica uses the limit.
 func (l *limitState) see(replica string) {
 	if l.Seen == nil {
 		l.Seen = make(map[string]time.Time)
@@ -237,8 +239,7 @@ func (l *limitState) see(replica string) {
 	l.Seen[replica] = l.Last
 }
 
-// enqueue returns the place of a replica in the queue, and appends the replica if it is not in
-// there yet.
+// enqueue returns a replica's place in the queue. It appends the replica if it is not queued yet.
 func (l *limitState) enqueue(replica string) int {
 	i := slices.IndexFunc(l.Queue, func(q queuedReplica) bool { return q.Replica == replica })
 	if i < 0 {
@@ -255,12 +256,12 @@ func (l *limitState) dequeue(replica string) {
 
 // LimitUsage is the current usage of a limit.
 type LimitUsage struct {
-	Used    int       // permits of the last minute, including leased ones
+	Used    int       // permits used in the last minute, including leased permits
 	Running int       // concurrency in use
-	Next    time.Time // when the cooldown allows the next call; zero for now
+	Next    time.Time // when the cooldown allows the next call; zero if it allows one now
 }
 
-// Usage returns the usage of a limit from its state.
+// Usage computes a limit's usage from its state.
 func Usage(state json.RawMessage, now time.Time) (LimitUsage, error) {
 	l, err := decodeLimit(state, toolyard.Limit{}, now)
 	if err != nil {
@@ -268,7 +269,8 @@ func Usage(state json.RawMessage, now time.Time) (LimitUsage, error) {
 	}
 	u := LimitUsage{Used: l.granted(), Running: l.running()}
 	switch {
-	case l.StartRight != nil: // its holder may start a call at any time; others have to wait for its end
+	case l.StartRight != nil: // the holder may start a call at any time; others have to wait until the right
+		// ends
 		u.Next = l.StartRight.Until.UTC()
 	case l.Next.After(l.Last):
 		u.Next = l.Next.UTC()

@@ -6,12 +6,12 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// LocalLimits enforce limits at a replica that cannot reach the store: its share of each limit,
-// as if all replicas did the same. Earlier grants of the store are not counted, so for a minute
-// more calls may start than the limit allows.
+// LocalLimits enforces limits at a replica that cannot reach the store. The replica gets its share
+// of each limit, as if all replicas were in the same situation. Earlier grants are not counted, so
+// more calls than the limit may start for up to a minute.
 type LocalLimits struct{ states map[string]*limitState }
 
-// Lease grants part of a limit that is shared by that many replicas.
+// Lease grants part of a limit that the given number of replicas share.
 func (a *LocalLimits) Lease(now time.Time, r LimitRequest, replicas int) LimitGrant {
 	r.Limit = shareOf(r.Limit, replicas)
 	if (r.Limit.PerMinute < 0) || (r.Limit.Concurrency < 0) {
@@ -28,11 +28,11 @@ func (a *LocalLimits) Lease(now time.Time, r LimitRequest, replicas int) LimitGr
 	l.Last = now
 	l.expire(r.Limit)
 	g := l.lease("", r)
-	g.Epoch = -g.Epoch // unknown to the store, which ignores its return
+	g.Epoch = -g.Epoch // negative epochs are unknown to the store, which ignores their return
 	return g
 }
 
-// Return takes back the unused part of a grant.
+// Return adds the unused part of a grant back to the limit.
 func (a *LocalLimits) Return(now time.Time, r LimitReturn) {
 	if l := a.states[r.Key]; l != nil {
 		l.Last, r.Epoch = now, -r.Epoch
@@ -40,7 +40,7 @@ func (a *LocalLimits) Return(now time.Time, r LimitReturn) {
 	}
 }
 
-// shareOf returns one of n equal shares of a limit, with -1 for less than one.
+// shareOf returns one of n equal shares of a limit, or -1 if the share is less than one.
 func shareOf(l toolyard.Limit, n int) toolyard.Limit {
 	l.Cooldown *= time.Duration(n)
 	for _, limit := range []*int{&l.PerMinute, &l.Concurrency} {

@@ -12,7 +12,7 @@ import (
 // maxSpendReservations is the maximum number of running calls that count against one spend limit.
 const maxSpendReservations = 1000
 
-// Period is the calendar period in which a spend limit counts, in UTC.
+// Period is the calendar period of a spend limit, in UTC.
 type Period string
 
 // The periods.
@@ -21,7 +21,7 @@ const (
 	Month Period = "month"
 )
 
-// start returns the start of the period that contains a time.
+// start returns the start of the period that contains the given time.
 func (p Period) start(at time.Time) time.Time {
 	year, month, day := at.UTC().Date()
 	if p == Month {
@@ -30,7 +30,7 @@ func (p Period) start(at time.Time) time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-// end returns the end of the period that starts at a time.
+// end returns the end of the period that begins at start.
 func (p Period) end(start time.Time) time.Time {
 	if p == Month {
 		return start.AddDate(0, 1, 0)
@@ -46,25 +46,24 @@ type SpendLimit struct {
 	Period Period
 }
 
-// spendState is the usage of a spend limit, stored as JSON like that of other limits. A call counts in
-// the period in which it was admitted.
+// spendState is a spend limit's usage, stored as JSON like that of other limits. A call counts
+// toward the period in which it was admitted.
 type spendState struct {
-	Start    time.Time      `json:"start"` // of the period
-	Spent    toolyard.Money `json:"spent"` // in the period, by settled calls
+	Start    time.Time      `json:"start"` // start of the period
+	Spent    toolyard.Money `json:"spent"` // spending of settled calls in the period
 	Reserved []reservation  `json:"reserved,omitempty"`
-	Next     time.Time      `json:"next"` // end of the period; the state is kept at least until then
-	Last     time.Time      `json:"last"` // latest time seen; never goes back
+	Next     time.Time      `json:"next"` // end of the period; the state is stored at least until then
+	Last     time.Time      `json:"last"` // latest time seen; never moves back
 }
 
 // reservation is the price of a running call.
 type reservation struct {
 	Call   string         `json:"call"`
 	Amount toolyard.Money `json:"usd"`
-	Start  time.Time      `json:"start"` // of the period that the call counts in
+	Start  time.Time      `json:"start"` // start of the period that counts the call
 	Until  time.Time      `json:"until"`
 }
 
-// spend returns the state of a spend limit.
 func (b *books) spend(key string) (*spendState, error) {
 	if s := b.spends[key]; s != nil {
 		return s, nil
@@ -73,7 +72,7 @@ func (b *books) spend(key string) (*spendState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	if s.Last.Before(b.Now) { // if the clock goes backward, the limit's time stands still
+	if s.Last.Before(b.Now) { // if the clock moves back, the limit's time does not advance
 		s.Last = b.Now
 	}
 	b.spends[key] = s
@@ -96,7 +95,7 @@ func (s *spendState) encode() json.RawMessage {
 	return raw
 }
 
-// renew starts a new period if the last one is over, and drops expired reservations.
+// renew starts a new period if the previous one is over, and drops expired reservations.
 func (s *spendState) renew(p Period) {
 	s.Reserved = slices.DeleteFunc(s.Reserved, func(r reservation) bool { return !r.Until.After(s.Last) })
 	if start := p.start(s.Last); !start.Equal(s.Start) {
@@ -105,7 +104,7 @@ func (s *spendState) renew(p Period) {
 	s.Next = p.end(s.Start)
 }
 
-// reserved returns the price of the running calls that count in the period.
+// reserved returns the total price of the running calls that count toward the period.
 func (s *spendState) reserved() (sum toolyard.Money) {
 	for _, r := range s.Reserved {
 		if r.Start.Equal(s.Start) {
@@ -115,7 +114,7 @@ func (s *spendState) reserved() (sum toolyard.Money) {
 	return sum
 }
 
-// refuse returns why a call with that price exceeds the limit, or nil.
+// refuse returns the reason if a call with the given price exceeds the limit, or nil.
 func (s *spendState) refuse(l *SpendLimit, price toolyard.Money) *Refusal {
 	reserved := s.reserved()
 	left := l.Max - s.Spent - reserved
@@ -126,7 +125,7 @@ func (s *spendState) refuse(l *SpendLimit, price toolyard.Money) *Refusal {
 		"The spend limit for %s has been reached: %s USD per %s. The call costs %[5]s USD, but only %[4]s USD remains. The limit resets at %[6]s.",
 		l.Name, l.Max, l.Period, max(0, left), price, s.Next.Format("2006-01-02 15:04 UTC"))}
 	if price <= left+reserved {
-		r.RetryAfter = soon // calls that fail return their reservation
+		r.RetryAfter = soon // failed calls return their reservation
 	}
 	if price <= l.Max {
 		r.RenewsAfter = s.Next.Sub(s.Last)
@@ -134,7 +133,7 @@ func (s *spendState) refuse(l *SpendLimit, price toolyard.Money) *Refusal {
 	return r
 }
 
-// refuseSpend returns the first spend limit that a call exceeds, or nil.
+// refuseSpend returns a refusal for the first spend limit that a call exceeds, or nil.
 func (b *books) refuseSpend(a *AdmitRequest) (*Refusal, error) {
 	for i := range a.Spend {
 		l := &a.Spend[i]
@@ -158,8 +157,8 @@ func (b *books) reserveSpend(a *AdmitRequest) {
 	}
 }
 
-// holdsSpend reports whether all reservations of a call exist. Other calls may have used an expired
-// one.
+// holdsSpend reports whether all of a call's reservations still exist. Other calls may have used
+// money from expired ones.
 func (b *books) holdsSpend(call string, keys []string) (bool, error) {
 	for _, key := range keys {
 		s, err := b.spend(key)
@@ -173,7 +172,7 @@ func (b *books) holdsSpend(call string, keys []string) (bool, error) {
 	return true, nil
 }
 
-// settleSpend ends the reservations of a call and counts what was charged.
+// settleSpend ends a call's reservations and counts the charged amount.
 func (b *books) settleSpend(call string, keys []string, charged toolyard.Money) error {
 	for _, key := range keys {
 		s, err := b.spend(key)
@@ -192,18 +191,18 @@ func (b *books) settleSpend(call string, keys []string, charged toolyard.Money) 
 	return nil
 }
 
-// find returns the index of the reservation of a call, or -1.
+// find returns the index of a call's reservation, or -1.
 func (s *spendState) find(call string) int {
 	return slices.IndexFunc(s.Reserved, func(r reservation) bool { return r.Call == call })
 }
 
 // SpendUsage is the current usage of a spend limit.
 type SpendUsage struct {
-	Spent  toolyard.Money // including what is reserved for running calls
+	Spent  toolyard.Money // including the amount reserved for running calls
 	Renews time.Time
 }
 
-// SpendUsed returns the usage of a spend limit from its state.
+// SpendUsed computes a spend limit's usage from its state.
 func SpendUsed(state json.RawMessage, p Period, now time.Time) (SpendUsage, error) {
 	s, err := decodeSpend(state)
 	if err != nil {

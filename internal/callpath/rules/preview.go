@@ -12,20 +12,20 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of a preview.
+// Preview limits.
 const (
 	maxPreview      = 16 << 10 // bytes
 	maxPreviewDepth = 12
-	maxPreviewItems = 100  // members or items of one value
-	maxPreviewText  = 2000 // bytes of one string
-	maxPreviewKey   = 100  // bytes of one name
+	maxPreviewItems = 100  // members or items per value
+	maxPreviewText  = 2000 // bytes per string
+	maxPreviewKey   = 100  // bytes per name
 )
 
-// Preview is a call's arguments as an approver sees them.
+// Preview shows a call's arguments to an approver.
 type Preview struct {
 	Args   json.RawMessage // an object; hidden values are replaced by descriptions in parentheses
-	Hidden int             // values that are hidden because they may be secrets
-	Cut    int             // values that are shortened or left out because of their size
+	Hidden int             // number of values hidden because they may be secrets
+	Cut    int             // number of values shortened or omitted because of their size
 }
 
 // Show returns a preview of arguments. It hides values whose name or format suggests a secret, and
@@ -63,7 +63,7 @@ func (p *previewer) value(b []byte, raw json.RawMessage, depth int) []byte {
 	case kind == '"':
 		text, _ := jsonobject.String(raw)
 		return jsonobject.AppendString(b, p.text(text))
-	case len(raw) > maxPreviewKey: // a number with very many digits
+	case len(raw) > maxPreviewKey: // a number with a great many digits
 		p.cut++
 		return jsonobject.AppendString(b, untrusted.Truncate(string(raw), maxPreviewKey))
 	}
@@ -96,7 +96,7 @@ func (p *previewer) object(b []byte, raw json.RawMessage, depth int) []byte {
 
 func (p *previewer) array(b []byte, raw json.RawMessage, depth int) []byte {
 	var items []json.RawMessage
-	_ = json.Unmarshal(raw, &items) // valid JSON
+	_ = json.Unmarshal(raw, &items) // raw is valid JSON
 	b = append(b, '[')
 	for i, item := range items {
 		if i == maxPreviewItems {
@@ -118,7 +118,7 @@ func end(b []byte, bracket byte) []byte {
 	return append(b, bracket)
 }
 
-// hide appends a description instead of a value.
+// hide appends a description in place of the value.
 func (p *previewer) hide(b []byte, raw json.RawMessage) []byte {
 	p.hidden++
 	if text, ok := jsonobject.String(raw); ok {
@@ -127,7 +127,7 @@ func (p *previewer) hide(b []byte, raw json.RawMessage) []byte {
 	return jsonobject.AppendString(b, "(hidden)")
 }
 
-// text returns a string for the preview.
+// text prepares a string for the preview.
 func (p *previewer) text(text string) string {
 	redacted := p.redact(text)
 	if redacted != text || secretTexts.MatchString(text) || opaque(text) {
@@ -141,7 +141,7 @@ func (p *previewer) text(text string) string {
 	return visible(text)
 }
 
-// opaque reports whether a text looks like random data: long, without spaces, of letters and digits.
+// opaque reports whether text looks like random data: long, no spaces, only letters and digits.
 func opaque(text string) bool {
 	const short = 32
 	if len(text) < short || strings.Contains(text, "://") {
@@ -163,10 +163,10 @@ func opaque(text string) bool {
 	return digits && (upper || lower) && !uuid.MatchString(text)
 }
 
-// uuid matches an identifier that is not a secret.
+// uuid matches UUIDs, which are not secrets.
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// visible escapes invisible characters, so that the approver sees the actual text.
+// visible escapes invisible characters, so that the approver sees them.
 func visible(text string) string {
 	if untrusted.CheckText(text) == nil {
 		return text

@@ -1,5 +1,5 @@
-// Package rules decides which calls an operator's rules deny, and which ones need approval. It
-// only decides: package callpath enforces the decision.
+// Package rules decides which calls an operator's rules deny and which need approval. Package
+// callpath enforces the decisions.
 package rules
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/jsonschema"
 )
 
-// Action is what a rule does with the calls that it matches.
+// Action is a rule's effect on matching calls.
 type Action string
 
-// The actions, the strictest first.
+// The actions, strictest first.
 const (
 	Deny  Action = "deny"
 	Ask   Action = "ask"
-	Allow Action = "allow" // exempts calls from the Ask rules that it overrides
+	Allow Action = "allow" // exempts calls from Ask rules
 )
 
 // Approver specifies who approves a call.
 type Approver string
 
-// The approvers. If both are required, the operator is asked.
+// The approvers. If matching rules require both, the operator decides.
 const (
-	Caller   Approver = "caller"   // the user of the client that sends the call
-	Operator Approver = "operator" // a holder of a key with the scope approver or operator
+	Caller   Approver = "caller"   // the user of the calling client
+	Operator Approver = "operator" // anyone whose key has the scope approver or operator
 )
 
 // Rule applies an action to the calls that it matches.
@@ -40,35 +40,34 @@ type Rule struct {
 	Name      string
 	Match     Match
 	Then      Action
-	By        Approver      // for Ask
-	Within    time.Duration // for Ask: how long a request for approval is valid
-	Message   string        // for callers and approvers; may be empty
-	Overrides []string      // for Allow: names of Ask rules
+	By        Approver      // Ask only
+	Within    time.Duration // Ask only: lifetime of an approval request
+	Message   string        // shown to callers and approvers; may be empty
+	Overrides []string      // Allow only: names of Ask rules
 }
 
-// Match is the condition of a rule. A call matches if it meets every condition that is set; a
-// condition with several values is met by any of them.
+// Match is a rule's condition. A call matches if it satisfies every field that is set; a field with
+// several values is satisfied by any of them.
 type Match struct {
-	Tools       []string // "name" for a local tool, "server/name"; a * at the end matches any suffix
+	Tools       []string // "name" for a local tool, or "server/name"; a trailing * matches any suffix
 	Servers     []string
 	Effects     toolyard.Mode // Read or Write
-	Destructive *bool         // a write counts as destructive unless its annotations deny it
+	Destructive *bool         // writes are destructive unless their annotations deny it
 	Gates       []string
-	Callers     []string // a * at the end matches any suffix
+	Callers     []string // a trailing * matches any suffix
 	Roles       []string
 	Labels      []string
 	PriceOver   *toolyard.Money
-	Depth       int             // calls nested at least this deep
-	Args        json.RawMessage // JSON Schema of the caller's arguments, with defaults
+	Depth       int             // minimum nesting depth
+	Args        json.RawMessage // JSON Schema for the caller's arguments, including defaults
 }
 
 // Set is a compiled set of rules. A nil Set has no rules.
 type Set struct{ rules []*compiled }
 
-// compiled is a rule that is ready to be matched.
 type compiled struct {
 	Rule
-	args   *jsonschema.Schema // nil for any arguments
+	args   *jsonschema.Schema // nil matches any arguments
 	digest [sha256.Size]byte
 }
 
@@ -91,34 +90,34 @@ func New(list []Rule) (*Set, error) {
 	return s, nil
 }
 
-// CheckArgs returns an error if the schema of arguments cannot be compiled.
+// CheckArgs returns an error if an argument schema cannot be compiled.
 func CheckArgs(schema json.RawMessage) error {
 	_, err := jsonschema.Compile(schema)
 	return err
 }
 
-// digest identifies the content of a rule.
+// digest returns a hash of a rule's content.
 func digest(r Rule) [sha256.Size]byte {
-	raw, _ := json.Marshal(r) // all fields can be encoded, and the schema was decoded from JSON
+	raw, _ := json.Marshal(r) // cannot fail: all fields are encodable, and the schema was decoded from JSON
 	return sha256.Sum256(raw)
 }
 
 // Verdict is the decision about a call. The zero value allows it.
 type Verdict struct {
-	Action Action        // Deny, Ask, or empty if the call may run
-	By     Approver      // for Ask
-	Within time.Duration // for Ask: the shortest of all rules
-	Rules  []Matched     // with this action, sorted by name
+	Action Action        // Deny or Ask; empty if the call may run
+	By     Approver      // Ask only
+	Within time.Duration // Ask only: the shortest among the rules
+	Rules  []Matched     // rules with this action, sorted by name
 }
 
 // Matched identifies a rule that matches a call.
 type Matched struct {
 	Name    string
 	Message string
-	Digest  [sha256.Size]byte // of the rule's content
+	Digest  [sha256.Size]byte // hash of the rule's content
 }
 
-// Names returns the names of the rules, for messages.
+// Names returns the rules' names, for messages.
 func (v *Verdict) Names() string {
 	names := make([]string, len(v.Rules))
 	for i, r := range v.Rules {
@@ -127,7 +126,7 @@ func (v *Verdict) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// Message returns the messages of the rules, one per line.
+// Message returns the rules' messages, one per line.
 func (v *Verdict) Message() string {
 	var lines []string
 	for _, r := range v.Rules {
@@ -138,7 +137,7 @@ func (v *Verdict) Message() string {
 	return strings.Join(lines, "\n")
 }
 
-// Digest identifies the rules by name and content.
+// Digest returns a hash of the rules' names and content.
 func (v *Verdict) Digest() [sha256.Size]byte {
 	h := sha256.New()
 	for _, r := range v.Rules {
@@ -147,9 +146,9 @@ func (v *Verdict) Digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Decide returns the verdict about a call with validated arguments and a price. The strictest
-// action wins, regardless of the order of the rules. The arguments are the caller's, without
-// injected ones. Arguments that cannot be evaluated within the limits match every rule except Allow
+// Decide returns the verdict for a call whose arguments are validated. The strictest action wins,
+// regardless of the order of the rules. Rules match only the caller's own arguments, not injected
+// ones. If the arguments cannot be evaluated within the limits, they match every rule except Allow
 // rules.
 func (s *Set) Decide(ctx context.Context, c *toolyard.Call, price toolyard.Money) Verdict {
 	if s == nil {
@@ -197,11 +196,12 @@ func verdict(a Action, list []*compiled) Verdict {
 	return v
 }
 
-// facts are the properties of a call that rules match. Expensive ones are computed on first use.
+// facts are the properties of a call that rules match. Expensive properties are computed on first
+// use.
 type facts struct {
 	call  *toolyard.Call
 	price toolyard.Money
-	args  json.RawMessage // nil until used
+	args  json.RawMessage // computed on first use
 }
 
 func (f *facts) callerArgs() json.RawMessage {
@@ -232,7 +232,7 @@ func (r *compiled) matchesArgs(ctx context.Context, f *facts) bool {
 	return len(issues) == 0
 }
 
-// matchesTool reports whether calls of a tool at a gate can match.
+// matchesTool reports whether calls to a tool at a gate can match.
 func (m *Match) matchesTool(t *toolyard.Tool, gate string) bool {
 	return (len(m.Gates) == 0 || slices.Contains(m.Gates, gate)) &&
 		(len(m.Tools) == 0 || slices.ContainsFunc(m.Tools, func(p string) bool { return MatchesTool(p, t) })) &&
@@ -242,8 +242,8 @@ func (m *Match) matchesTool(t *toolyard.Tool, gate string) bool {
 		(len(m.Labels) == 0 || slices.ContainsFunc(t.Labels, func(label string) bool { return slices.Contains(m.Labels, label) }))
 }
 
-// MatchesTool reports whether a pattern matches a tool: "name" for a local tool, "server/name", and
-// a * at the end for any suffix.
+// MatchesTool reports whether a pattern matches a tool. A pattern is "name" for a local tool or
+// "server/name"; a trailing * matches any suffix.
 func MatchesTool(pattern string, t *toolyard.Tool) bool {
 	server, name, qualified := strings.Cut(pattern, "/")
 	if !qualified {
@@ -252,7 +252,7 @@ func MatchesTool(pattern string, t *toolyard.Tool) bool {
 	return t.Server == server && MatchesName(name, t.Name)
 }
 
-// MatchesName reports whether a pattern matches a name. A * at the end matches any suffix.
+// MatchesName reports whether a pattern matches a name. A trailing * matches any suffix.
 func MatchesName(pattern, name string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(name, prefix)
@@ -260,8 +260,8 @@ func MatchesName(pattern, name string) bool {
 	return pattern == name
 }
 
-// destructive reports whether a tool may destroy something, as MCP defines it: a tool that writes
-// does, unless its annotations deny it.
+// destructive reports whether a tool may be destructive, as MCP defines it: every write tool is,
+// unless its annotations deny it.
 func destructive(t *toolyard.Tool) bool {
 	if t.IsReadOnly() {
 		return false
@@ -279,11 +279,11 @@ func destructive(t *toolyard.Tool) bool {
 type ToolRule struct {
 	Name string
 	Then Action
-	By   Approver // for Ask
-	Some bool     // it depends on the call: its arguments, caller, price or depth
+	By   Approver // Ask only
+	Some bool     // depends on the call's arguments, caller, price or depth
 }
 
-// ForTool returns the rules that can apply to calls of a tool at a gate, the strictest first.
+// ForTool returns the rules that can apply to calls to a tool at a gate, strictest first.
 func (s *Set) ForTool(t *toolyard.Tool, gate string) (list []ToolRule) {
 	if s == nil {
 		return nil
