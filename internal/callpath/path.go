@@ -17,7 +17,7 @@ type Config struct {
 	Recorders []toolyard.Recorder
 
 	MaxArgs, MaxResult int                                // in bytes; zero for no limit
-	Timeout            time.Duration                      // per call; zero for none
+	Timeout            time.Duration                      // per call; zero if there is none
 	ToolTimeout        func(*toolyard.Tool) time.Duration // per tool; replaces Timeout if not nil
 
 	Providers        func(kind string) toolyard.ContextProvider // returns nil for an unknown kind

@@ -59,11 +59,11 @@ type Options struct {
 	Arguments string // how much of the arguments is recorded; empty to use the configured level
 	Keys      bool   // callers authenticate with API keys of the store
 
-	Store     *store.Store // nil for none
+	Store     *store.Store // may be nil
 	Loader    *settings.Loader
 	Admission *admission.Controller
 	MCP       *mcpserver.Server
-	Approvals httpapi.Approvals // nil for none
+	Approvals httpapi.Approvals // may be nil
 	Now       func() time.Time
 }
 

@@ -115,7 +115,7 @@ type runHeader struct {
 	Nanos    int32
 	Shared   bool
 	Once     bool
-	Seed     [32]byte // zero for none
+	Seed     [32]byte // zero if there is none
 }
 
 const runHeaderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1 + 32

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// CallRequest asks for a call of a tool at a gate. A front end decodes it and authenticates the
+// CallRequest is a request to call a tool at a gate. A front end decodes it and authenticates the
 // caller; the MCP server resolves the tool and turns the request into a [toolyard.Call].
 type CallRequest struct {
 	Tool           string          `json:"tool" doc:"Name of the tool as the gate lists it."`
@@ -19,26 +19,26 @@ type CallRequest struct {
 
 	AsOf string `json:"asOf,omitempty" format:"date-time" doc:"As-of time of the call, in RFC 3339; not in the future. Only at gates with clock: caller. Default: now."`
 
-	// Request is decoded by the front end. Its Meta may hold the session, the idempotency key and
-	// the as-of time too.
+	// Request is decoded by the front end. Its Meta may also contain the session, the idempotency
+	// key and the as-of time.
 	toolyard.Request `json:"-"`
 
 	Caller toolyard.Caller `json:"-"`
-	Log    *slog.Logger    `json:"-"` // nil for the server's logger
-	Parent *toolyard.Call  `json:"-"` // the call whose tool makes this one; nil for none
+	Log    *slog.Logger    `json:"-"` // nil uses the server's logger
+	Parent *toolyard.Call  `json:"-"` // the call whose tool makes this one; may be nil
 }
 
 // Elicitation declares the capabilities of a front end that can ask its user questions.
 var Elicitation = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
 
-// CallOutcome is the result of a call, or the input that its tool requires before it continues.
+// CallOutcome is the result of a call, or the input that its tool needs to continue.
 type CallOutcome struct {
 	Call          *toolyard.Call   // nil if nothing ran
 	Result        *toolyard.Result // nil if the call failed or requires input
-	InputRequired *InputRequired   // nil if the call has ended
+	InputRequired *InputRequired   // nil if the call has finished
 }
 
-// InputRequired holds the questions of a tool to the user. The tool continues when the same caller
+// InputRequired holds a tool's questions for the user. The tool continues when the same caller
 // repeats the call with the answers and the state.
 type InputRequired struct {
 	Questions map[string]toolyard.Question `json:"questions" doc:"Questions by the keys of their answers. If there are none, send back the state alone."`

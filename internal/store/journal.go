@@ -21,7 +21,7 @@ type JournalEntry struct {
 	At, AsOf time.Time
 	Kind     string
 	Key      string
-	Body     json.RawMessage // nil for none
+	Body     json.RawMessage // may be nil
 }
 
 // JournalQuery selects entries of a stream. Empty fields select everything.

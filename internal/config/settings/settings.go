@@ -23,7 +23,7 @@ type Settings struct {
 	Overlay        Overlay
 	Gates          []*gates.Gate
 	Terms          *Terms
-	Rules          *rules.Set // nil for none
+	Rules          *rules.Set // may be nil
 
 	fileGates []*gates.Gate // the gates without the overlay
 	loader    *Loader

@@ -1,6 +1,7 @@
-// Package console serves the web console: pages built from the console folder by "make build"
-// and embedded in the binary. The pages use the public HTTP API; this package does not depend
-// on the yard. A binary built without them serves a page that explains how to build them.
+// Package console serves the web console: pages built from the console folder by "make build" and
+// embedded in the binary. The pages use the public HTTP API, and this package does not depend on
+// the yard. If the binary was built without the pages, it serves a page that explains how to build
+// them.
 package console
 
 import (
@@ -20,11 +21,11 @@ import (
 //go:embed built
 var built embed.FS
 
-// Prefix is the path of the console. The pages are built for it.
+// Prefix is the console's path. The build bakes it into the pages.
 const Prefix = "/console"
 
-// policy restricts the pages to scripts, styles, images and requests of this server, so that text from a
-// tool can neither run nor reach another host.
+// policy restricts the pages to scripts, styles, images and requests from this server, so that text
+// from a tool can neither run as code nor reach another host.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -33,30 +34,29 @@ const (
 	assets = "assets/" // file names contain a hash of the content
 )
 
-// file is a file that is ready to be sent.
 type file struct {
 	kind   string // media type
 	plain  []byte
-	packed []byte // compressed with gzip; nil if that saves nothing
+	packed []byte // compressed with gzip; nil if compression does not help
 }
 
-// Handler serves the console under [Prefix]. Paths without a file belong to the client-side router and
-// get index.html.
+// Handler serves the console under [Prefix]. Paths with no file belong to the client-side router
+// and get index.html.
 func Handler() http.Handler {
 	pages, err := fs.Sub(built, "built")
 	if err != nil {
-		panic(err) // unreachable: the folder is embedded above
+		panic(err) // cannot happen: the folder is embedded above
 	}
 	return newHandler(pages)
 }
 
-// newHandler returns a handler that loads the files on the first request, as most processes never serve
-// the console.
+// newHandler returns a handler that loads the files on the first request, because most processes
+// never serve the console.
 func newHandler(pages fs.FS) http.Handler {
 	files := sync.OnceValue(func() map[string]file {
 		files, err := load(pages)
 		if err != nil {
-			panic(fmt.Sprintf("cannot read the embedded console: %v", err)) // unreachable
+			panic(fmt.Sprintf("cannot read the embedded console: %v", err)) // cannot happen
 		}
 		return files
 	})
@@ -80,13 +80,13 @@ func load(pages fs.FS) (map[string]file, error) {
 	return files, err
 }
 
-// isPage reports whether a file is for browsers.
+// isPage reports whether a file is served to browsers.
 func isPage(name string) bool {
 	return name != "README.md" && name != "manifest.json"
 }
 
-// mediaType returns the media type of a file. The types of the build are fixed, as the tables of the
-// system may differ or be missing.
+// mediaType returns a file's media type. Types for the build's files are hard-coded, because the
+// system's tables may differ or be missing.
 func mediaType(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -165,7 +165,8 @@ func serve(files map[string]file, w http.ResponseWriter, r *http.Request) {
 	send(w, r, document, "no-cache")
 }
 
-// cacheFor returns the Cache-Control header: files whose names change with their content never expire.
+// cacheFor returns the Cache-Control header. Files whose names change with their content never
+// expire.
 func cacheFor(name string) string {
 	if strings.HasPrefix(name, assets) {
 		return "public, max-age=31536000, immutable"
@@ -189,7 +190,7 @@ func send(w http.ResponseWriter, r *http.Request, f file, cache string) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(data) // the browser may be gone
+	_, _ = w.Write(data) // the browser may have disconnected
 }
 
 // acceptsGzip reports whether Accept-Encoding allows gzip.
@@ -209,7 +210,7 @@ func acceptsGzip(values []string) bool {
 	return accepted
 }
 
-// weight parses the quality value of an entry; 1 if it is missing or invalid.
+// weight parses an entry's quality value. The default is 1.
 func weight(params string) float64 {
 	q, ok := strings.CutPrefix(strings.ToLower(strings.ReplaceAll(params, " ", "")), "q=")
 	if !ok {

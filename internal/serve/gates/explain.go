@@ -19,7 +19,7 @@ type Step struct {
 	Fix   string `json:"fix,omitempty"`
 }
 
-// Explain returns the decision of each rule of the gate about a tool, in order.
+// Explain returns each rule's decision about a tool, in order.
 func (v *View) Explain(t *toolyard.Tool) []Step {
 	g := v.Gate
 	steps := []Step{
@@ -79,7 +79,7 @@ func (g *Gate) explainMode(t *toolyard.Tool) Step {
 	return step
 }
 
-// declareReadOnly explains how to declare that a tool only reads.
+// declareReadOnly explains how to declare a tool read-only.
 func declareReadOnly(t *toolyard.Tool) string {
 	switch {
 	case t.Server != "":
@@ -105,7 +105,7 @@ func (g *Gate) explainSurface(t *toolyard.Tool) Step {
 	return step
 }
 
-// termsKey returns the configuration key for the terms of a tool.
+// termsKey returns the configuration key for a tool's terms.
 func termsKey(t *toolyard.Tool) string {
 	if t.Server == "" {
 		return "terms"

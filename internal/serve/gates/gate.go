@@ -1,9 +1,9 @@
 // Package gates implements gates, the entry points of a yard. A gate determines what its callers
 // can see and do: the mode, the surface, the toolset and the names of its tools.
 //
-// [Gate.Bind] computes the [View] of a gate: the tools, resources and prompts it offers.
-// Listing, searching and calling all use the view, so a tool that is hidden at a gate cannot
-// be called there.
+// [Gate.Bind] computes a gate's [View]: the tools, resources and prompts it offers. Listing,
+// searching and calling all use the view, so a tool that is hidden at a gate cannot be called
+// there.
 package gates
 
 import (
@@ -15,42 +15,42 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
 
-// Gate is an entry point with its rules.
+// Gate is an entry point and its rules.
 type Gate struct {
 	Name        string
 	Mode        toolyard.Mode
-	Surface     toolyard.Surface // empty or Both for no restriction
-	Toolset     *Toolset         // nil for all tools
-	Naming      Naming           // empty for NamingMCP
+	Surface     toolyard.Surface // empty or Both means no restriction
+	Toolset     *Toolset         // nil means all tools
+	Naming      Naming           // empty means NamingMCP
 	RequireAuth bool             // refuse unauthenticated callers
 	Tokens      Tokens
 	Errors      ErrorStyle
-	SourceNotes SourceNotes // whether descriptions include the file in which a tool is defined
+	SourceNotes SourceNotes // whether descriptions include the tool's source file
 	Yard        string      // name of the yard, for NamingClient
-	CallerClock bool        // callers may set the as-of time
+	CallerClock bool        // allows callers to set the as-of time
 	Taint       TaintOptions
 
-	Lender Lender // lends clients to calls; nil for none
+	Lender Lender // lends clients to calls; may be nil
 	Presentation
-	Agents []string // agents that the gate offers; without a Toolset, it offers nothing else
+	Agents []string // agents that the gate offers; if there is no Toolset, it offers nothing else
 }
 
-// TaintOptions concern code and agents that use a gate's tools.
+// TaintOptions apply to code and agents that use a gate's tools.
 type TaintOptions struct {
-	Agents         []string // that use its tools
-	AcceptTrifecta bool     // its tools together may be able to send private data to strangers
+	Agents         []string // agents that use the gate's tools
+	AcceptTrifecta bool     // accepts that the tools together may be able to send private data to strangers
 }
 
-// Tokens declares which access tokens a gate accepts.
+// Tokens specifies which access tokens a gate accepts.
 type Tokens struct {
 	Issuers []string // names of the issuers
-	Only    bool     // API keys are not accepted
+	Only    bool     // API keys are refused
 }
 
 // Lender lends clients to a gate's calls.
 type Lender interface {
-	// Lend returns the clients of a call. The caller must call release when the call has ended.
-	// An error refuses the call.
+	// Lend returns the clients of a call. The caller must call release when the call ends. If Lend
+	// returns an error, the call is refused.
 	Lend() (clients *toolyard.Clients, release func(), err error)
 }
 
@@ -62,15 +62,16 @@ type Toolset struct {
 	Packs   []string     `json:"packs,omitempty" maxItems:"100" doc:"Packs whose tools and resources are included."`
 }
 
-// ServerPick selects tools and resources of one server: the listed ones, or all if none are listed.
+// ServerPick selects tools and resources from one server: the listed ones, or all if none are
+// listed.
 type ServerPick struct {
 	ID        string   `json:"id" minLength:"1"`
 	Tools     []string `json:"tools,omitempty" maxItems:"20000" doc:"Names of tools; all if empty."`
 	Resources []string `json:"resources,omitempty" maxItems:"1000" doc:"Resource URIs, where a trailing * matches any suffix; all if empty."`
 }
 
-// Matcher returns a function that reports whether the toolset includes a tool. It indexes
-// the toolset once, so it is cheap for many tools.
+// Matcher returns a function that reports whether the toolset includes a tool. It indexes the
+// toolset once, so matching many tools is cheap.
 func (s *Toolset) Matcher() func(*toolyard.Tool) bool {
 	type key struct{ server, tool string }
 	named, whole := make(map[key]bool), make(map[string]bool)
@@ -106,7 +107,7 @@ func PackOf(t *toolyard.Tool) string {
 	return name
 }
 
-// PackOrigin returns the origin of the tools of a pack.
+// PackOrigin returns the origin of a pack's tools.
 func PackOrigin(name string) string { return packOrigin + name }
 
 const packOrigin = "pack "
@@ -121,17 +122,17 @@ const (
 	ErrorsAsProtocol ErrorStyle = "protocol"
 )
 
-// SourceNotes determines whether descriptions include the file in which a tool is defined.
+// SourceNotes determines whether descriptions include the tool's source file.
 type SourceNotes string
 
-// The source notes. Empty means off: a path reveals details of the machine.
+// The source notes. The default is off, because paths reveal details of the machine.
 const (
 	SourceNotesOff      SourceNotes = "off"
-	SourceNotesRelative SourceNotes = "relative" // to the tools folder
+	SourceNotesRelative SourceNotes = "relative" // relative to the tools folder
 	SourceNotesAbsolute SourceNotes = "absolute"
 )
 
-// sourceNote returns the note about the file in which a tool is defined, if the gate adds one.
+// sourceNote returns the note about a tool's source file if the gate adds one.
 func (g *Gate) sourceNote(t *toolyard.Tool) string {
 	path := t.Origin
 	if g.SourceNotes == SourceNotesAbsolute {
@@ -158,7 +159,7 @@ func (g *Gate) matcher() func(*toolyard.Tool) bool {
 	return g.Toolset.Matcher()
 }
 
-// agentOrigin is the prefix of the origin of an agent's tool.
+// agentOrigin is the prefix in the origin of an agent's tool.
 const agentOrigin = "agent "
 
 // AgentOf returns the name of the agent behind a tool, or "".

@@ -9,7 +9,7 @@ import (
 // maxWireName is the longest function name that all model APIs accept.
 const maxWireName = 64
 
-// Naming is the scheme by which a gate names its tools.
+// Naming is a gate's naming scheme for tools.
 type Naming string
 
 // The naming schemes. The examples show the tool search of a server with the ID
@@ -31,10 +31,10 @@ func (n *Naming) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Render returns the name of a tool in this scheme. The tool is identified by its server ID (empty
-// for a local tool) and its own name. The result has at most 64 characters of A-Z a-z 0-9 _ -;
-// where that requires changing the name, a hash of the identity keeps it unique. Names are looked
-// up, never parsed.
+// Render returns a tool's name in this scheme. A tool is identified by its server ID (empty for a
+// local tool) and its own name. The result has at most 64 characters from A-Z a-z 0-9 _ -. If the
+// name has to be changed to fit, a hash of the identity keeps it unique. Names are looked up, never
+// parsed.
 func (n Naming) Render(yard, server, tool string) string {
 	prefix, owner, separator := "mcp_", strings.ReplaceAll(server, ".", "_"), "__"
 	switch {
@@ -58,11 +58,11 @@ func (n Naming) Render(yard, server, tool string) string {
 	return prefix + owner + separator + tool + hash
 }
 
-// minOwner is the minimum number of characters of a server ID that remain in a name.
+// minOwner is the minimum number of a server ID's characters that remain in a name.
 const minOwner = 12
 
-// shorten shortens the two parts of a name to a total length: first the owner, because the tool
-// name describes what the tool does, then the tool.
+// shorten shortens the two parts of a name to a total length. It shortens the owner first, because
+// the tool name describes what the tool does.
 func shorten(owner, tool string, length int) (string, string) {
 	owner = owner[:min(len(owner), max(minOwner, length-len(tool)))]
 	return owner, tool[:min(len(tool), length-len(owner))]

@@ -10,44 +10,44 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
-// Presentation controls how a gate presents its tools to models. It never changes which tools
-// can be called.
+// Presentation controls how a gate presents its tools to models. It does not affect which tools can
+// be called.
 type Presentation struct {
-	Offer  Offer    // empty for OfferTools
-	Pinned []string // tools that are listed next to the meta-tools, in this order
+	Offer  Offer    // empty means OfferTools
+	Pinned []string // tools listed next to the meta-tools, in this order
 
-	Code *toolyard.Tool // runs code if the offer is OfferCode
-	Show int            // bytes of a result that are sent to the client; zero for all
+	Code *toolyard.Tool // tool that runs code if the offer is OfferCode
+	Show int            // bytes of a result that are sent to the client; zero means all
 }
 
-// Offer is what a gate lists.
+// Offer determines which tools a gate lists.
 type Offer string
 
 // The offers.
 const (
 	OfferTools  Offer = "tools"  // every tool
 	OfferSearch Offer = "search" // meta-tools that search, describe and call tools
-	OfferCode   Offer = "code"   // the same, plus one that runs code
+	OfferCode   Offer = "code"   // the same, plus a meta-tool that runs code
 )
 
-// The names of the meta-tools: tools of the gate itself, which search, describe and call the
+// The names of the meta-tools. These belong to the gate itself and search, describe and call the
 // other tools.
 const (
 	SearchTools   = "search_tools"
 	DescribeTools = "describe_tools"
-	RunCode       = "run_code" // unlike the others, it is a tool on the call path
+	RunCode       = "run_code" // unlike the others, a tool on the call path
 	CallTool      = "call_tool"
 	CallWriteTool = "call_write_tool"
 	ReadResult    = "read_result"
 )
 
-// DefaultShow is the default of Show at gates that do not list every tool.
+// DefaultShow is the default for Show at gates that do not list every tool.
 const DefaultShow = 40 << 10
 
 // ListsAll reports whether the gate lists every tool.
 func (p *Presentation) ListsAll() bool { return p.Offer == "" || p.Offer == OfferTools }
 
-// MetaTools returns the names of the gate's meta-tools, in the order in which they are listed.
+// MetaTools returns the names of the gate's meta-toolsin the order they are listed.
 func (g *Gate) MetaTools() (names []string) {
 	if !g.ListsAll() {
 		names = append(names, SearchTools, DescribeTools)
@@ -65,7 +65,7 @@ func (g *Gate) MetaTools() (names []string) {
 	return names
 }
 
-// IsMetaTool reports whether a name is that of a meta-tool of the gate.
+// IsMetaTool reports whether the gate has a meta-tool with the given name.
 func (g *Gate) IsMetaTool(name string) bool {
 	switch name {
 	case SearchTools, DescribeTools, CallTool:
@@ -80,7 +80,7 @@ func (g *Gate) IsMetaTool(name string) bool {
 	return false
 }
 
-// reserved returns the problem for tools that have the name of a meta-tool.
+// reserved returns the problem for tools whose name is that of a meta-tool.
 func (g *Gate) reserved(name string, same []*toolyard.Tool) toolyard.Problem {
 	origins := make([]string, len(same))
 	for i, t := range same {
@@ -123,7 +123,6 @@ func (v *View) Listed() []NamedTool {
 	return v.Pinned
 }
 
-// names returns the names of the tools at the gate.
 func (v *View) names() []string {
 	names := make([]string, len(v.Tools))
 	for i, t := range v.Tools {

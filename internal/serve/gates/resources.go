@@ -8,14 +8,14 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// NamedPrompt is a prompt with the name that a gate gives it.
+// NamedPrompt is a prompt and its name at a gate.
 type NamedPrompt struct {
 	Name string
 	*toolyard.Prompt
 }
 
 // ReadResource finds the resource for a URI: the resource itself, or the template with the longest
-// prefix. It refuses a URI that two servers claim, because neither may speak for the other.
+// prefix. It refuses a URI that two servers claim, because neither may impersonate the other.
 func (v *View) ReadResource(uri string) (*toolyard.Resource, bool) {
 	var best *toolyard.Resource
 	for _, r := range v.Resources {
@@ -32,7 +32,7 @@ func (v *View) ReadResource(uri string) (*toolyard.Resource, bool) {
 	return best, best != nil
 }
 
-// GetPrompt finds a prompt by the name that the gate shows.
+// GetPrompt finds a prompt by its name at the gate.
 func (v *View) GetPrompt(name string) (*toolyard.Prompt, bool) {
 	for _, p := range v.Prompts {
 		if p.Name == name {
@@ -58,8 +58,8 @@ func (g *Gate) offers(r *toolyard.Resource) bool {
 	})
 }
 
-// bindResources shows the resources that the toolset includes. A URI that several servers
-// offer is ambiguous: only the server that had it in the previous view keeps it.
+// bindResources adds the resources in the toolset. A URI that several servers offer is ambiguous,
+// so it stays with the server that had it in the previous view, or is left out.
 func (v *View) bindResources(all []*toolyard.Resource, previous *View) {
 	byURI := make(map[string][]*toolyard.Resource)
 	for _, r := range all {
@@ -84,11 +84,11 @@ func (v *View) bindResources(all []*toolyard.Resource, previous *View) {
 	slices.SortFunc(v.Resources, func(a, b *toolyard.Resource) int { return strings.Compare(a.URI, b.URI) })
 }
 
-// uriConflict groups URIs that the same servers offer. It is reported as one problem, because it is
-// most likely one server under several IDs.
+// uriConflict groups URIs that the same servers offer. They are reported as one problem, because
+// the cause is most likely one server under several IDs.
 type uriConflict struct {
-	servers string // their IDs
-	holder  string // the one whose resources are served, or empty
+	servers string // the servers' IDs
+	holder  string // ID of the server whose resources are served, or empty
 }
 
 func newURIConflict(same []*toolyard.Resource, holder *toolyard.Resource) uriConflict {
@@ -124,7 +124,7 @@ func (c uriConflict) problem(g *Gate, uris []string) toolyard.Problem {
 	}
 }
 
-// resourceHolder returns the resource that gets a URI: the only candidate, or that of the
+// resourceHolder returns the resource that gets a URI: the only candidate, or the one from the
 // server that had the URI in this view. The view may be nil.
 func (v *View) resourceHolder(uri string, same []*toolyard.Resource) *toolyard.Resource {
 	if len(same) == 1 {
@@ -146,7 +146,7 @@ func (g *Gate) offersPrompt(p *toolyard.Prompt) bool {
 	return g.ShowsServer(p.Server) || g.Toolset.includesPackOf(p.Getter)
 }
 
-// bindPrompts shows the prompts of the servers and packs that the gate shows.
+// bindPrompts adds prompts from the servers and packs that the gate shows.
 func (v *View) bindPrompts(all []*toolyard.Prompt) {
 	byName := make(map[string][]*toolyard.Prompt)
 	for _, p := range all {

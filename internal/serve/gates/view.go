@@ -14,37 +14,37 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// View is what a gate offers from one catalog generation. It is immutable.
+// View is a gate's immutable offer from one catalog generation.
 type View struct {
 	Gate      *Gate
 	Tools     []NamedTool          // sorted by name
-	Pinned    []NamedTool          // those that a gate with meta-tools lists, in the operator's order
+	Pinned    []NamedTool          // tools that a gate with meta-tools also lists, in the operator's order
 	Resources []*toolyard.Resource // sorted by URI
 	Prompts   []NamedPrompt        // sorted by name
 	Problems  []toolyard.Problem
 
-	Generation uint64 // of the catalog
+	Generation uint64 // generation of the catalog
 
 	byName map[string]*toolyard.Tool
 }
 
-// NamedTool is a tool with the name that a gate gives it.
+// NamedTool is a tool and its name at a gate.
 type NamedTool struct {
 	Name string
 	*toolyard.Tool
-	Note string // follows the description
+	Note string // appended to the description
 }
 
-// Lookup finds a tool by the name that the gate shows, or by its name in another scheme if
-// that is unambiguous.
+// Lookup finds a tool by its name at the gate, or by its name in another scheme if that is
+// unambiguous.
 func (v *View) Lookup(name string) (*toolyard.Tool, bool) {
 	t, ok := v.byName[name]
 	return t, ok
 }
 
-// Bind computes the gate's view of an offer. If several tools have the same name, it shows the one
-// that had the name in the previous view, if any, and otherwise none: a new tool cannot take over a
-// name. Problems lists the tools that are left out, and tools that the toolset includes but the
+// Bind computes the gate's view of an offer. If several tools have the same name, the view contains
+// the tool that had the name in the previous view, or none of them, so a new tool cannot take over
+// a name. Problems lists the tools that are left out, and tools that the toolset includes but the
 // gate cannot show.
 func (g *Gate) Bind(o catalog.Offer, previous *View) *View {
 	v := &View{Gate: g, Generation: o.Generation, byName: make(map[string]*toolyard.Tool)}
@@ -82,8 +82,8 @@ func (g *Gate) Bind(o catalog.Offer, previous *View) *View {
 	return v
 }
 
-// holder returns the tool that gets a name: the only candidate, or the one that had the name
-// in this view. The view may be nil.
+// holder returns the tool that gets a name: the only candidate, or the one that had the name in
+// this view. The view may be nil.
 func (v *View) holder(name string, same []*toolyard.Tool) *toolyard.Tool {
 	if len(same) == 1 {
 		return same[0]
@@ -127,8 +127,8 @@ func clash[T any](g *Gate, what, served string, same []T, origin func(T) string)
 	}
 }
 
-// addAliases lets callers use the names of the other schemes where they identify one visible
-// tool. A name that several tools share is an alias for none of them, nor for any other tool.
+// addAliases lets callers use names in the other schemes if they identify a single visible tool. A
+// name that several tools share is not an alias at all.
 func (v *View) addAliases(rendered map[string][]*toolyard.Tool) {
 	aliases := make(map[string]*toolyard.Tool)
 	for _, same := range rendered {
@@ -175,8 +175,8 @@ func (g *Gate) unavailable(tools []*toolyard.Tool) (problems []toolyard.Problem)
 	return problems
 }
 
-// unavailableTool returns the problem for a tool that the gate cannot show, or true if it can.
-// A server that offers no tools at all is down or still starting, which is reported elsewhere.
+// unavailableTool returns the problem with a tool that the gate cannot show, or true if it can show
+// it. A server that offers no tools at all is down or still starting, which is reported elsewhere.
 func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard.Tool, inToolset func(*toolyard.Tool) bool) (p toolyard.Problem, ok bool) {
 	p = toolyard.Problem{Source: server, Subject: fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name), Tool: name}
 	owner := ""
@@ -201,8 +201,8 @@ func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard
 	return p, false
 }
 
-// note returns the text that the view appends to the description of a tool: how to use it,
-// its price and its source file.
+// note returns the text that the view appends to a tool's description: how to use it, its price and
+// its source file.
 func (v *View) note(t *toolyard.Tool) string {
 	words := v.guidance(t)
 	if v.Gate.Surface == toolyard.Execute && t.Price.Set && !t.Price.OptOut {
@@ -214,15 +214,14 @@ func (v *View) note(t *toolyard.Tool) string {
 	return words + v.Gate.sourceNote(t)
 }
 
-// Size limits on the text that a third party adds to a description.
+// Size limits on text that a third party adds to a description.
 const (
 	maxBatchTools = 20
 	maxNotes      = 500 // characters
 )
 
-// guidance describes how the tool should be called, or returns "". It refers to recommended
-// tools by the names that the gate gives them; a tool that the gate does not show keeps the
-// name that its author gave it.
+// guidance describes how to call the tool, or returns "". It refers to recommended tools by their
+// names at the gate, or by their original names if the gate does not show them.
 func (v *View) guidance(t *toolyard.Tool) string {
 	return Guidance(t.Limit, func(name string) string {
 		shown := v.Gate.Naming.Render(v.Gate.Yard, t.Server, name)
@@ -233,8 +232,8 @@ func (v *View) guidance(t *toolyard.Tool) string {
 	})
 }
 
-// Guidance describes limits and the author's advice in words. It applies rename to the names
-// of recommended tools.
+// Guidance describes limits and the author's advice in words. It applies rename to the names of
+// recommended tools.
 func Guidance(l toolyard.Limit, rename func(string) string) string {
 	var parts []string
 	if limits := Describe(l); limits != "" {
@@ -258,7 +257,7 @@ func Guidance(l toolyard.Limit, rename func(string) string) string {
 	return strings.Join(parts, " ")
 }
 
-// Describe returns a limit's numbers and its scope, or "" if it limits nothing.
+// Describe returns a limit's values and scope, or "" if there is no limit.
 func Describe(l toolyard.Limit) string {
 	var parts []string
 	if l.PerMinute > 0 {

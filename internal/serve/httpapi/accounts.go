@@ -20,11 +20,11 @@ type Balances interface {
 
 // accountHandler serves accounts.
 type accountHandler struct {
-	ledger   ledger.Ledger // nil for none
-	balances Balances      // nil for none
+	ledger   ledger.Ledger // may be nil
+	balances Balances      // may be nil
 }
 
-// accountParams are the filters of accounts.
+// accountParams are the filters for accounts.
 var accountParams = map[string]object{"q": text("Prefix of the account ID.")}
 
 type accountsPage struct {
@@ -32,7 +32,7 @@ type accountsPage struct {
 	Next     string            `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
-// timeless is the time in cursors of lists that are not ordered by time.
+// timeless replaces the time in cursors for lists that are not ordered by time.
 var timeless = time.UnixMicro(0)
 
 func (h *accountHandler) list(r *request) (*reply, error) {
@@ -99,7 +99,7 @@ func (h *accountHandler) own(r *request) (*reply, error) {
 	return respond(balance, err)
 }
 
-// account returns the balance of an account.
+// account returns an account's balance.
 func (h *accountHandler) account(ctx context.Context, account string) (*ledger.Balance, error) {
 	balance, err := h.ledger.Balance(ctx, account)
 	if err == nil && balance.ID != balance.Account { // the ID belongs to a session

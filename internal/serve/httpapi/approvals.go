@@ -16,7 +16,7 @@ import (
 type Approvals interface {
 	Approval(ctx context.Context, id string) (*store.Approval, error)
 	Approvals(context.Context, store.ApprovalQuery) ([]*store.Approval, error)
-	// Decide refuses a caller that decides on its own call.
+	// Decide does not allow callers to decide on their own calls.
 	Decide(ctx context.Context, id string, by toolyard.Caller, d Decision) (*store.Approval, error)
 	Grants(context.Context) ([]*store.Grant, error)
 	DeleteGrant(ctx context.Context, id string) error
@@ -26,11 +26,10 @@ type Approvals interface {
 type Decision struct {
 	Approve      bool
 	Reason       string
-	Remember     time.Duration // exempts further calls for this time; zero for none
-	AnyArguments bool          // not only calls with the same arguments
+	Remember     time.Duration // exempts further calls for this long; zero exempts none
+	AnyArguments bool          // exempts calls with other arguments too
 }
 
-// approvalHandler serves approvals of calls.
 type approvalHandler struct{ yard Yard }
 
 // approvalItem is a call that needs or needed approval.
@@ -112,7 +111,7 @@ var approvalStates = []string{
 	string(ledger.ApprovalPending), string(ledger.ApprovalApproved), string(ledger.ApprovalDeclined), string(ledger.ApprovalUsed), string(ledger.ApprovalExpired),
 }
 
-// approvalParams are the filters of approvals.
+// approvalParams are the filters for approvals.
 var approvalParams = map[string]object{"state": {"type": "string", "enum": approvalStates, "description": "State of the approvals."}}
 
 var errNoApprovals = notFound("Approvals are not available because no store is configured.")
@@ -132,7 +131,7 @@ func newApprovalItem(a *store.Approval) approvalItem {
 	return item
 }
 
-// ownAccount returns the account whose approvals a caller can see; empty for all.
+// ownAccount returns the account whose approvals a caller may see, or "" for all.
 func ownAccount(c toolyard.Caller) (string, error) {
 	if identity.Operates(c) {
 		return "", nil
@@ -163,7 +162,7 @@ func (h *approvalHandler) list(r *request) (*reply, error) {
 	return respond(page, err)
 }
 
-// find returns the approval of a request, if its caller may see it.
+// find returns the approval in the path if the caller may see it.
 func (h *approvalHandler) find(r *request) (*store.Approval, error) {
 	id := r.PathValue("id")
 	if !isVisibleASCII(id) || len(id) > maxValue {

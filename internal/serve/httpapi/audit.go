@@ -25,19 +25,19 @@ import (
 // Changes stores the audit log of changes made through the API.
 type Changes interface {
 	BeginChange(context.Context, *store.Change) error
-	// EndChange records the status of a change, and its subject if it was not known before.
+	// EndChange records the status of a change, and its subject if that was unknown before.
 	EndChange(ctx context.Context, id string, status int, subject string) error
 	Changes(context.Context, store.ChangeQuery) ([]*store.Change, error)
 }
 
-// maxDetail limits the part of a request body that is stored with a change, in bytes.
+// maxDetail is the maximum number of body bytes stored with a change.
 const maxDetail = 8 << 10
 
 // auditor records changes made through the API.
 type auditor struct {
 	changes    Changes
-	refusals   quota // recorded refusals, by caller
-	ownChanges quota // callers' changes to their own data
+	refusals   quota // limits recorded refusals per caller
+	ownChanges quota // limits callers' changes to their own data
 	now        func() time.Time
 	log        *slog.Logger
 }
@@ -49,8 +49,8 @@ func newAuditor(opts Options) *auditor {
 	}
 }
 
-// audited serves a request that changes something. The change is recorded before it is made: if
-// that fails, the request is refused.
+// audited serves a request that changes something. The change is recorded before it is made. If it
+// cannot be recorded, the request is refused.
 func (a *auditor) audited(r *request, route *route) (answer *reply, err error) {
 	var detail json.RawMessage
 	switch route.access {
@@ -58,7 +58,7 @@ func (a *auditor) audited(r *request, route *route) (answer *reply, err error) {
 		if detail, err = peek(r); err != nil {
 			return nil, err
 		}
-	case caller: // the holder of any key must not be able to fill the disk
+	case caller: // a caller with an ordinary key must not be able to fill the disk
 		if _, ok := a.ownChanges.acquire(r.caller.ID, a.now()); !ok {
 			return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("You have exceeded the limit of %d changes per hour.", maxOwnChanges), RetryAfter: ownChangesRetry}
 		}
@@ -72,7 +72,7 @@ func (a *auditor) audited(r *request, route *route) (answer *reply, err error) {
 	return a.record(r, route, detail, route.serve)
 }
 
-// record serves a request between the two parts of its audit record.
+// record serves a request and writes an audit record before and after it.
 func (a *auditor) record(r *request, route *route, detail json.RawMessage, serve func(*request) (*reply, error)) (answer *reply, err error) {
 	change := &store.Change{
 		ID: rand.Text(), At: a.now().UTC().Truncate(time.Microsecond), Caller: r.caller.ID, Account: r.caller.Account,
@@ -82,7 +82,7 @@ func (a *auditor) record(r *request, route *route, detail json.RawMessage, serve
 	if err := a.changes.BeginChange(r.Context(), change); err != nil {
 		return nil, err
 	}
-	status := http.StatusInternalServerError // if it panics
+	status := http.StatusInternalServerError // recorded if the handler panics
 	defer func() { a.end(r, change, status) }()
 	answer, err = serve(r)
 	if answer != nil && answer.subject != "" {
@@ -101,7 +101,6 @@ func (a *auditor) record(r *request, route *route, detail json.RawMessage, serve
 	return answer, err
 }
 
-// end records the status of a change.
 func (a *auditor) end(r *request, change *store.Change, status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
 	defer cancel()
@@ -111,23 +110,24 @@ func (a *auditor) end(r *request, change *store.Change, status int) {
 	a.log.InfoContext(ctx, "change", "action", change.Action, "subject", change.Subject, "caller", change.Caller, "status", status)
 }
 
-// refused records that a caller was not allowed to make a change, without the request body. It limits
-// the records per caller and counts the rest.
+// refused records that a caller was not allowed to make a change. It omits the request body, limits
+// the number of records per caller, and counts the rest.
 func (a *auditor) refused(r *request, route *route, err error) error {
 	if route.action == "" || !r.caller.Authenticated() {
 		return err
 	}
 	over, ok := a.refusals.acquire(r.caller.ID, a.now())
 	if ok {
-		_, _ = a.record(r, route, unrecorded(over), func(*request) (*reply, error) { return nil, err }) // refused in any case
+		_, _ = a.record(r, route, unrecorded(over), func(*request) (*reply, error) { return nil, err }) // the request is refused in any
+		// case
 	} else if over == 1 {
 		a.log.WarnContext(r.Context(), "further refused requests from this caller will only be counted", "caller", r.caller.ID, "for", refusalTime)
 	}
 	return err
 }
 
-// peek returns the body of a request, compacted and without tokens, for the audit record. A large
-// body is truncated. The request can still be read.
+// peek returns the request's body for the audit record, compacted and with tokens removed. It
+// truncates a large body. The request can still be read.
 func peek(r *request) (json.RawMessage, error) {
 	data, err := io.ReadAll(io.LimitReader(r.Body, largeBody+1))
 	if err != nil {
@@ -155,7 +155,7 @@ var token = regexp.MustCompile(`(tyl?_)[A-Za-z0-9_-]{8,}`)
 // redactTokens removes API keys from a text.
 func redactTokens(text string) string { return token.ReplaceAllString(text, "$1…") }
 
-// subject returns the subject of a change: the variable parts of the path.
+// subject returns what a change affects: the variable parts of the path.
 func (t *route) subject(r *http.Request) string {
 	var names []string
 	for part := range strings.SplitSeq(t.path, "/") {
@@ -166,13 +166,13 @@ func (t *route) subject(r *http.Request) string {
 	return redactTokens(strings.ReplaceAll(strings.Join(names, "/"), "\x00", ""))
 }
 
-// memoryChanges keeps the last changes in memory, for a yard without a store.
+// memoryChanges keeps the latest changes in memory if the yard has no store.
 type memoryChanges struct {
 	mu   sync.Mutex
 	list []*store.Change // oldest first
 }
 
-// maxMemoryChanges limits the changes in memory.
+// maxMemoryChanges is the maximum number of changes in memory.
 const maxMemoryChanges = 1_000
 
 // BeginChange implements Changes.

@@ -19,9 +19,9 @@ import (
 type access int
 
 const (
-	denied   access = iota // the zero value: a route without access is closed
-	open                   // no authentication
-	caller                 // callers of tools; they see only their own data
+	denied   access = iota // zero value: a route that sets no access is closed
+	open                   // no authentication required
+	caller                 // any caller of tools; sees only its own data
 	viewer                 // scope viewer or operator
 	operator               // scope operator
 	approver               // scope approver or operator
@@ -64,24 +64,24 @@ var (
 
 // A signed-in browser sends two credentials: a cookie with the sealed API key or person, and the
 // page secret, to which the seal is bound. Browsers send a cookie to every port on its host, so
-// another program there can read and replay it. The page secret is kept in the storage of the
+// another program there could read and replay it. The page secret is in the storage of the
 // console's origin, which includes the port, and is sent in a header. Neither is sufficient on its
-// own. The key is verified with every request, so revoking it ends its sign-ins; blocking a person
-// does too.
+// own. The key is verified on every request, so revoking it ends its sign-ins, as does blocking a
+// person.
 const (
 	cookie     = "toolyard"
 	pageHeader = "Toolyard-Page-Secret"
 
-	maxCookies = 8 // tried per request: other programs on the host may set cookies of the same name
+	maxCookies = 8 // number tried per request: other programs on the host may set cookies with the same name
 )
 
 // signInTime is how long a sign-in lasts.
 const signInTime = 12 * time.Hour
 
-// authenticator identifies callers by API key or by the sign-in of a browser.
+// authenticator identifies callers by API key or browser sign-in.
 type authenticator struct {
 	identifyKey func(*http.Request) (toolyard.Caller, error)
-	issuers     Issuers // nil for none
+	issuers     Issuers // may be nil
 	seal        func() sealers
 	yard        Yard
 	now         func() time.Time
@@ -100,7 +100,7 @@ func newAuthenticator(opts Options) *authenticator {
 	return a
 }
 
-// authorize identifies the caller of a request and checks that it has the scope.
+// authorize identifies a request's caller and checks its scope.
 func (a *authenticator) authorize(r *http.Request, required access) (toolyard.Caller, error) {
 	if required == open {
 		return toolyard.Caller{}, nil
@@ -115,7 +115,7 @@ func (a *authenticator) authorize(r *http.Request, required access) (toolyard.Ca
 	return caller, err
 }
 
-// hasKeys reports whether an API key can be valid here.
+// hasKeys reports whether any API key can be valid.
 func (a *authenticator) hasKeys() bool {
 	if a.yard == nil {
 		return true
@@ -143,7 +143,7 @@ func (a *authenticator) identifyPage(r *http.Request, secret string) (toolyard.C
 	return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "Your sign-in has expired. Sign in again.")
 }
 
-// openCookie decrypts the value of a cookie that was sealed with the page secret.
+// openCookie decrypts a cookie's value, which is sealed with the page secret.
 func (a *authenticator) openCookie(r *http.Request, sealer seal.Sealer, name, secret string) (value string, id seal.Nonce, ok bool) {
 	if secret == "" || !sameOrigin(r) {
 		return "", id, false
@@ -157,7 +157,7 @@ func (a *authenticator) openCookie(r *http.Request, sealer seal.Sealer, name, se
 	return "", id, false
 }
 
-// person returns the person who is signed in to the page that sent a request, or nil.
+// person returns the person who is signed in to the page that sent the request, or nil.
 func (a *authenticator) person(r *http.Request) *accesstoken.Person {
 	if a.issuers == nil {
 		return nil
@@ -188,7 +188,7 @@ func (a *authenticator) owner(r *http.Request, key string) (toolyard.Caller, err
 	return c, authError(err)
 }
 
-// authError converts an error from Options.Identify. An error without a code means that
+// authError converts an error from Options.Identify. An error that has no code means that
 // authentication failed.
 func authError(err error) error {
 	if err == nil {
@@ -201,10 +201,10 @@ func authError(err error) error {
 	return &toolyard.Error{Code: toolyard.Unauthenticated, Message: e.Message, Err: err}
 }
 
-// sameOrigin reports whether a request comes from a page of this server. All ports of a host are
-// the same site for SameSite cookies, so that attribute alone would admit pages from other programs
-// on the host. Browsers without Sec-Fetch-Site send Origin with every request that changes
-// something.
+// sameOrigin reports whether a request comes from one of this server's pages. SameSite cookies are
+// not enough: all ports of a host count as the same site, so they would admit pages from other
+// programs on the host. Browsers that do not send Sec-Fetch-Site send Origin with every request
+// that changes something.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin"
@@ -215,7 +215,7 @@ func sameOrigin(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }
 
-// accountOf returns the account of an authenticated caller.
+// accountOf returns an authenticated caller's account.
 func accountOf(c toolyard.Caller) (string, error) {
 	switch {
 	case !c.Authenticated():

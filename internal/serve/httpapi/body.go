@@ -15,13 +15,13 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Size limits on bodies without arguments, in bytes.
+// Maximum size in bytes of bodies that do not contain arguments.
 const (
 	smallBody = 64 << 10
-	largeBody = 1 << 20 // with lists of tools
+	largeBody = 1 << 20 // for bodies with lists of tools
 )
 
-// read decodes the body of a request, one JSON object.
+// read decodes the request body, which must be a JSON object.
 func read[T any](r *request, limit int64) (body T, err error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return body, invalid("The body must be JSON. Send it with Content-Type: application/json.")
@@ -33,13 +33,13 @@ func read[T any](r *request, limit int64) (body T, err error) {
 		}
 		return body, invalid("The body could not be read.")
 	}
-	// The server's deadline for reading the body would also end long responses.
+	// The server's read deadline would also end long responses.
 	_ = http.NewResponseController(r.w).SetReadDeadline(time.Time{})
 	return decode[T](r.Context(), data)
 }
 
-// decode decodes a JSON object strictly. It rejects ambiguous JSON, and unknown members at every
-// depth, with exact names, which encoding/json would ignore.
+// decode decodes a JSON object strictly. It rejects ambiguous JSON, and members at any depth that
+// are unknown or differ in case, which encoding/json would accept.
 func decode[T any](ctx context.Context, data []byte) (body T, err error) {
 	if err := strictjson.Check(data); err != nil {
 		return body, invalid("The body is not strict JSON: %s.", err)
@@ -58,14 +58,14 @@ func decode[T any](ctx context.Context, data []byte) (body T, err error) {
 	return body, nil
 }
 
-// issue returns the error for one invalid value of a request.
+// issue returns the error for one invalid value in a request.
 func issue(path, message string) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid request: " + path + " " + message + ".", Issues: []toolyard.Issue{
 		{Path: path, Message: message},
 	}}
 }
 
-// shown truncates an untrusted name for a message.
+// shown truncates an untrusted name for use in a message.
 func shown(name string) string {
 	const most = 64
 	return untrusted.Truncate(name, most)

@@ -20,16 +20,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// callHandler makes calls.
+// callHandler serves requests for calls.
 type callHandler struct {
-	makeCall func(context.Context, *serve.CallRequest) (serve.CallOutcome, error) // nil for none
+	makeCall func(context.Context, *serve.CallRequest) (serve.CallOutcome, error) // may be nil
 	gates    func() []*gates.Gate
 	sessions *sessionHandler
 	maxBody  int64
 	log      *slog.Logger
 }
 
-// Limits of a call request.
+// Limits on a call request.
 const (
 	maxTool    = 256 // bytes
 	maxKey     = 255 // bytes
@@ -83,7 +83,7 @@ func (h *callHandler) call(r *request) (*reply, error) {
 	return respond(h.run(r, body))
 }
 
-// Limits of a batch.
+// Limits on a batch.
 const (
 	maxBatch         = 64
 	batchConcurrency = 8
@@ -94,12 +94,13 @@ type batchBody struct {
 	Calls []callBody `json:"calls" minItems:"1" maxItems:"64"`
 }
 
-// batchResult holds the results of a batch in the order of the request.
+// batchResult holds a batch's results in the order of the requests.
 type batchResult struct {
 	Results []batchItem `json:"results"`
 }
 
-// batchItem is the result of one call in a batch: the response to a single call, or the problem.
+// batchItem is the result of one call in a batch: the same response as for a single call, or a
+// problem.
 type batchItem struct {
 	*callResult
 	Problem json.RawMessage `json:"problem,omitempty"`
@@ -137,7 +138,8 @@ func (h *callHandler) callBatch(r *request) (*reply, error) {
 	return &reply{body: batchResult{results}}, nil
 }
 
-// run makes a call. A failed tool is a result; an error means that the platform refused the call.
+// run makes a call. If the tool fails, that is a result; an error means that Toolyard refused the
+// call.
 func (h *callHandler) run(r *request, body callBody) (answer *callResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -161,13 +163,13 @@ func (h *callHandler) run(r *request, body callBody) (answer *callResult, err er
 	}
 	answer = &callResult{Result: made.Result, InputRequired: made.InputRequired, Receipt: receiptOf(made.Call), StackTrace: trace}
 	if request.Session != "" {
-		ended := made.InputRequired == nil // otherwise the call will be repeated
+		ended := made.InputRequired == nil // otherwise the caller repeats the call
 		answer.Session = h.sessionAfter(context.WithoutCancel(r.Context()), request.Session, body.CloseSession && ended)
 	}
 	return answer, nil
 }
 
-// traceOf returns the stack trace of a script, for callers with the scope viewer.
+// traceOf returns a script's stack trace if the caller has the scope viewer.
 func traceOf(c toolyard.Caller, err error) string {
 	var thrown interface{ Trace() string }
 	if !identity.Views(c) || !errors.As(err, &thrown) {
@@ -176,7 +178,7 @@ func traceOf(c toolyard.Caller, err error) string {
 	return thrown.Trace()
 }
 
-// receiptOf returns the receipt of a call, even if nothing was charged.
+// receiptOf returns a call's receipt, even if nothing was charged.
 func receiptOf(call *toolyard.Call) *toolyard.Receipt {
 	switch {
 	case call == nil:
@@ -187,7 +189,7 @@ func receiptOf(call *toolyard.Call) *toolyard.Receipt {
 	return call.Receipt
 }
 
-// check validates the body of a call.
+// check validates a call's body.
 func (h *callHandler) check(r *request, body callBody) (request *serve.CallRequest, err error) {
 	switch {
 	case body.Tool == "" || len(body.Tool) > maxTool:
@@ -251,7 +253,8 @@ func (b *callBody) answers() (json.RawMessage, error) {
 	return bytes.TrimSpace(object.Bytes()), err
 }
 
-// idempotencyKey returns the key from the header or the body. If both have one, they must agree.
+// idempotencyKey returns the key from the header or the body. If both contain one, they must be
+// equal.
 func idempotencyKey(headers []string, inBody string) (string, error) {
 	key := inBody
 	if len(headers) > 0 {
@@ -266,7 +269,8 @@ func idempotencyKey(headers []string, inBody string) (string, error) {
 	return key, nil
 }
 
-// resultOf converts the failure of a tool to a result. Refusals by the platform remain errors.
+// resultOf converts a tool's failure to a result. If Toolyard refused the call, it returns the
+// error.
 func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
 	if err == nil {
 		return result, nil
@@ -278,7 +282,7 @@ func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
 	return e.Result(), nil
 }
 
-// sessionAfter returns the session after a call, and closes it on request. The call has already
+// sessionAfter returns the session after a call, and closes it if requested. The call has already
 // run, so a ledger failure must not withhold the result.
 func (h *callHandler) sessionAfter(ctx context.Context, session string, closes bool) *ledger.Balance {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)

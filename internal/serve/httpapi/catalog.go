@@ -28,11 +28,11 @@ type Entry struct {
 	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
 	Meta         map[string]json.RawMessage `json:"_meta,omitempty"` // declared by the tool
 
-	toolterms.Effective // after the operator's terms
+	toolterms.Effective // terms after applying the operator's
 }
 
-// Catalog serves a gate's tools as a JSON array, for the default gate or the one that ?gate=
-// selects. down returns the unavailable servers.
+// Catalog serves a gate's tools as a JSON array. The query parameter gate selects the gate; without
+// it, the default gate is used. down returns the unavailable servers.
 func Catalog(view func(gate string) (*gates.View, bool), down func() []string) http.Handler {
 	var encoded sync.Map // *page by gate
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func encode(v *gates.View, down []string) []byte {
 	}
 	raw, err := json.Marshal(entries)
 	if err != nil {
-		return []byte("[]") // unreachable: the schemas of tools are valid JSON
+		return []byte("[]") // cannot happen: tool schemas are valid JSON
 	}
 	return raw
 }

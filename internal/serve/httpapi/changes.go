@@ -16,16 +16,16 @@ import (
 // changeHandler serves the audit log.
 type changeHandler struct {
 	changes Changes
-	exports chan struct{} // a token for each running export
+	exports chan struct{} // holds a token for each running export
 	now     func() time.Time
 }
 
-// maxExports limits how many exports of the audit log run at the same time.
+// maxExports is the maximum number of concurrent audit log exports.
 const maxExports = 4
 
-// Limits of a page.
+// Limits on a page.
 const (
-	maxChangeBytes = 1 << 20 // of details
+	maxChangeBytes = 1 << 20 // total size of the details
 	changesBatch   = 100     // changes per query
 )
 
@@ -44,8 +44,8 @@ func (h *changeHandler) list(r *request) (*reply, error) {
 	return respond(changesPage{orEmpty(list), next}, err)
 }
 
-// export streams the audit log. If it fails halfway, the connection is closed without the end of the
-// response, so that the client notices.
+// export streams the audit log. If it fails halfway, it closes the connection before the response
+// is complete, so that the client notices.
 func (h *changeHandler) export(r *request) (*reply, error) {
 	p := &r.params
 	format := cmp.Or(p.word("format", auditlog.Formats...), auditlog.JSONL)
@@ -78,7 +78,7 @@ func (h *changeHandler) export(r *request) (*reply, error) {
 	return nil, nil
 }
 
-// patientWriter gives a client a deadline for each write, instead of one for the whole response.
+// patientWriter sets a new deadline for each write, instead of one for the whole response.
 type patientWriter struct {
 	w       io.Writer
 	control *http.ResponseController

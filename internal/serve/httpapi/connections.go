@@ -10,25 +10,27 @@ import (
 
 // Connections manages callers' connections to servers that are called on behalf of a person.
 type Connections interface {
-	// Connections returns the servers to which a caller can connect, by ID.
+	// Connections returns the servers that a caller can connect to, sorted by ID.
 	Connections(ctx context.Context, caller toolyard.Caller) ([]Connection, error)
-	// ServerConnections returns who is connected to a server, newest first, and whether there are more.
+	// ServerConnections returns the callers connected to a server, newest first, and whether there
+	// are more.
 	ServerConnections(ctx context.Context, server string) (list []ServerConnection, more bool, err error)
 	// Link returns the URL of the page on which the caller connects to a server.
 	Link(caller toolyard.Caller, server string) (address string, err error)
-	// Review returns what the caller is asked to agree to. The ticket is a link's ticket, or empty.
+	// Review returns the terms that the caller is asked to agree to. ticket is a link's ticket, or
+	// empty.
 	Review(ctx context.Context, caller toolyard.Caller, server, ticket string) (*ConnectionReview, error)
 	// BeginSignIn returns the URL at which the caller signs in, and a cookie for [Connections.Complete].
 	BeginSignIn(ctx context.Context, caller toolyard.Caller, server, ticket string) (address, cookie string, err error)
 	// EnterKey stores the caller's key for a server.
 	EnterKey(ctx context.Context, caller toolyard.Caller, server, ticket, key string) error
-	// Complete completes a sign-in with the response of the authorization server.
+	// Complete completes a sign-in with the authorization server's response.
 	Complete(ctx context.Context, caller toolyard.Caller, cookies []string, response string) (server string, err error)
-	// Disconnect deletes the connection of a caller, if it exists, and revokes its tokens.
+	// Disconnect deletes a caller's connection if it exists, and revokes its tokens.
 	Disconnect(ctx context.Context, caller toolyard.Caller, server string) error
 }
 
-// Connection is the connection of a caller to a server.
+// Connection is a caller's connection to a server.
 type Connection struct {
 	Server string    `json:"server" doc:"ID of the server."`
 	State  string    `json:"state" enum:"active,stale,none" doc:"stale means that the caller must sign in again."`
@@ -36,7 +38,7 @@ type Connection struct {
 	Issuer string    `json:"issuer,omitempty" doc:"The authorization server; absent for a key that the caller has entered."`
 	Scopes []string  `json:"scopes,omitempty" doc:"Granted permissions."`
 	Since  time.Time `json:"since,omitzero" doc:"When the caller connected."`
-	// Expires is zero for an unknown lifetime.
+	// Expires is zero if the lifetime is unknown.
 	Expires time.Time `json:"expires,omitzero" doc:"When the access token expires."`
 	Renewed bool      `json:"renewed,omitempty" doc:"Whether the access token is renewed before it expires."`
 }
@@ -45,7 +47,7 @@ type connectionsPage struct {
 	Connections []Connection `json:"connections"`
 }
 
-// ServerConnection is the connection of a caller to a server, as operators see it.
+// ServerConnection is a caller's connection to a server as shown to operators.
 type ServerConnection struct {
 	Caller  string    `json:"caller" doc:"The caller whose calls use the connection."`
 	Account string    `json:"account,omitempty" doc:"Account of the API key; absent for a person who signs in with an issuer."`
@@ -64,7 +66,7 @@ type connectPage struct {
 	URL string `json:"url" doc:"URL of the page where the caller connects. It is valid only for this caller, for ten minutes and one sign-in."`
 }
 
-// ConnectionReview is what a caller is asked to agree to before a connection is made.
+// ConnectionReview describes a connection that the caller is asked to agree to.
 type ConnectionReview struct {
 	Server string   `json:"server" doc:"ID of the server."`
 	Caller string   `json:"caller" doc:"The caller whose calls will use the connection."`
@@ -73,7 +75,7 @@ type ConnectionReview struct {
 	Scopes []string `json:"scopes,omitempty" doc:"Requested permissions."`
 }
 
-// ticketBody contains the ticket of the link with which a caller connects.
+// ticketBody contains the ticket from the link that the caller opened.
 type ticketBody struct {
 	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=. Without it, the caller connects with the permissions that the server requires by default."`
 }
@@ -87,7 +89,7 @@ type begunConnection struct {
 	Address string `json:"address" doc:"URL at which the person signs in. Open it in the same browser, which also has the cookie from this response."`
 }
 
-// authorizationResponse is the response of an authorization server, as the browser received it.
+// authorizationResponse is an authorization server's response as received by the browser.
 type authorizationResponse struct {
 	Response string `json:"response" minLength:"1" maxLength:"8192" doc:"The query string with which the authorization server redirected the browser to /oauth/callback."`
 }
@@ -96,12 +98,12 @@ type connectedServer struct {
 	Server string `json:"server" doc:"ID of the server."`
 }
 
-// connectCookie binds a sign-in at an authorization server to the browser in which it was started.
+// connectCookie binds a sign-in at an authorization server to the browser that started it.
 const connectCookie = "toolyard-connect"
 
-// connectionHandler serves the connections of the caller.
+// connectionHandler serves the caller's connections.
 type connectionHandler struct {
-	connections Connections // nil for none
+	connections Connections // may be nil
 }
 
 func (h *connectionHandler) check(c toolyard.Caller) error {
@@ -176,8 +178,8 @@ func (h *connectionHandler) enterKey(r *request) (*reply, error) {
 	return &reply{}, h.connections.EnterKey(r.Context(), r.caller, r.PathValue("server"), body.Ticket, body.Key)
 }
 
-// complete completes a sign-in, which must have been started in this browser. Only a page from this
-// server can send the cookie.
+// complete completes a sign-in, which must have been started in this browser. Only this server's
+// pages can send the cookie.
 func (h *connectionHandler) complete(r *request) (*reply, error) {
 	if err := h.check(r.caller); err != nil {
 		return nil, err

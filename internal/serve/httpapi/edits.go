@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// editor reads and changes the configuration's edits.
+// editor reads and changes the edits to the configuration.
 type editor struct{ yard Yard }
 
 // editHandler serves the history of edits.
@@ -23,8 +23,8 @@ type versionBody struct {
 	Version int64 `json:"version"`
 }
 
-// state returns the configuration and the current edits. Its error is PermissionDenied if the
-// configuration does not allow editing that part.
+// state returns the configuration and the current edits. The error is PermissionDenied if the
+// configuration does not allow that part to be edited.
 func (e *editor) state(part config.Editable) (c *config.Config, edits *config.Edits, version int64, err error) {
 	c = e.yard.Config()
 	edits, version = e.yard.Edits()
@@ -34,7 +34,7 @@ func (e *editor) state(part config.Editable) (c *config.Config, edits *config.Ed
 	return c, edits, version, err
 }
 
-// origin returns where a toolset, gate or price is defined.
+// origin reports where a toolset, gate or price is defined.
 func origin[T any](edits map[string]T, name string) string {
 	if _, ok := edits[name]; ok {
 		return "api"
@@ -42,7 +42,7 @@ func origin[T any](edits map[string]T, name string) string {
 	return "file"
 }
 
-// edit applies a change to the current edits, if they still have the version that it is based on.
+// edit applies a change to the current edits, provided that their version is the given one.
 func (e *editor) edit(r *request, part config.Editable, version int64, note string, change func(*config.Edits)) error {
 	if r.params.err != nil {
 		return r.params.err
@@ -73,7 +73,7 @@ func newEdit(row store.VersionRow, current int64) editItem {
 	return editItem{row.Version, row.At.UTC(), row.By, row.Note, row.Version == current}
 }
 
-// maxEdits limits the list of versions.
+// maxEdits is the maximum number of versions in a list.
 const maxEdits = 100
 
 func (h *editHandler) list(r *request) (*reply, error) {
@@ -89,7 +89,7 @@ func (h *editHandler) list(r *request) (*reply, error) {
 	return respond(page, err)
 }
 
-// editDetail is a version of the edits with its content.
+// editDetail is a version of the edits, including its content.
 type editDetail struct {
 	editItem
 	Toolsets map[string]gates.Toolset `json:"toolsets"`
@@ -116,7 +116,7 @@ func (h *editHandler) get(r *request) (*reply, error) {
 	return &reply{body: d}, nil
 }
 
-// version returns the edits of the version in the path.
+// version returns the version in the path and its edits.
 func (e *editor) version(r *request) (row store.VersionRow, edits *config.Edits, err error) {
 	text := r.PathValue("version")
 	version, err := strconv.ParseInt(text, 10, 64)

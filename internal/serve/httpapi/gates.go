@@ -19,7 +19,6 @@ type gateHandler struct {
 	catalog *catalog
 }
 
-// gateSettings are the settings of a gate.
 type gateSettings struct {
 	Mode    toolyard.Mode     `json:"mode" enum:"read,write"`
 	Surface toolyard.Surface  `json:"surface,omitempty" enum:"answer,execute,both"`
@@ -34,7 +33,7 @@ type gateSettings struct {
 	Show    config.Size       `json:"show,omitempty" doc:"How much of a long result is sent to the client. Default: the current value."`
 }
 
-// apply returns a gate with these settings. Everything that they do not contain stays unchanged.
+// apply returns a gate with these settings. All other fields stay unchanged.
 func (t gateSettings) apply(g config.Gate) config.Gate {
 	g.Mode, g.Surface, g.Toolset, g.Naming = t.Mode, cmp.Or(t.Surface, ident.SurfaceBoth), t.Toolset, cmp.Or(t.Naming, gates.NamingMCP)
 	g.Callers, g.Errors, g.SourceNotes, g.Clock = t.Callers, cmp.Or(t.Errors, gates.ErrorsAsResults), t.Notes, t.Clock
@@ -42,8 +41,8 @@ func (t gateSettings) apply(g config.Gate) config.Gate {
 	return g
 }
 
-// keepPresentation fills in the current presentation of a gate. Pinned tools are dropped together
-// with the search.
+// keepPresentation fills in the gate's current presentation. If the gate no longer uses search, its
+// pinned tools are dropped.
 func (t *gateSettings) keepPresentation(now config.Presentation) {
 	t.Offer, t.Show = cmp.Or(t.Offer, now.Offer), cmp.Or(t.Show, now.Show)
 	if t.Pinned == nil && t.Offer == now.Offer {
@@ -154,7 +153,7 @@ func (h *gateHandler) gateDetail(name string) (d gateDetail, err error) {
 	return d, nil
 }
 
-// callersOf returns who may call a gate, as in the configuration.
+// callersOf returns who may call a gate, in the terms used by the configuration.
 func callersOf(g *gates.Gate) string {
 	switch {
 	case !g.RequireAuth:

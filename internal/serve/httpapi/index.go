@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// catalog provides the tools of a yard, indexed for search.
+// catalog provides the yard's tools, indexed for search.
 type catalog struct {
 	yard Yard
 
@@ -31,7 +31,7 @@ func (c *catalog) index() *index {
 	return c.last
 }
 
-// view returns the current view of a gate, nil if there is no such gate.
+// view returns a gate's current view, or nil if the gate does not exist.
 func (c *catalog) view(gate string) *gates.View {
 	views := c.yard.Snapshot().Views
 	if i := slices.IndexFunc(views, func(v *gates.View) bool { return v.Gate.Name == gate }); i >= 0 {
@@ -40,7 +40,7 @@ func (c *catalog) view(gate string) *gates.View {
 	return nil
 }
 
-// index is a snapshot that is ready to be searched.
+// index is a searchable snapshot.
 type index struct {
 	snapshot *Snapshot
 	items    []ToolItem
@@ -79,7 +79,7 @@ func newIndex(s *Snapshot) *index {
 	return x
 }
 
-// maxSummary is the length of summaries in lists, in bytes.
+// maxSummary is the maximum length of summaries in lists, in bytes.
 const maxSummary = 240
 
 func newToolItem(t *toolyard.Tool) ToolItem {
@@ -91,7 +91,7 @@ func newToolItem(t *toolyard.Tool) ToolItem {
 	}
 }
 
-// viewSize is the size of the tool list of a gate.
+// viewSize is the size of a gate's tool list.
 type viewSize struct {
 	Tools  int `json:"tools"`
 	Tokens int `json:"tokens"`
@@ -101,8 +101,8 @@ func sizeOf(v *gates.View) viewSize {
 	return viewSize{Tools: len(v.Tools), Tokens: export.ListTokens(v)}
 }
 
-// find searches the tools that keep accepts. If no text matches, it looks for a tool's name at any
-// gate, and then for the tools that match the query best.
+// find searches the tools accepted by keep. If no text matches, it looks for a tool with that name
+// at any gate, and then for the closest matches.
 func (x *index) find(query string, keep func(i int) bool) (hits []search.Hit) {
 	if hits = x.search.Find(query, keep); len(hits) > 0 {
 		return hits

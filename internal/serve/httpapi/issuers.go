@@ -8,7 +8,7 @@ import (
 )
 
 // issuerHandler serves the issuers of access tokens.
-type issuerHandler struct{ issuers Issuers } // nil for none
+type issuerHandler struct{ issuers Issuers } // may be nil
 
 // IssuerItem is an issuer and the state of its keys on this replica.
 type IssuerItem struct {
@@ -35,12 +35,12 @@ func (h *issuerHandler) list(*request) (*reply, error) {
 	return &reply{body: list}, nil
 }
 
-// claimsBody is the body of a check of claims.
+// claimsBody is the body of a request to check claims.
 type claimsBody struct {
 	Claims json.RawMessage `json:"claims" doc:"The claims of an access token, an object: the decoded payload, never the token."`
 }
 
-// ClaimsCheck is what a token with the given claims would be allowed to do.
+// ClaimsCheck shows what a token with the given claims would be allowed to do.
 type ClaimsCheck struct {
 	Refused string           `json:"refused,omitempty" doc:"The check that fails and why, such as RULE: no access rule matches. Absent if the claims identify a caller."`
 	Issuer  string           `json:"issuer,omitempty"`
@@ -52,7 +52,7 @@ type ClaimsCheck struct {
 	Targets []ClaimsAtTarget `json:"targets" doc:"The gates that accept access tokens, and the HTTP API."`
 }
 
-// ClaimsAtTarget is whether a token is accepted at a gate or by the HTTP API.
+// ClaimsAtTarget shows whether a token is accepted at a gate or by the HTTP API.
 type ClaimsAtTarget struct {
 	Gate     string `json:"gate,omitempty" doc:"Absent for the HTTP API."`
 	Resource string `json:"resource"`

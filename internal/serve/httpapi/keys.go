@@ -20,11 +20,11 @@ type Keys interface {
 
 // keyHandler serves API keys.
 type keyHandler struct {
-	keys Keys // nil for none
+	keys Keys // may be nil
 	now  func() time.Time
 }
 
-// keyParams are the filters of keys.
+// keyParams are the filters for keys.
 var keyParams = map[string]object{
 	"q":       text("Text to find in a key's prefix, name, caller or account. ASCII case is ignored."),
 	"account": text("Account of the keys."),
@@ -48,7 +48,7 @@ type keyBody struct {
 	TTL     string   `json:"ttl,omitempty" doc:"Lifetime, such as 720h. Default: unlimited."`
 }
 
-// createdKey is a new key and its token, which is returned only once.
+// createdKey is a new key and its token. The token is shown only once.
 type createdKey struct {
 	Key   identity.Entry `json:"key"`
 	Token string         `json:"token"`
@@ -80,7 +80,7 @@ func (h *keyHandler) list(r *request) (*reply, error) {
 	return respond(page, err)
 }
 
-// errForeignCursor is the error for a cursor of another list.
+// errForeignCursor is the error for a cursor from another list.
 var errForeignCursor = issue("before", "must be the next cursor from a previous page")
 
 func (h *keyHandler) create(r *request) (*reply, error) {

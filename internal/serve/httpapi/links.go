@@ -12,13 +12,13 @@ import (
 type Links interface {
 	// SetLink links an address under a kind. An empty address removes the link.
 	SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error
-	// Links returns the addresses that a caller has linked, by kind.
+	// Links returns a caller's linked addresses by kind.
 	Links(ctx context.Context, caller toolyard.Caller) (map[string]string, error)
 }
 
-// linkHandler serves the linked accounts of the caller.
+// linkHandler serves the caller's linked accounts.
 type linkHandler struct {
-	links Links // nil for none
+	links Links // may be nil
 	check func(kind, address string) error
 }
 
@@ -41,7 +41,7 @@ type linksPage struct {
 	Links map[string]string `json:"links" doc:"Addresses by kind."`
 }
 
-// linked returns the links of an authenticated caller.
+// linked returns an authenticated caller's links.
 func (h *linkHandler) linked(ctx context.Context, c toolyard.Caller) (map[string]string, error) {
 	switch {
 	case h.links == nil:

@@ -17,24 +17,24 @@ import (
 
 // Live streams calls as they start and end.
 type Live interface {
-	// Watch returns a stream of the calls that match, and the last of them.
+	// Observe returns a stream of matching calls, together with the most recent ones.
 	Observe(matches func(account, caller, server, tool, gate string) bool) (*live.Observer, []*live.Call)
 	Find(id string) (*live.Call, bool)
 }
 
-// Limits of streams.
+// Limits on streams.
 const (
 	maxStreams       = 200              // concurrent streams
-	maxCallerStreams = 100              // concurrent streams of callers without the scope viewer
+	maxCallerStreams = 100              // concurrent streams of callers that lack the scope viewer
 	ownStreams       = 20               // concurrent streams of one such caller
-	firstCalls       = 100              // past calls at the start of a stream
-	keepalive        = 15 * time.Second // between comments; the caller is authorized again each time
-	writeTime        = 10 * time.Second // for one event
+	firstCalls       = 100              // number of past calls sent at the start of a stream
+	keepalive        = 15 * time.Second // interval between comments; the caller is authorized again each time
+	writeTime        = 10 * time.Second // time limit for one event
 )
 
 // liveHandler streams calls.
 type liveHandler struct {
-	live    Live // nil for none
+	live    Live // may be nil
 	auth    *authenticator
 	streams *streams
 }
@@ -88,15 +88,15 @@ func (h *liveHandler) watch(r *request) (*reply, error) {
 	return nil, nil
 }
 
-// streams counts open streams. Callers without the scope viewer have a separate limit, so that they
-// cannot lock out operators.
+// streams counts open streams. Callers that lack the scope viewer have a separate limit, so that
+// they cannot lock out operators.
 type streams struct {
 	mu             sync.Mutex
 	all, ofCallers int
 	byCaller       map[string]int
 }
 
-// acquire reserves a stream for a caller, and reports false at the limit.
+// acquire reserves a stream for a caller, or returns false if the limit is reached.
 func (s *streams) acquire(c toolyard.Caller) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *stream) write(e live.Event, failed bool) {
 func (s *stream) event(kind string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return // calls can always be encoded
+		return // cannot happen: calls can always be encoded
 	}
 	s.writeText(fmt.Sprintf("event: %s\ndata: %s\n\n", kind, raw))
 }

@@ -36,12 +36,12 @@ func answer[T any](name string) *shape {
 	return &shape{name, "application/json", answerSchema[T]}
 }
 
-// anything is the shape of a JSON value with a foreign schema.
+// anything is the shape of a JSON value whose schema is defined elsewhere.
 func anything(name string) *shape {
 	return &shape{name, "application/json", func() object { return object{} }}
 }
 
-// Shapes with results of tools, which encode themselves.
+// Shapes that contain tool results, which encode themselves.
 var (
 	callResultShape  = &shape{"CallResult", "application/json", callResultSchema}
 	batchResultShape = &shape{"CallBatchResult", "application/json", func() object {
@@ -117,13 +117,13 @@ var refusalTexts = map[int]string{
 	504: "The request timed out.",
 }
 
-// document is the OpenAPI document, generated on first use.
+// document is the OpenAPI document. It is generated on first use.
 var document struct {
 	sync.Once
 	json []byte
 }
 
-// OpenAPI returns the OpenAPI document of the API.
+// OpenAPI returns the API's OpenAPI document.
 func OpenAPI() []byte {
 	document.Do(func() { document.json = newDocument() })
 	return document.json
@@ -149,7 +149,7 @@ func newDocument() []byte {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(object{ // always has a JSON form
+	_ = enc.Encode(object{ // cannot fail
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Toolyard", "version": "1",
@@ -169,7 +169,7 @@ func newDocument() []byte {
 	return b.Bytes()
 }
 
-// documentRoutes returns the route of the document itself.
+// documentRoutes returns the route that serves the document itself.
 func documentRoutes() []route {
 	return []route{{
 		method: "GET", path: "/openapi.json", id: "getOpenAPI", summary: "Get this document.",
@@ -225,7 +225,7 @@ func (t *route) responses() object {
 	return responses
 }
 
-// parameters describes the parameters in path, query string and header.
+// parameters describes the parameters in the path, query string and header.
 func (t *route) parameters() (params []object) {
 	for part := range strings.SplitSeq(t.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
@@ -277,7 +277,7 @@ func problemSchema() object {
 
 // bodySchema returns the schema of a request body.
 func bodySchema[T any]() (schema object) {
-	_ = json.Unmarshal(toolyard.SchemaFor[T]().JSON(), &schema) // it is a schema
+	_ = json.Unmarshal(toolyard.SchemaFor[T]().JSON(), &schema) // cannot fail: it is a schema
 	return schema
 }
 

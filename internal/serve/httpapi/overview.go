@@ -9,10 +9,10 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// overviewHandler serves the state of the yard.
+// overviewHandler serves the yard's state.
 type overviewHandler struct {
 	yard    Yard
-	records *recordReader // nil for none
+	records *recordReader // may be nil
 	now     func() time.Time
 }
 
@@ -102,7 +102,7 @@ func (h *overviewHandler) get(r *request) (*reply, error) {
 	return &reply{body: o}, nil
 }
 
-// addToday adds the totals of today from the call record.
+// addToday adds today's totals from the call record.
 func (h *overviewHandler) addToday(r *request, o *overview) error {
 	midnight := h.now().UTC().Truncate(24 * time.Hour)
 	rows, err := query(r, h.records, func(ctx context.Context) ([]store.CostRow, error) {

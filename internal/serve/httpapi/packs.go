@@ -20,7 +20,7 @@ type PackItem struct {
 	Problems []toolyard.Problem `json:"problems"`
 }
 
-// PackAction is an action of a pack.
+// PackAction is an action that a pack offers.
 type PackAction struct {
 	Name        string          `json:"name"`
 	Title       string          `json:"title,omitempty"`

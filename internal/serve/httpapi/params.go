@@ -13,19 +13,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
-// maxValue limits the length of a parameter, in bytes.
+// maxValue is the maximum length of a parameter, in bytes.
 const maxValue = 256
 
-// maxMicros is the beginning of the year 10000.
+// maxMicros is the start of the year 10000.
 const maxMicros = 253_402_300_800_000_000
 
-// params are query parameters, and the first error in them.
+// params holds query parameters and the first error found in them.
 type params struct {
 	values map[string]string
 	err    error
 }
 
-// renamedParams maps former names of query parameters, which are still accepted, to the current ones.
+// renamedParams maps old names of query parameters, which are still accepted, to the current names.
 var renamedParams = map[string]string{"deed": "action", "most": "rankBy"}
 
 // readParams parses a query string. Unknown and repeated parameters are errors.
@@ -58,8 +58,8 @@ func (p *params) fail(err error) {
 	}
 }
 
-// account returns the account to filter by: the caller's own, or for viewers the requested one, empty
-// for all.
+// account returns the account to filter by. For viewers it is the requested account, or "" for all;
+// for others it is the caller's own.
 func (p *params) account(c toolyard.Caller) string {
 	wanted := p.values["account"]
 	if identity.Views(c) {
@@ -87,7 +87,7 @@ func (p *params) time(name string, fallback time.Time) time.Time {
 	return t
 }
 
-// number parses an integer within a range.
+// number parses an integer between least and most.
 func (p *params) number(name string, fallback, least, most int) int {
 	text := p.values[name]
 	if text == "" {
@@ -112,7 +112,7 @@ func (p *params) flag(name string) bool {
 	return false
 }
 
-// word returns one of the known words, or none.
+// word returns the parameter if it is one of the known words, or "" if it is absent.
 func (p *params) word(name string, known ...string) string {
 	word := p.values[name]
 	if word != "" && !slices.Contains(known, word) {
@@ -121,7 +121,7 @@ func (p *params) word(name string, known ...string) string {
 	return word
 }
 
-// version parses the version that a change is based on.
+// version parses the version on which a change is based.
 func (p *params) version() int64 {
 	n, err := strconv.ParseInt(p.values["version"], 10, 64)
 	if err != nil || n < 0 {
@@ -145,7 +145,6 @@ func (p *params) list(name, fallback string, known ...string) []string {
 	return words
 }
 
-// cursor parses a cursor written by cursorText.
 func (p *params) cursor(name string) (c store.Cursor) {
 	text := p.values[name]
 	if text == "" {
@@ -160,7 +159,7 @@ func (p *params) cursor(name string) (c store.Cursor) {
 	return store.Cursor{At: time.UnixMicro(n).UTC(), ID: id}
 }
 
-// nextPage returns the cursor after a page, empty if the page is not full.
+// nextPage returns the cursor for the next page, or "" if this page is not full.
 func nextPage[T any](list []T, limit int, place func(T) (time.Time, string)) string {
 	if len(list) < limit || len(list) == 0 {
 		return ""

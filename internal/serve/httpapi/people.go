@@ -11,16 +11,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// PeopleOptions configures people and how they sign in.
+// PeopleOptions configures the people and their sign-in.
 type PeopleOptions struct {
-	Store   People  // nil for none
-	Issuers Issuers // nil for none
+	Store   People  // may be nil
+	Issuers Issuers // may be nil
 }
 
 // People stores the people who have called tools or signed in.
 type People interface {
 	People(context.Context, store.PersonQuery) ([]*store.Person, error)
-	// BlockPerson blocks a person, who need not have been seen before.
+	// BlockPerson blocks a person, even one not seen before.
 	BlockPerson(ctx context.Context, caller string, b store.Block) (*store.Person, error)
 	UnblockPerson(ctx context.Context, caller string) (*store.Person, error)
 	// DeleteCaller deletes a caller's data, in one account or in all accounts.
@@ -46,7 +46,7 @@ type personItem struct {
 	Blocked *personBlock `json:"blocked,omitempty"`
 }
 
-// personRights is what the rules currently grant.
+// personRights are the rights that the rules currently grant.
 type personRights struct {
 	Role    string   `json:"role" enum:"operator,viewer,caller,none" doc:"none: no access rule matches the person's groups."`
 	Gates   []string `json:"gates" doc:"Gates that access rules grant; * for all. A token with fewer scopes grants less."`
@@ -65,14 +65,14 @@ type peoplePage struct {
 	Next   string       `json:"next,omitempty" doc:"Cursor for the next page: send it as the before parameter."`
 }
 
-// blockBody is the body of a block.
+// blockBody is the body of a request to block a person.
 type blockBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Reason to show to other operators."`
 }
 
 var personStates = []string{"active", "blocked"}
 
-// personParams are the filters of people.
+// personParams are the filters for people.
 var personParams = map[string]object{
 	"q":      text("Text to find in a person's ID, name or email address. ASCII case is ignored."),
 	"issuer": text("Name of the issuer."),
@@ -123,7 +123,8 @@ func (h *personHandler) list(r *request) (*reply, error) {
 	return respond(page, err)
 }
 
-// caller returns the caller in the path. It must be a person of an issuer: API keys are revoked.
+// caller returns the caller in the path. It must be a person known from an issuer; API keys are
+// revoked instead.
 func (h *personHandler) caller(r *request) (string, error) {
 	id := r.PathValue("caller")
 	if h.Store == nil {
@@ -174,7 +175,7 @@ type deletionItem struct {
 	Kept      map[string]int64 `json:"kept" doc:"Number of rows that are kept under the pseudonym, without arguments and messages, by table."`
 }
 
-// deleteCaller deletes the data of a person, or of a caller with API keys.
+// deleteCaller deletes the data of a person, or of a caller that uses API keys.
 func (h *personHandler) deleteCaller(r *request) (*reply, error) {
 	id := r.PathValue("caller")
 	switch {

@@ -14,35 +14,35 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/signin"
 )
 
-// Issuers identifies people at the configured issuers.
+// Issuers identifies people through the configured issuers.
 type Issuers interface {
-	SignInNames() []string // issuers with which people can sign in
-	URL() string           // of this server, as people open it
+	SignInNames() []string // issuers that people can sign in with
+	URL() string           // the server's public URL
 	BeginSignIn(ctx context.Context, issuer string) (*signin.Flow, error)
 	CompleteSignIn(context.Context, *signin.Flow, signin.Response) (*accesstoken.Person, error)
 	// SignOut deletes tokens that were stored when a person signed in.
 	SignOut(context.Context, toolyard.Caller) error
 	// CallerOf returns the caller for a person, according to the current rules. The error is
-	// PermissionDenied if no rule matches, or the person is blocked.
+	// PermissionDenied if no rule matches or the person is blocked.
 	CallerOf(context.Context, *accesstoken.Person) (toolyard.Caller, error)
 	States() []IssuerItem
-	// RightsOf returns what the rules of an issuer grant to members of groups.
+	// RightsOf returns the rights that an issuer's rules grant to members of the given groups.
 	RightsOf(issuer string, groups []string) accesstoken.Rights
-	// CheckClaims returns what a token with these claims would be allowed to do.
+	// CheckClaims returns the rights of a token with the given claims.
 	CheckClaims(ctx context.Context, claims json.RawMessage) ClaimsCheck
 }
 
 const (
 	flowCookie = "toolyard-signin"
-	flowTime   = 10 * time.Minute // for a person to sign in at the issuer
-	maxCookie  = 3800             // bytes of a value; browsers accept 4096 with the name and attributes
+	flowTime   = 10 * time.Minute // time limit for signing in at the issuer
+	maxCookie  = 3800             // bytes per value; browsers accept 4096 including the name and attributes
 )
 
-// personSignIn signs people in with issuers. A sign-in in progress is not stored here: the browser
-// keeps it in a sealed cookie that is bound to a secret in the storage of the console's origin. The
-// issuer redirects the browser to a console page, which sends the response to us in a separate
-// request. As a result, requests from other sites have no effect, and the cookie is never sent with
-// them.
+// personSignIn signs people in through issuers. A sign-in in progress is not stored on the server:
+// the browser keeps it in a sealed cookie that is bound to a secret in the storage of the console's
+// origin. The issuer redirects the browser to a console page, which sends the response to the
+// server in a separate request. As a result, requests from other sites have no effect and never
+// include the cookie.
 type personSignIn struct {
 	*signInHandler
 	used usedFlows
@@ -59,7 +59,7 @@ type begunSignIn struct {
 	Secret  string `json:"secret" doc:"Keep it in the page's storage, and send it with the issuer's response."`
 }
 
-// signInResponse is the response of an issuer, as the browser received it.
+// signInResponse is an issuer's response as received by the browser.
 type signInResponse struct {
 	Issuer string `json:"issuer" minLength:"1" maxLength:"64" doc:"Name of the issuer, from the path of the redirect URI."`
 	Secret string `json:"secret" maxLength:"128" doc:"The secret that was returned when the sign-in began."`
@@ -124,8 +124,8 @@ func (h *personSignIn) complete(r *request) (*reply, error) {
 	return &reply{body: signInResult{me, secret}}, nil
 }
 
-// takeFlow returns the sign-in that a response belongs to. It can be taken once; the cookie is
-// deleted.
+// takeFlow returns the sign-in that a response belongs to. Each sign-in can be taken only once; its
+// cookie is deleted.
 func (h *personSignIn) takeFlow(r *request, response *signInResponse) (*signin.Flow, error) {
 	value, id, ok := h.auth.openCookie(r.Request, h.auth.seal().flow, flowCookie, response.Secret)
 	if !ok {
@@ -142,14 +142,14 @@ func (h *personSignIn) takeFlow(r *request, response *signInResponse) (*signin.F
 	return flow, nil
 }
 
-// maxUsedFlows limits how many sign-ins are remembered.
+// maxUsedFlows is the maximum number of remembered sign-ins.
 const maxUsedFlows = 10_000
 
-// usedFlows remembers the sign-ins that were completed on this replica, so that none is completed
-// twice. The code of a sign-in is valid only once at the issuer in any case.
+// usedFlows remembers the sign-ins completed on this replica, so that none is completed twice. In
+// any case, the issuer accepts each code only once.
 type usedFlows struct {
 	mu   sync.Mutex
-	used map[seal.Nonce]time.Time // until when it could be used again
+	used map[seal.Nonce]time.Time // maps a sign-in to its expiry
 }
 
 // add reports whether a sign-in has not been used before.
@@ -165,7 +165,7 @@ func (u *usedFlows) add(id seal.Nonce, now time.Time) bool {
 				delete(u.used, other)
 			}
 		}
-		for other := range u.used { // arbitrary ones
+		for other := range u.used { // deletes arbitrary entries
 			if len(u.used) < maxUsedFlows {
 				break
 			}

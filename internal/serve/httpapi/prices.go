@@ -16,7 +16,7 @@ type priceHandler struct {
 	editor *editor
 }
 
-// priceItem is the price of a tool, or the default price of the tools of a source.
+// priceItem is a tool's price, or the default price of a source's tools.
 type priceItem struct {
 	Source  string        `json:"source" doc:"A server, or - for local tools."`
 	Tool    string        `json:"tool" doc:"A tool, or * for all tools of the source that declare no price."`
@@ -61,8 +61,8 @@ func (h *priceHandler) price(r *request) (item priceItem, err error) {
 	return item, nil
 }
 
-// known reports whether a server of the configuration, or the local source, has a tool. An empty name
-// is the default price of all tools.
+// known reports whether a configured server or the local source has a tool. An empty name stands
+// for the default price of all tools.
 func (h *priceHandler) known(c *config.Config, server, name string) bool {
 	if _, ok := c.Servers[server]; server != "" && !ok {
 		return false
@@ -91,7 +91,7 @@ func (h *priceHandler) put(r *request) (*reply, error) {
 func (h *priceHandler) remove(r *request) (*reply, error) {
 	version := r.params.version()
 	_, edits, _, err := h.editor.state(config.EditPrices)
-	key := priceItem{Source: r.PathValue("source"), Tool: r.PathValue("tool")}.key() // the tool may be gone
+	key := priceItem{Source: r.PathValue("source"), Tool: r.PathValue("tool")}.key() // the tool may no longer exist
 	if err != nil || origin(edits.Prices, key) != "api" {
 		return nil, cmp.Or(err, error(notFound("The price of %q has no changes to remove.", shown(key))))
 	}

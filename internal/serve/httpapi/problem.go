@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// statuses are the HTTP statuses of refusals by the platform.
+// statuses maps the codes of refused requests to HTTP statuses.
 var statuses = map[toolyard.Code]int{
 	toolyard.Invalid:             http.StatusBadRequest,
 	toolyard.MissingCapability:   http.StatusBadRequest,
@@ -34,10 +34,10 @@ var statuses = map[toolyard.Code]int{
 	toolyard.Timeout:             http.StatusGatewayTimeout,
 }
 
-// toolFailures are the codes of calls that ran and failed: the failure is the tool's result.
+// toolFailures are the codes of calls that ran and failed. The failure is then the tool's result.
 var toolFailures = []toolyard.Code{toolyard.Failed, toolyard.InvalidOutput, toolyard.NoData, toolyard.ResultTooLarge}
 
-// problemOf converts an error to one that callers may see. Internal details are dropped.
+// problemOf converts an error to one that callers may see, without internal details.
 func problemOf(err error) *toolyard.Error {
 	if e, ok := errors.AsType[*toolyard.Error](err); ok {
 		return e
@@ -53,8 +53,8 @@ func problemOf(err error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Internal, Message: "Internal error.", Err: err}
 }
 
-// Status returns the HTTP status of a call that fails with an error code. It is 200 if the
-// failure is the result of the tool.
+// Status returns the HTTP status of a call that fails with an error code. It is 200 if the failure
+// is the tool's result.
 func Status(code toolyard.Code) int {
 	if status, ok := statuses[code]; ok {
 		return status
@@ -62,7 +62,7 @@ func Status(code toolyard.Code) int {
 	return http.StatusOK
 }
 
-// statusOf returns the status of a refused request.
+// statusOf returns the HTTP status for a refused request.
 func statusOf(e *toolyard.Error) int {
 	if status, ok := statuses[e.Code]; ok {
 		return status
@@ -70,7 +70,7 @@ func statusOf(e *toolyard.Error) int {
 	return http.StatusInternalServerError
 }
 
-// problem holds the members of RFC 9457, which precede those of toolyard.Error.
+// problem holds the members defined by RFC 9457, which precede those of toolyard.Error.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -80,7 +80,7 @@ type problem struct {
 
 // problemJSON encodes an error as a problem document.
 func problemJSON(status int, e *toolyard.Error) json.RawMessage {
-	head, _ := json.Marshal(problem{ // always has a JSON form
+	head, _ := json.Marshal(problem{ // cannot fail
 		Type: "urn:toolyard:problem:" + string(e.Code), Title: http.StatusText(status), Status: status, Detail: e.Message,
 	})
 	return slices.Concat(head[:len(head)-1], []byte(","), e.Data()[1:])
@@ -90,7 +90,7 @@ func sendProblem(w http.ResponseWriter, status int, e *toolyard.Error) {
 	send(w, status, "application/problem+json", problemJSON(status, e))
 }
 
-// send writes JSON.
+// send writes a JSON response.
 func send(w http.ResponseWriter, status int, media string, body json.RawMessage) {
 	h := w.Header()
 	h.Set("Content-Type", media)

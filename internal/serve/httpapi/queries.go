@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// QueryRecord is what is stored for a query, in addition to the columns of its row.
+// QueryRecord holds the data stored for a query in addition to its columns.
 type QueryRecord struct {
 	Answer     *agent.Answer `json:"answer"`
 	Gate       string        `json:"gate"`
@@ -54,7 +54,8 @@ type queryDetail struct {
 	Spans  []agent.Span  `json:"spans" doc:"When the calls ran."`
 }
 
-// queryLost is the outcome of a query that did not end by its deadline: its replica was killed.
+// queryLost is the outcome of a query that did not finish by its deadline because its replica was
+// killed.
 const queryLost = "lost"
 
 func (h *queryHandler) list(r *request) (*reply, error) {
@@ -118,7 +119,7 @@ func (h *queryHandler) newItem(row *store.QueryRow, c toolyard.Caller) (queryIte
 		DurationMS: record.DurationMS, Usage: record.Answer.Usage, Price: record.Answer.Cost.Price,
 	}
 	if now := h.now(); row.Outcome == store.QueryRunning {
-		item.DurationMS = max(0, now.Sub(row.At).Milliseconds()) // the clocks of replicas differ
+		item.DurationMS = max(0, now.Sub(row.At).Milliseconds()) // the replicas' clocks may differ
 		if now.After(record.Until.Add(jobGrace)) {
 			item.Outcome, item.DurationMS = queryLost, record.DurationMS
 		}

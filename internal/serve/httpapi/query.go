@@ -21,7 +21,7 @@ import (
 
 // QueryOptions configures queries.
 type QueryOptions struct {
-	Store Queries                          // nil for none: there are no jobs and no list
+	Store Queries                          // nil disables jobs and the list
 	Time  func(agent string) time.Duration // maximum duration of a query
 }
 
@@ -34,26 +34,26 @@ type Queries interface {
 	Job(ctx context.Context, account, caller, id string) (*store.QueryJob, error)
 }
 
-// queryHandler answers questions with agents.
+// queryHandler serves queries, which agents answer.
 type queryHandler struct {
 	calls *callHandler
 	opts  QueryOptions
 	now   func() time.Time
 
 	mu   sync.Mutex
-	jobs map[string]int // running jobs of this replica, by account and caller
+	jobs map[string]int // number of jobs running on this replica, by account and caller
 }
 
 func newQueryHandler(calls *callHandler, opts Options) *queryHandler {
 	return &queryHandler{calls: calls, opts: opts.Queries, now: opts.Now, jobs: make(map[string]int)}
 }
 
-// Limits of queries.
+// Limits on queries.
 const (
-	maxJobs       = 200         // running jobs of a replica
-	maxCallerJobs = 20          // running jobs of a caller
-	jobGrace      = time.Minute // after a query's time limit, before its job counts as lost
-	maxEvents     = 256         // events buffered for a slow client
+	maxJobs       = 200         // jobs running on a replica
+	maxCallerJobs = 20          // running jobs per caller
+	jobGrace      = time.Minute // time after a query's time limit before its job counts as lost
+	maxEvents     = 256         // number of events buffered for a slow client
 )
 
 // queryBody is the body of a query.
@@ -101,7 +101,7 @@ type toolUsed struct {
 	SkillCalls int    `json:"skillCalls"`
 }
 
-// queryCost is the price for the caller; the operator pays for the model.
+// queryCost is the price charged to the caller. The operator pays for the model.
 type queryCost struct {
 	Model toolyard.Money `json:"modelCostUsd"`
 	Tools toolyard.Money `json:"toolCostUsd"`
@@ -125,16 +125,16 @@ type failureSample struct {
 	Reason string        `json:"reason"`
 }
 
-// maxSamples limits the failed calls in a summary.
+// maxSamples is the maximum number of failed calls in a summary.
 const maxSamples = 5
 
-// ask answers a query: as one response, or as a stream of events.
+// ask answers a query with a single response or a stream of events.
 func (h *queryHandler) ask(r *request) (*reply, error) {
 	body, call, err := h.prepare(r)
 	if err != nil {
 		return nil, err
 	}
-	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{}) // a query has a deadline of its own
+	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{}) // a query has its own deadline
 	if body.Stream || strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		h.stream(r, body, call)
 		return nil, nil
@@ -142,7 +142,7 @@ func (h *queryHandler) ask(r *request) (*reply, error) {
 	return respond(h.run(r.Context(), body, call))
 }
 
-// prepare reads the body of a query and returns the call of the agent's tool.
+// prepare reads the body of a query and returns the call to the agent's tool.
 func (h *queryHandler) prepare(r *request) (*queryBody, *serve.CallRequest, error) {
 	body, err := read[queryBody](r, smallBody)
 	if err != nil {
@@ -166,7 +166,7 @@ func (h *queryHandler) prepare(r *request) (*queryBody, *serve.CallRequest, erro
 	return &body, call, err
 }
 
-// gate returns the gate of a query, and sets its agent.
+// gate returns a query's gate and sets its agent.
 func (h *queryHandler) gate(body *queryBody) (*gates.Gate, error) {
 	var all []*gates.Gate
 	if h.calls.gates != nil {
@@ -209,7 +209,7 @@ func (h *queryHandler) run(ctx context.Context, body *queryBody, call *serve.Cal
 	return newQueryResult(a, body.Query, receiptOf(made.Call)), nil
 }
 
-// answerOf returns the answer in the result of an agent's tool.
+// answerOf returns the answer from the result of an agent's tool.
 func answerOf(res *toolyard.Result) (*agent.Answer, error) {
 	raw, err := res.MarshalJSON()
 	if err != nil {
@@ -282,8 +282,8 @@ func streamEvent(e agent.Event) any {
 	return toolStatusEvent{"tool-status", eventRef{e.Tool, e.Tool}, map[string]string{"calling": "tool-start", "done": "tool-complete", "failed": "tool-failed"}[e.Status]}
 }
 
-// stream answers a query with server-sent events. If the client disconnects, a query without an
-// idempotency key ends.
+// stream answers a query with server-sent events. If the client disconnects, the query is canceled
+// unless it has an idempotency key.
 func (h *queryHandler) stream(r *request, body *queryBody, call *serve.CallRequest) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -325,7 +325,7 @@ func (h *queryHandler) stream(r *request, body *queryBody, call *serve.CallReque
 	}
 }
 
-// data writes an event without a name.
+// data writes an event that has no name.
 func (s *stream) data(event any) {
 	raw, err := jsonobject.Marshal(event)
 	if err == nil {

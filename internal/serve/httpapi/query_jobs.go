@@ -37,7 +37,8 @@ type jobOutcome struct {
 
 var errNoJobs = notFound("Queries are not available because no store is configured.")
 
-// start starts a query in the background. The same idempotency key returns the same job.
+// start starts a query in the background. Requests with the same idempotency key return the same
+// job.
 func (h *queryHandler) start(r *request) (*reply, error) {
 	if h.opts.Store == nil {
 		return nil, errNoJobs
@@ -64,7 +65,8 @@ func (h *queryHandler) start(r *request) (*reply, error) {
 		return &reply{status: http.StatusAccepted, body: h.jobResult(existing), location: prefix + "/query/jobs/" + existing.ID}, nil
 	}
 	if r.caller.Authenticated() {
-		call.IdempotencyKey = job.Key // the query ends even if this replica is about to stop, and runs once
+		call.IdempotencyKey = job.Key // the key makes the query run only once and finish even if this replica
+		// is about to stop
 	}
 	go h.runJob(context.WithoutCancel(r.Context()), job, body, call)
 	return &reply{status: http.StatusAccepted, body: h.jobResult(job), location: prefix + "/query/jobs/" + job.ID}, nil
@@ -139,7 +141,7 @@ func (h *queryHandler) jobResult(j *store.QueryJob) *jobResult {
 		res.Result = j.Body
 	case j.State == store.JobFailed:
 		var outcome jobOutcome
-		_ = json.Unmarshal(j.Body, &outcome) // runJob wrote it
+		_ = json.Unmarshal(j.Body, &outcome) // cannot fail: runJob wrote it
 		res.Error, res.Code = &outcome.Error, outcome.Code
 	case h.now().After(j.Until):
 		lost := "The replica that ran the query has stopped, so the outcome is unknown."

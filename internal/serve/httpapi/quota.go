@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Limits on audit records that callers without the scope operator can cause.
+// Limits on the audit records that callers without the scope operator can cause.
 const (
-	maxRefusals     = 30 // per caller and refusalTime
+	maxRefusals     = 30 // per caller within refusalTime
 	refusalTime     = time.Hour
-	maxOwnChanges   = 600 // per caller and ownChangesTime, including failed ones
+	maxOwnChanges   = 600 // per caller within ownChangesTime, including failed changes
 	ownChangesTime  = time.Hour
 	ownChangesRetry = time.Minute
-	maxCounters     = 1_000 // callers counted at once
+	maxCounters     = 1_000 // maximum number of callers counted at the same time
 )
 
-// quota limits events per caller in a time window. The window of a caller starts with its first event.
+// quota limits events per caller within a time window. A caller's window starts with its first
+// event.
 type quota struct {
 	limit  int
 	window time.Duration
@@ -28,11 +29,11 @@ type quota struct {
 type counter struct {
 	since time.Time
 	used  int
-	over  int // events over the limit since the last allowed one
+	over  int // number of events over the limit since the last allowed one
 }
 
 // acquire counts a caller's event and reports whether it is within the limit. over is the number of
-// events over the limit since the last allowed one.
+// rejected events since the last allowed one.
 func (q *quota) acquire(caller string, now time.Time) (over int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +55,7 @@ func (q *quota) acquire(caller string, now time.Time) (over int, ok bool) {
 	return over, true
 }
 
-// release uncounts an event.
+// release undoes acquire.
 func (q *quota) release(caller string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +64,8 @@ func (q *quota) release(caller string) {
 	}
 }
 
-// makeRoom drops callers whose window has ended, or else the one with the oldest window.
+// makeRoom drops callers whose window has ended. If there are none, it drops the caller with the
+// oldest window.
 func (q *quota) makeRoom(now time.Time) {
 	if q.counters == nil {
 		q.counters = make(map[string]*counter)
@@ -84,11 +86,11 @@ func (q *quota) makeRoom(now time.Time) {
 	}
 }
 
-// unrecorded returns the audit detail of a refusal that follows n unrecorded ones.
+// unrecorded returns the audit detail for a refusal after n refusals that were not recorded.
 func unrecorded(n int) json.RawMessage {
 	if n == 0 {
 		return nil
 	}
-	detail, _ := json.Marshal(map[string]int{"unrecordedBefore": n}) // always has a JSON form
+	detail, _ := json.Marshal(map[string]int{"unrecordedBefore": n}) // cannot fail
 	return detail
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Limits of queries to the call record.
+// Limits on queries to the call record.
 const (
-	maxQueries = 4 // concurrent queries, to leave the store capacity for calls
+	maxQueries = 4 // maximum number of concurrent queries, to leave capacity for calls
 	queryTime  = 5 * time.Second
 
 	defaultLimit = 100 // rows per page
-	maxChildren  = 200 // nested calls shown with a call
+	maxChildren  = 200 // number of nested calls shown with a call
 
-	costsSince     = 30 * 24 * time.Hour // default periods
+	costsSince     = 30 * 24 * time.Hour // default period
 	latenciesSince = 24 * time.Hour
 )
 
-// recordReader queries the call record, with bounded concurrency.
+// recordReader queries the call record with limited concurrency.
 type recordReader struct {
 	calls Calls
 	slots chan struct{} // holds a token for each running query
@@ -31,8 +31,8 @@ type recordReader struct {
 
 // recordHandler serves the call record.
 type recordHandler struct {
-	records *recordReader // nil for none
-	live    Live          // nil for none
+	records *recordReader // may be nil
+	live    Live          // may be nil
 	now     func() time.Time
 }
 
@@ -50,14 +50,14 @@ type latenciesPage struct {
 	Latencies []store.LatencyRow `json:"latencies"`
 }
 
-// callDetail is a call with its result and nested calls.
+// callDetail is a call including its result and nested calls.
 type callDetail struct {
 	*store.CallRow
 	Result   json.RawMessage  `json:"result,omitempty" doc:"The result, if it is still in memory."`
 	Children []*store.CallRow `json:"children" doc:"Calls made by its tool."`
 }
 
-// callParams are the filters of calls.
+// callParams are the filters for calls.
 var callParams = []string{"account", "caller", "session", "server", "tool", "gate", "code", "failed", "parent", "since", "until"}
 
 func (p *params) calls(c toolyard.Caller) store.CallQuery {
@@ -77,7 +77,7 @@ func (h *recordHandler) list(r *request) (*reply, error) {
 	return respond(callsPage{rows, next}, err)
 }
 
-// get returns a call from the record, or from the memory of this replica.
+// get returns a call from the call record or from this replica's memory.
 func (h *recordHandler) get(r *request) (*reply, error) {
 	id := r.PathValue("id")
 	none := notFound("Unknown call %q, or it belongs to another account.", shown(id))
@@ -102,7 +102,7 @@ func (h *recordHandler) get(r *request) (*reply, error) {
 	if detail.CallRow == nil || !canView(r.caller, detail.Account) {
 		return nil, none
 	}
-	if h.records != nil { // optional: omitted if the record is unavailable
+	if h.records != nil { // optional: omitted if the call record is unavailable
 		detail.Children, _ = query(r, h.records, func(ctx context.Context) ([]*store.CallRow, error) {
 			return h.records.calls.Calls(ctx, store.CallQuery{Parent: id, Since: detail.At, Until: detail.At.Add(detail.Elapsed + time.Minute), Limit: maxChildren})
 		})
@@ -111,7 +111,7 @@ func (h *recordHandler) get(r *request) (*reply, error) {
 	return &reply{body: detail}, nil
 }
 
-// canView reports whether a caller may see the calls of an account.
+// canView reports whether a caller may see an account's calls.
 func canView(c toolyard.Caller, account string) bool {
 	return identity.Views(c) || c.Authenticated() && c.Account != "" && c.Account == account
 }
@@ -163,7 +163,7 @@ func (h *recordHandler) traffic(r *request) (*reply, error) {
 	return &reply{body: page}, nil
 }
 
-// query runs a query within limits. It returns an empty list instead of nil.
+// query runs a query within the limits. It returns an empty list instead of nil.
 func query[T any](r *request, records *recordReader, run func(context.Context) ([]T, error)) ([]T, error) {
 	switch {
 	case r.params.err != nil:

@@ -4,24 +4,24 @@ import (
 	"slices"
 )
 
-// route is one operation of the API. Requests are dispatched by it, and the OpenAPI document is
-// generated from it.
+// route is one API operation. Requests are dispatched and the OpenAPI document is generated from
+// it.
 type route struct {
 	method, path string
 	id, summary  string
 	access       access
 	action       string            // name of the audited change; empty if the route changes nothing
-	query        []string          // query parameters, keys of queryParams or params
+	query        []string          // query parameters: keys of queryParams or params
 	params       map[string]object // schemas of parameters that differ from queryParams
-	takes, gives *shape            // request and response body; nil for none
-	keyed        bool              // accepts the header Idempotency-Key
-	status       int               // of a successful response; 200 if zero
+	takes, gives *shape            // request and response body; may be nil
+	keyed        bool              // accepts the Idempotency-Key header
+	status       int               // status of a successful response; 200 if zero
 	refusals     []int             // error statuses in addition to those of every route
-	long         bool              // not limited by requestTime: it runs a tool or streams
+	long         bool              // not limited by requestTime, because the route runs a tool or streams
 	serve        func(*request) (*reply, error)
 }
 
-// Rule is the access rule of a route.
+// Rule is a route's access rule.
 type Rule struct {
 	Method, Path string
 	Access       string // open, caller, viewer, approver or operator
@@ -37,10 +37,10 @@ func Rules() (rules []Rule) {
 	return rules
 }
 
-// pages are the parameters of paged lists.
+// pages are the parameters for paged lists.
 var pages = []string{"before", "limit"}
 
-// newRoutes creates the handlers and returns the routes of all of them.
+// newRoutes creates all handlers and returns their routes.
 func newRoutes(opts Options, auth *authenticator) []route {
 	var records *recordReader
 	if opts.Calls != nil {

@@ -8,7 +8,7 @@ type SealKey = *seal.Keyring
 // NewSealKey creates a random key.
 func NewSealKey() SealKey { return seal.Random() }
 
-// sealers seal cookie values. None can decrypt what another has sealed.
+// sealers seal cookie values. Values sealed by one cannot be opened by another.
 type sealers struct {
 	key    seal.Sealer // API keys
 	person seal.Sealer // people who are signed in

@@ -1,9 +1,9 @@
 // Package httpapi serves the HTTP API next to MCP: calls, the call record, the catalog, accounts
 // and sessions, and the administration of a yard.
 //
-// Each resource has a handler type with its routes, request and response bodies in one file. The
-// routes of all handlers form one table, from which requests are dispatched and the OpenAPI document
-// is generated.
+// Each resource has a handler type, with its routes and its request and response bodies in one
+// file. The routes of all handlers form one table, which dispatches requests and from which the
+// OpenAPI document is generated.
 package httpapi
 
 import (
@@ -27,30 +27,31 @@ import (
 
 // Options configures the API. Routes whose data source is nil respond with NOT_FOUND.
 type Options struct {
-	Identify    func(*http.Request) (toolyard.Caller, error) // nil accepts every request as anonymous
-	Seal        func() SealKey                               // key for cookies, requested when the first is set; nil for a new one
+	Identify func(*http.Request) (toolyard.Caller, error) // nil accepts every request as anonymous
+	Seal     func() SealKey                               // returns the key for cookies, called before the
+	// first is set; nil for a new key
 	Yard        Yard
 	Ledger      ledger.Ledger
 	Balances    Balances
 	Calls       Calls
 	Links       LinkOptions
-	Connections Connections // nil for none
+	Connections Connections // may be nil
 	Keys        Keys
 	People      PeopleOptions
-	Changes     Changes // nil for the last changes in memory
+	Changes     Changes // nil keeps the latest changes in memory
 	Queries     QueryOptions
 	Live        Live
 	Execute     func(context.Context, *serve.CallRequest) (serve.CallOutcome, error)
-	Gates       func() []*gates.Gate // in order of the configuration
-	MaxBody     int64                // bytes of a body with arguments; 1 MiB if zero
+	Gates       func() []*gates.Gate // in the order of the configuration
+	MaxBody     int64                // maximum bytes of a body with arguments; 1 MiB if zero
 	Now         func() time.Time     // nil for time.Now
-	Log         *slog.Logger         // nil for none
+	Log         *slog.Logger         // may be nil
 }
 
 // LinkOptions configures linked accounts.
 type LinkOptions struct {
-	Store Links                            // nil for none
-	Check func(kind, address string) error // refuses invalid and empty addresses
+	Store Links                            // may be nil
+	Check func(kind, address string) error // returns an error for an invalid or empty address
 }
 
 // Calls queries the call record.
@@ -68,8 +69,8 @@ const prefix = "/api/v1"
 // requestTime limits requests that do not run a tool.
 const requestTime = 10 * time.Second
 
-// server dispatches requests: it authorizes and audits them, calls the handler of the route, and
-// encodes the response.
+// server dispatches requests: it authorizes and audits them, calls the route's handler, and encodes
+// the response.
 type server struct {
 	auth  *authenticator
 	audit *auditor
@@ -84,14 +85,14 @@ type request struct {
 	params params
 }
 
-// reply is a successful response. Without a body it is 204 No Content.
+// reply is a successful response. If it has no body, the status is 204 No Content.
 type reply struct {
 	status   int // 200 if zero
 	location string
 	body     any
-	subject  string // of the audited change, if the path does not contain it
-	settled  bool   // the ledger recorded and limits the change, so it does not count against ownChanges
-	audited  int    // status in the audit log, if it differs
+	subject  string // subject of the audited change, if the path does not contain it
+	settled  bool   // the ledger records and limits the change, so it does not count against ownChanges
+	audited  int    // status in the audit log, if different
 }
 
 // respond returns a reply with a body, or the error.
@@ -158,7 +159,7 @@ func (s *server) handler(routes []route) http.Handler {
 	})
 }
 
-// serve authorizes a request and runs the handler of its route.
+// serve authorizes a request and runs its route's handler.
 func (s *server) serve(w http.ResponseWriter, r *http.Request, route *route) (*reply, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
@@ -173,14 +174,14 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, route *route) (*r
 	if route.long {
 		req.Request = r
 	}
-	if route.action != "" && req.caller.Authenticated() { // others are refused by the handlers
+	if route.action != "" && req.caller.Authenticated() { // handlers refuse unauthenticated callers
 		return s.audit.audited(req, route)
 	}
 	return route.serve(req)
 }
 
 func (s *server) send(w http.ResponseWriter, r *http.Request, reply *reply) {
-	if reply == nil { // a stream that has ended
+	if reply == nil { // the handler has already streamed its response
 		return
 	}
 	if reply.location != "" {
@@ -216,7 +217,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	sendProblem(w, status, e)
 }
 
-// recover turns a panic into one failed request.
+// recover turns a panic into an error, so that only the request fails.
 func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 	switch p := recover(); p {
 	case nil:
@@ -230,7 +231,7 @@ func (s *server) recover(w http.ResponseWriter, r *http.Request) {
 
 var errInternal = toolyard.Errorf(toolyard.Internal, "Internal error.")
 
-// orEmpty returns a list that is encoded as an array even if it is nil.
+// orEmpty returns a non-nil list, which is encoded as an array.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -12,7 +12,7 @@ import (
 // serverHandler serves MCP servers and the review of their definitions.
 type serverHandler struct {
 	yard    Yard
-	records *recordReader // nil for none
+	records *recordReader // may be nil
 	now     func() time.Time
 }
 
@@ -24,7 +24,7 @@ type pendingPage struct {
 	Pending []Pending `json:"pending"`
 }
 
-// reviewBody lists the definitions that a person has reviewed.
+// reviewBody lists the definitions that an operator has reviewed.
 type reviewBody struct {
 	Tools []DefinitionRef `json:"tools" minItems:"1" maxItems:"10000"`
 }
@@ -60,7 +60,7 @@ func (h *serverHandler) get(r *request) (*reply, error) {
 		return nil, unknownServer(r.PathValue("id"))
 	}
 	s.Events, s.Pins = orEmpty(s.Events), orEmpty(s.Pins)
-	if h.records != nil { // optional: omitted if the record is unavailable
+	if h.records != nil { // optional: omitted if the call record is unavailable
 		s.Latency, _ = query(r, h.records, func(ctx context.Context) ([]store.LatencyRow, error) {
 			return h.records.calls.Latencies(ctx, store.LatencyQuery{Server: s.ID, Since: h.now().Add(-latenciesSince)})
 		})
@@ -115,8 +115,8 @@ func (h *serverHandler) retry(r *request) (*reply, error) {
 	return respond(h.server(r))
 }
 
-// SelectPending returns the pending definitions that refs refers to. Its error is VersionConflict if one
-// has changed since it was reviewed.
+// SelectPending returns the pending definitions that refs refers to. The error is VersionConflict
+// if one of them has changed since it was reviewed.
 func SelectPending[T any](pending []T, ref func(T) DefinitionRef, refs []DefinitionRef) (list []T, err error) {
 	byTool := make(map[string]int, len(pending))
 	for i, p := range pending {

@@ -18,17 +18,17 @@ import (
 
 // sessionHandler serves sessions.
 type sessionHandler struct {
-	ledger   ledger.Ledger // nil for none
-	balances Balances      // nil for none
+	ledger   ledger.Ledger // may be nil
+	balances Balances      // may be nil
 	owners   *sessionOwners
 }
 
-// Limits of sessions.
+// Limits on sessions.
 const (
 	defaultTTL = 30 * time.Minute
 	maxTTL     = 24 * time.Hour
 	maxCalls   = 1_000_000_000
-	maxSession = 128 // bytes of a session ID
+	maxSession = 128 // bytes
 )
 
 // sessionBody describes a session to open.
@@ -38,8 +38,8 @@ type sessionBody struct {
 	TTL   string `json:"ttl,omitempty" doc:"How long the session stays open. Default: \"30m\", maximum: \"24h\"."`
 }
 
-// session validates the body. A session that limits only the number of calls has no budget: its
-// calls are free.
+// session validates the body. A session that only limits the number of calls has no budget, so its
+// calls must be free.
 func (b sessionBody) session() (s ledger.Session, err error) {
 	s = ledger.Session{ID: "ses_" + rand.Text(), Calls: b.Calls, TTL: defaultTTL}
 	if b.Limit != "" || b.Calls == 0 {
@@ -58,8 +58,8 @@ func (b sessionBody) session() (s ledger.Session, err error) {
 	return s, nil
 }
 
-// sessionID derives the ID of a session from the idempotency key, so that a retry after a lost
-// response does not open a second session.
+// sessionID derives a session's ID from the idempotency key, so that a retry after a lost response
+// does not open a second session.
 func sessionID(c toolyard.Caller, key string) string {
 	sum := sha256.Sum256([]byte(c.Account + "\n" + c.ID + "\n" + key))
 	return "ses_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
@@ -117,8 +117,8 @@ func (h *sessionHandler) close(r *request) (*reply, error) {
 	return &reply{body: closed, settled: balance.State == ledger.StateOpen}, nil
 }
 
-// session returns a session of the caller's account, or of any account if all is set. Sessions of
-// other accounts are reported as unknown, and so are accounts.
+// session returns a session that belongs to the caller's account, or to any account if all is set.
+// Sessions of other accounts are reported as unknown, and so are IDs of accounts.
 func (h *sessionHandler) session(ctx context.Context, c toolyard.Caller, id string, all bool) (*ledger.Balance, error) {
 	if h.ledger == nil {
 		return nil, errNoLedger
@@ -145,7 +145,8 @@ func (h *sessionHandler) session(ctx context.Context, c toolyard.Caller, id stri
 	return balance, nil
 }
 
-// sessionOwners caches the accounts of sessions, which never change, to save ledger queries.
+// sessionOwners caches which account owns each session. This never changes, so the cache saves
+// ledger queries.
 type sessionOwners struct {
 	mu       sync.Mutex
 	accounts map[string]string // by session
@@ -170,7 +171,7 @@ func (o *sessionOwners) owns(session, account string) bool {
 	return ok && owner == account && account != ""
 }
 
-// isVisibleASCII reports whether a string has only visible ASCII characters.
+// isVisibleASCII reports whether a string contains only visible ASCII characters.
 func isVisibleASCII(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c <= ' ' || c > '~' })
 }

@@ -13,11 +13,11 @@ import (
 // signInHandler signs browsers in and out.
 type signInHandler struct {
 	auth *authenticator
-	yard Yard // nil for none
+	yard Yard // may be nil
 	now  func() time.Time
 }
 
-// SignInOptions are the ways to sign in to the console.
+// SignInOptions lists the ways to sign in to the console.
 type SignInOptions struct {
 	Issuers []string `json:"issuers" doc:"Names of the issuers that people can sign in with."`
 	URL     string   `json:"url,omitempty" doc:"URL of this server, the only one at which people can sign in with an issuer."`

@@ -18,7 +18,7 @@ import (
 type toolHandler struct {
 	yard    Yard
 	catalog *catalog
-	records *recordReader // nil for none
+	records *recordReader // may be nil
 	now     func() time.Time
 }
 
@@ -49,13 +49,13 @@ type toolsPage struct {
 	Facets     map[string][]facet `json:"facets" doc:"For each filter, the number of matching tools by value."`
 }
 
-// facet is a value of a filter.
+// facet is one value of a filter.
 type facet struct {
 	Value string `json:"value"`
 	Count int    `json:"count"`
 }
 
-// toolDetail is a tool with its definition and its visibility.
+// toolDetail is a tool including its definition and visibility.
 type toolDetail struct {
 	ToolItem
 	Description  string                     `json:"description"`
@@ -71,7 +71,7 @@ type toolDetail struct {
 	Latencies    *store.LatencyRow          `json:"latency,omitempty"`
 }
 
-// gateDecision is whether a gate offers a tool, and why.
+// gateDecision explains whether a gate offers a tool.
 type gateDecision struct {
 	Gate    string       `json:"gate"`
 	Name    string       `json:"name" doc:"Name at the gate."`
@@ -86,7 +86,7 @@ func modeOf(t *toolyard.Tool) toolyard.Mode {
 	return toolyard.Write
 }
 
-// filters are the filters of the catalog that have facets.
+// filters are the catalog filters that have facets.
 var filters = []struct {
 	name  string
 	value func(*ToolItem) string
@@ -138,8 +138,8 @@ func (h *toolHandler) search(r *request) (*reply, error) {
 	return &reply{body: page}, nil
 }
 
-// matches reports whether a tool passes all filters. It counts the tool in the facets of each filter
-// that is the only one to exclude it, or of all filters if none does.
+// matches reports whether a tool passes all filters. If no filter excludes the tool, it is counted
+// in every filter's facets. If exactly one does, it is counted in that filter's facets.
 func matches(item *ToolItem, wanted map[string]string, counts []map[string]int) bool {
 	var values [8]string
 	failed, missed := 0, 0
@@ -157,7 +157,7 @@ func matches(item *ToolItem, wanted map[string]string, counts []map[string]int) 
 	return failed == 0
 }
 
-// maxFacets limits the values of a filter.
+// maxFacets is the maximum number of values per filter.
 const maxFacets = 300
 
 func facets(counts []map[string]int) map[string][]facet {
@@ -195,7 +195,7 @@ func (h *toolHandler) get(r *request) (*reply, error) {
 	case server == "" || !h.withheld(d, server, name):
 		return nil, notFound("Unknown tool %q.", shown(strings.TrimPrefix(server+"/"+name, "/")))
 	}
-	if h.records != nil { // optional: omitted if the record is unavailable
+	if h.records != nil { // optional: omitted if the call record is unavailable
 		rows, _ := query(r, h.records, func(ctx context.Context) ([]store.LatencyRow, error) {
 			return h.records.calls.Latencies(ctx, store.LatencyQuery{Server: cmp.Or(server, store.Local), Tool: name, Since: h.now().Add(-latenciesSince)})
 		})
@@ -206,7 +206,7 @@ func (h *toolHandler) get(r *request) (*reply, error) {
 	return &reply{body: d}, nil
 }
 
-// describe fills in an available tool.
+// describe fills in the details of an available tool.
 func (h *toolHandler) describe(d *toolDetail, index *index, i int) {
 	t := index.snapshot.Tools[i]
 	d.ToolItem = index.items[i]
@@ -232,7 +232,8 @@ func (h *toolHandler) describe(d *toolDetail, index *index, i int) {
 	}
 }
 
-// withheld fills in a tool of a server that is withheld, and reports false if there is none.
+// withheld fills in the details of a withheld tool, or returns false if the server has no such
+// tool.
 func (h *toolHandler) withheld(d *toolDetail, server, name string) bool {
 	if !slices.ContainsFunc(h.yard.Servers(), func(s ServerItem) bool { return s.ID == server }) {
 		return false

@@ -111,7 +111,7 @@ func (h *toolsetHandler) remove(r *request) (*reply, error) {
 	return &reply{}, h.editor.edit(r, config.EditToolsets, version, "reset toolset "+name, func(e *config.Edits) { delete(e.Toolsets, name) })
 }
 
-// previewResult is the effect of a change of a toolset.
+// previewResult shows the effect of changing a toolset.
 type previewResult struct {
 	Count  int           `json:"count" doc:"Number of tools in the toolset."`
 	Tokens int           `json:"tokens" doc:"Approximate number of tokens that their definitions use in a prompt."`
@@ -183,8 +183,8 @@ func compare(before, after *gates.View) gatePreview {
 	return p
 }
 
-// export returns the tools of a toolset as functions: those visible at the named gate, by default
-// the first gate that uses the toolset, or all if no gate does.
+// export returns a toolset's tools as functions. It includes the tools visible at the named gate,
+// which defaults to the first gate that uses the toolset, or all tools if no gate does.
 func (h *toolsetHandler) export(r *request) (*reply, error) {
 	item, err := h.toolset(r.PathValue("name"))
 	if err != nil {

@@ -20,28 +20,29 @@ type Yard interface {
 	Servers() []ServerItem
 	Server(id string) (*ServerDetail, bool)
 	Down() []string // unavailable servers
-	// Explain returns the decisions about a tool of a server before any gate filters it.
+	// Explain returns the decisions about a server's tool before any gate filters it.
 	Explain(server, tool string) []gates.Step
 	Pending(server string) ([]Pending, error)
-	// Waiting returns the definitions that are waiting for a decision, by name; none if the server is down.
+	// Waiting returns the definitions that wait for a decision, sorted by name. If the server is
+	// down, there are none.
 	Waiting(server string) []Waiting
 	Approve(server string, tools []DefinitionRef) error
 	Reject(server string, tools []DefinitionRef) error
 	Retry(server string) error
 
 	Edits() (edits *config.Edits, version int64)
-	// Try returns the views of the gates that use a toolset as they would be with the edits.
+	// Try returns the views of the gates that use a toolset as if the edits were applied.
 	Try(edits *config.Edits, toolset string) ([]*gates.View, error)
-	// Edit replaces the edits if version is the current one.
+	// Edit replaces the edits if version is current.
 	Edit(ctx context.Context, edits *config.Edits, version int64, by, note string) (next int64, err error)
 	Versions(ctx context.Context, limit int) ([]store.VersionRow, error)
 	Version(ctx context.Context, version int64) (store.VersionRow, *config.Edits, error)
 
 	Limits(ctx context.Context) ([]Limit, error)
 
-	Approvals() Approvals // nil without a store
+	Approvals() Approvals // nil if there is no store
 
-	Packs() []PackItem // enabled packs, by name
+	Packs() []PackItem // enabled packs, sorted by name
 	RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error)
 }
 
@@ -50,7 +51,7 @@ type About struct {
 	Name, Version string
 	Store         string // postgres, sqlite, memory or none
 	StoreUp       bool
-	Keys          bool   // whether it has API keys
+	Keys          bool   // whether API keys exist
 	Arguments     string // how arguments are recorded
 	Replica       string
 	Since         time.Time
@@ -59,7 +60,7 @@ type About struct {
 // Snapshot is an immutable snapshot of the catalog.
 type Snapshot struct {
 	Generation uint64
-	Tools      []*toolyard.Tool // all, with the operator's terms applied
+	Tools      []*toolyard.Tool // all tools, with the operator's terms applied
 	Views      []*gates.View    // one per gate, ordered by name
 	Problems   []toolyard.Problem
 }

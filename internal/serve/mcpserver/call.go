@@ -13,8 +13,8 @@ func (s *Server) Call(ctx context.Context, r *serve.CallRequest) (*toolyard.Resu
 	return s.call(ctx, "tools/call", r.Tool, r)
 }
 
-// ReadResource reads a resource for a caller that cannot answer questions. Tool and Args of the
-// request are not used.
+// ReadResource reads a resource for a caller that cannot answer questions. It ignores the request's
+// Tool and Args.
 func (s *Server) ReadResource(ctx context.Context, uri string, r *serve.CallRequest) (*toolyard.Result, error) {
 	return s.call(ctx, "resources/read", uri, r)
 }
@@ -28,9 +28,8 @@ func (s *Server) call(ctx context.Context, method, name string, r *serve.CallReq
 	return res, err
 }
 
-// CallFromCode calls a tool for code that runs at the gate, and also returns the call. A call to a
-// tool that is not read-only gets the request's idempotency key, if any. The call is nil if there
-// was none.
+// CallFromCode calls a tool on behalf of code that runs at the gate, and also returns the call, or
+// nil if there was none. If the tool is not read-only, the call gets the request's idempotency key.
 func (s *Server) CallFromCode(ctx context.Context, r *serve.CallRequest) (*toolyard.Call, *toolyard.Result, error) {
 	req, err := s.request("tools/call", r.Tool, r)
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *Server) CallInteractive(ctx context.Context, r *serve.CallRequest) (out
 	return serve.CallOutcome{Call: round.call, InputRequired: required}, nil
 }
 
-// request resolves a request that does not come from an MCP client.
+// request resolves a request that comes from a front end other than MCP.
 func (s *Server) request(method, name string, r *serve.CallRequest) (*request, error) {
 	g, err := s.gate(r.Gate)
 	if err != nil {
@@ -96,8 +95,8 @@ func (s *Server) request(method, name string, r *serve.CallRequest) (*request, e
 	return req, nil
 }
 
-// promptsForUser converts elicitation requests to questions. The caller declared no other
-// capability, so there are no other requests.
+// promptsForUser converts elicitation requests to questions. There are no other requests, because
+// the caller declares no other capability.
 func (in *inputRequired) promptsForUser() map[string]toolyard.Question {
 	questions := make(map[string]toolyard.Question, len(in.requests))
 	for _, r := range in.requests {

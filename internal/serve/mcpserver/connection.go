@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// maxConcurrent limits the concurrent requests of a connection.
+// maxConcurrent is the maximum number of concurrent requests on a connection.
 const maxConcurrent = 1000
 
 // connection is a client on a bidirectional transport: stdio, or HTTP+SSE. Its MCP session is in memory
@@ -27,11 +27,11 @@ type connection struct {
 
 	session     session
 	initialized bool
-	silent      context.Context // ends when the client sends no more messages
+	silent      context.Context // ends when the client stops sending messages
 	setSilent   context.CancelFunc
 
 	slots      chan struct{}  // holds a token for each running request
-	responding sync.WaitGroup // running requests except subscriptions, which do not end on their own
+	responding sync.WaitGroup // running requests, except subscriptions, which do not end on their own
 	background sync.WaitGroup // all goroutines of the connection
 }
 
@@ -70,7 +70,7 @@ func (c *connection) receive(m *message) {
 	}
 	switch {
 	case m.method == "" || m.id == nil:
-		_ = x.receive(c.ctx) // fails only for sessions that replicas share
+		_ = x.receive(c.ctx) // fails only for sessions shared by replicas
 	case m.method == "initialize" && x.session != nil:
 		c.initialize(m)
 	default:
@@ -78,7 +78,7 @@ func (c *connection) receive(m *message) {
 	}
 }
 
-// initialize negotiates the MCP session, once.
+// initialize negotiates the MCP session. This can happen only once.
 func (c *connection) initialize(m *message) {
 	agreed, result, rpcErr := c.gate.server.initialize(m.params)
 	if rpcErr == nil && c.initialized {
@@ -89,7 +89,7 @@ func (c *connection) initialize(m *message) {
 		return
 	}
 	c.session.version, c.session.features, c.initialized = agreed.version, agreed.features, true
-	l := watchAll(c.gate, c.gate.view.Load()) // before the client can list anything
+	l := watchAll(c.gate, c.gate.view.Load()) // created before the client can list anything
 	c.respond(m.id, result, nil)
 	l.notify = func(k kind) bool { return c.send(changeMessage(k, "")) }
 	l.update = func(uri string) bool { return c.send(updateMessage(uri, "")) }
@@ -126,7 +126,7 @@ func (c *connection) start(x *requestContext) {
 	})
 }
 
-// check prepares a request, or returns the error.
+// check prepares a request, or returns an error.
 func (c *connection) check(x *requestContext) *jsonrpc.Error {
 	switch {
 	case x.session == nil:
@@ -158,8 +158,8 @@ func (c *connection) subscribe(x *requestContext) {
 	subscribed.run(ctx, watchAll(c.gate, x.view), x.send, func(result []byte) { c.respond(x.message.id, result, nil) })
 }
 
-// drain waits for the running requests after the client has stopped sending: pending questions
-// fail, and no more change notifications are sent.
+// drain waits for the running requests after the client has stopped sending. Pending questions
+// fail, and change notifications stop.
 func (c *connection) drain() {
 	c.setSilent()
 	c.gate.server.legacy.questions.fail(c.session.id, json.RawMessage(`{"message":"`+errSilent.Error()+`"}`))

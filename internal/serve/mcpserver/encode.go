@@ -17,15 +17,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// metaCall is the _meta member with the call ID.
+// metaCall is the _meta member that contains the call ID.
 const metaCall = "dev.toolyard/call"
 
-// metaStructured is the _meta member with the structured content of a failed result, if the tool has
-// an output schema: official clients validate structuredContent against the schema even for failed
-// results, and then report only the mismatch.
+// metaStructured is the _meta member that contains the structured content of a failed result, if
+// the tool has an output schema. Official clients validate structuredContent against the schema
+// even for failed results, and would report only the mismatch.
 const metaStructured = "dev.toolyard/structuredContent"
 
-// appendResult encodes the result of a local tool, or of a meta-tool, which has no call.
+// appendResult encodes the result of a local tool or a meta-tool. c is nil for a meta-tool.
 func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Result) []byte {
 	b = append(b, '{')
 	if e == modernEra {
@@ -67,42 +67,42 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 	return append(closeObject(b), '}')
 }
 
-// metaReceipt is the _meta member with the receipt.
+// metaReceipt is the _meta member that contains the receipt.
 const metaReceipt = "dev.toolyard/receipt"
 
-// appendReceipt appends the receipt of a charged call and a comma.
+// appendReceipt appends a charged call's receipt and a comma.
 func appendReceipt(b []byte, c *toolyard.Call) []byte {
 	if c == nil || c.Receipt == nil {
 		return b
 	}
 	receipt, err := json.Marshal(c.Receipt)
 	if err != nil {
-		return b // unreachable: it always has a JSON form
+		return b // cannot happen: a receipt can always be encoded
 	}
 	return append(append(append(b, `"`+metaReceipt+`":`...), receipt...), ',')
 }
 
-// envelope holds the members of a result that concern this server and its client. They replace those
-// of the server that produced the result.
+// envelope holds the result members that concern this server and its client. They replace those of
+// the server that produced the result.
 type envelope struct {
 	era       era
 	server    []byte         // server info member
-	call      string         // call ID; empty for none
-	receiptOf *toolyard.Call // nil for none
-	cached    bool           // add cache hints in the modern era
-	state     string         // sealed state of an unfinished result; empty for a finished one
+	call      string         // call ID; may be empty
+	receiptOf *toolyard.Call // may be nil
+	cached    bool           // adds cache hints in the modern era
+	state     string         // sealed state of an unfinished result; empty if the result is finished
 	typed     bool           // the tool has an output schema
 
-	failure json.RawMessage // structured content of a failed result of a typed tool
+	failure json.RawMessage // structured content, if a typed tool's result is a failure
 }
 
-// envelopeMeta are the keys of _meta that are not passed on.
+// envelopeMeta lists the _meta keys that are not passed on.
 var envelopeMeta = []string{
 	metaCall, metaReceipt, metaStructured, mcp.MetaKeyServerInfo, mcp.MetaKeySubscriptionID, mcp.MetaKeyProtocolVersion,
 	mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, //nolint:staticcheck // deprecated but still in use
 }
 
-// append appends the result of another server. Members outside the envelope keep their bytes and
+// append appends a result from another server. Members outside the envelope keep their bytes and
 // order.
 func (e *envelope) append(b []byte, raw json.RawMessage) []byte {
 	b = slices.Grow(b, len(raw)+len(e.server)+len(e.state)+128)
@@ -143,7 +143,7 @@ func (e *envelope) caches() bool { return e.cached && e.era == modernEra && e.st
 // replaces reports whether a member of a result belongs to the envelope or is unknown in the era.
 func (e *envelope) replaces(key string, value json.RawMessage) bool {
 	switch key {
-	case "_meta": // not an object
+	case "_meta": // _meta is not an object
 		return true
 	case "resultType":
 		return e.era == legacyEra || e.state == "" && string(value) != `"complete"`
@@ -157,7 +157,7 @@ func (e *envelope) replaces(key string, value json.RawMessage) bool {
 	return false
 }
 
-// appendMeta appends the _meta of a result: the members of the envelope, and the other members of the
+// appendMeta appends a result's _meta: the envelope's members and the other members of the
 // original.
 func (e *envelope) appendMeta(b []byte, theirs json.RawMessage) []byte {
 	b = append(b, `"_meta":{`...)
@@ -179,7 +179,7 @@ func (e *envelope) appendMeta(b []byte, theirs json.RawMessage) []byte {
 	return append(closeObject(b), ',')
 }
 
-// part is a member of a JSON object: its text and the value in it.
+// part is a member of a JSON object: its whole text, and the value within it.
 type part struct{ text, value json.RawMessage }
 
 // parts iterates over the members of an object.
@@ -205,7 +205,7 @@ func closeObject(b []byte) []byte {
 	return append(b, '}')
 }
 
-// codeNumbers are the JSON-RPC codes of errors.
+// codeNumbers maps error codes to JSON-RPC codes.
 var codeNumbers = map[toolyard.Code]int64{
 	toolyard.Failed:            -32000,
 	toolyard.Invalid:           -32001,
@@ -219,7 +219,7 @@ var codeNumbers = map[toolyard.Code]int64{
 	toolyard.Internal:          jsonrpc.CodeInternalError,
 }
 
-// ErrorNumber returns the JSON-RPC number of an error code.
+// ErrorNumber returns the JSON-RPC code for an error code.
 func ErrorNumber(style gates.ErrorStyle, code toolyard.Code) int64 {
 	number, ok := codeNumbers[code]
 	switch {
@@ -255,7 +255,7 @@ func appendResponse(b []byte, id json.RawMessage, result []byte, e *jsonrpc.Erro
 	return append(b, "}}"...)
 }
 
-// statusOf returns the HTTP status of a JSON-RPC error in the modern era.
+// statusOf returns the HTTP status for a JSON-RPC error in the modern era.
 func statusOf(e *jsonrpc.Error) int {
 	switch e.Code {
 	case jsonrpc.CodeMethodNotFound:
@@ -267,5 +267,5 @@ func statusOf(e *jsonrpc.Error) int {
 	return http.StatusOK
 }
 
-// errInternal hides the details of an internal error.
+// errInternal replaces an internal error, whose details are not sent to clients.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}

@@ -24,11 +24,11 @@ const modernVersion = "2026-07-28"
 
 // message is a parsed JSON-RPC message with undecoded members.
 type message struct {
-	id     json.RawMessage // as the client sent it; nil for a notification
+	id     json.RawMessage // as sent by the client; nil for a notification
 	method string          // empty for a response
 	params json.RawMessage
-	result json.RawMessage // of a response
-	fault  json.RawMessage // of a response
+	result json.RawMessage // set in a response
+	fault  json.RawMessage // set in an error response
 }
 
 // Handler serves the gate that gateOf returns for a request.
@@ -41,12 +41,12 @@ func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
 	})
 }
 
-// access is an authorized request: its caller, and the view of the gate that serves it.
+// access is an authorized request: its caller, and the gate's view that serves it.
 type access struct {
 	gate   *gate
 	view   *view
 	caller toolyard.Caller
-	origin string // key of per-caller quotas
+	origin string // key for per-caller quotas
 }
 
 // enter authorizes a request for a gate. It returns nil if it has written a response.
@@ -61,7 +61,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 		g.refuse(w, r, err)
 		return nil
 	}
-	// A deadline for the whole response would end long calls; each write has its own.
+	// A deadline for the whole response would end long calls, so each write has its own.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	return a
 }
@@ -70,7 +70,7 @@ func unknownGateError(w http.ResponseWriter, name string) {
 	http.Error(w, fmt.Sprintf("unknown gate %q; gates are at /mcp/{gate}", name), http.StatusNotFound)
 }
 
-// authorize authorizes a request with the current rules of the gate.
+// authorize authorizes a request under the gate's current rules.
 func (g *gate) authorize(r *http.Request) (*access, error) {
 	v := g.view.Load()
 	caller, err := g.server.opts.Authorize(r, v.Gate)
@@ -81,7 +81,7 @@ func (g *gate) authorize(r *http.Request) (*access, error) {
 }
 
 // renew authorizes the request again if the gate has changed in the meantime, so that a slowly sent
-// body is not served under outdated rules. It returns nil if it has written a response.
+// body is not handled under outdated rules. It returns nil if it has written a response.
 func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
 	v := a.gate.view.Load()
 	switch {
@@ -108,9 +108,9 @@ func (g *gate) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	Refuse(w, r, err, metadata)
 }
 
-// Refuse writes the response to a request that was not authorized, following RFC 6750 and RFC 9728.
-// OAuth clients use the metadata URL to find out where to sign in; it is empty if the resource
-// accepts no access tokens.
+// Refuse writes the response to an unauthorized request, following RFC 6750 and RFC 9728. The
+// metadata URL tells OAuth clients where to sign in; it is empty if the resource accepts no access
+// tokens.
 func Refuse(w http.ResponseWriter, r *http.Request, err error, metadataURL string) {
 	e := toolyard.AsError(err)
 	status, challenge := http.StatusUnauthorized, `Bearer realm="toolyard"`
@@ -134,7 +134,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error, metadataURL strin
 	http.Error(w, e.Message, status)
 }
 
-// scopeParam returns the scope parameter of a challenge, without scopes that it cannot contain.
+// scopeParam returns a challenge's scope parameter, omitting scopes with invalid characters.
 func scopeParam(scopes []string) string {
 	scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
 		return scope == "" || strings.ContainsFunc(scope, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
@@ -145,7 +145,7 @@ func scopeParam(scopes []string) string {
 	return `, scope="` + strings.Join(scopes, " ") + `"`
 }
 
-// recover turns a panic into a single failed request.
+// recover turns a panic into an error, so that only one request fails.
 func (s *Server) recover(w http.ResponseWriter) {
 	switch p := recover(); p {
 	case nil:
@@ -191,14 +191,14 @@ func (a *access) post(w http.ResponseWriter, r *http.Request, modern bool) {
 	}
 }
 
-// Sizes of bodies, in bytes.
+// Body sizes, in bytes.
 const (
 	firstRead = 4 << 10  // allocated before any data has arrived
-	smallBody = 16 << 10 // read before the quota for large bodies is charged
+	smallBody = 16 << 10 // maximum read before the quota for large bodies is charged
 )
 
-// readMessage reads and parses the body. release returns the quota for its memory. readMessage
-// returns false if it has written a response.
+// readMessage reads and parses the body. release returns the memory quota. readMessage returns
+// false if it has written a response.
 func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message, release func(), ok bool) {
 	limit, release := a.gate.server.opts.MaxBody, func() {}
 	if r.ContentLength > limit {
@@ -206,7 +206,8 @@ func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message,
 		return m, release, false
 	}
 	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // the declared length may never arrive
+	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // don't allocate the declared
+	// length, which may never arrive
 	from := http.MaxBytesReader(w, r.Body, limit)
 	_, err := body.ReadFrom(io.LimitReader(from, smallBody))
 	if err == nil && body.Len() == smallBody {
@@ -220,8 +221,8 @@ func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message,
 	if err != nil {
 		rpcErr = readError(err, limit)
 	} else {
-		// The server's deadline for reading the body would also end long responses. It stays in
-		// force until the body has arrived.
+		// The server's read deadline would also end long responses. It applies until the body has
+		// arrived.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		m, rpcErr = parse(body.Bytes())
 	}
@@ -231,11 +232,10 @@ func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message,
 	return m, release, rpcErr == nil
 }
 
-// reserveBody charges the quota for a large body.
 func (a *access) reserveBody(r *http.Request) (release func(), err error) {
 	size := r.ContentLength
 	if size < 0 {
-		size = a.gate.server.opts.MaxBody // the maximum
+		size = a.gate.server.opts.MaxBody // assume the maximum
 	}
 	return a.gate.server.bodies.acquire(a.origin, int(size))
 }
@@ -320,7 +320,7 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
 	newReply(w, nil).finish(status, appendResponse(nil, id, nil, e))
 }
 
-// refuseBusy writes the response for an exceeded quota or a temporary failure.
+// refuseBusy writes the response to a request that exceeds a quota or fails temporarily.
 func refuseBusy(w http.ResponseWriter, err error) {
 	e, status := toolyard.AsError(err), http.StatusServiceUnavailable
 	if e.Code == toolyard.RateLimited {

@@ -20,8 +20,8 @@ const (
 	maxAnswers   = 64 << 10 // bytes of all answers
 )
 
-// inputRequired is the content of an unfinished result: requests to the client, and the state to send
-// back with the answers.
+// inputRequired is the content of an unfinished result: requests to the client, and the state that
+// it returns with the answers.
 type inputRequired struct {
 	requests []inputRequest
 	state    string
@@ -30,10 +30,10 @@ type inputRequired struct {
 // inputRequest is one request to the client.
 type inputRequest struct {
 	key, method string
-	params      json.RawMessage // an object
+	params      json.RawMessage // a JSON object
 }
 
-// readInputRequired parses an unfinished result and checks that the call's client can answer it.
+// readInputRequired parses an unfinished result and checks that the client can answer its requests.
 func readInputRequired(c *toolyard.Call, raw json.RawMessage) (*inputRequired, error) {
 	in, err := parseInputRequired(raw)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *inputRequest) check(c *toolyard.Call) (need string, err error) {
 	switch r.method {
 	case "elicitation/create":
 		if err := untrusted.CheckJSONText(r.params); err != nil {
-			return "", err // it is displayed to the user
+			return "", err // the message is displayed to the user
 		}
 		need, err = r.checkElicitation(c)
 	case "sampling/createMessage":
@@ -114,8 +114,8 @@ func (r *inputRequest) check(c *toolyard.Call) (need string, err error) {
 	return need, err
 }
 
-// checkElicitation returns the capability that an elicitation requires. A client that declares no
-// modes supports forms.
+// checkElicitation returns the capability that an elicitation requires. Clients that declare no
+// modes support forms.
 func (r *inputRequest) checkElicitation(c *toolyard.Call) (need string, err error) {
 	switch mode := strictjson.Member(r.params, "mode"); string(mode) {
 	case `"url"`:
@@ -141,7 +141,7 @@ func checkURL(raw json.RawMessage) error {
 	return nil
 }
 
-// nested are the keywords with subschemas.
+// nested lists the keywords that contain subschemas.
 var nested = []string{
 	"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
 	"properties", "patternProperties", "items", "prefixItems", "contains",
@@ -157,7 +157,8 @@ func isFlat(schema json.RawMessage, except ...string) bool {
 	return true
 }
 
-// checkForm accepts only forms: objects whose properties are strings, numbers, booleans and enums.
+// checkForm accepts only schemas for forms: objects whose properties are strings, numbers, booleans
+// and enums.
 func checkForm(schema json.RawMessage) error {
 	if err := new(toolyard.Schema).UnmarshalJSON(schema); err != nil {
 		return fmt.Errorf("requestedSchema: %w", err)

@@ -11,7 +11,7 @@ import (
 
 const sessionHeader = "Mcp-Session-Id"
 
-// postLegacy serves a POST of the legacy era. The request contains its MCP session.
+// postLegacy serves a POST from a legacy client. The request contains its MCP session.
 func (a *access) postLegacy(w http.ResponseWriter, r *http.Request, m *message, p params) {
 	if !checkJSONType(w, r) {
 		return
@@ -44,9 +44,9 @@ func (a *access) postLegacy(w http.ResponseWriter, r *http.Request, m *message, 
 	reply.finish(http.StatusOK, appendResponse(make([]byte, 0, len(result)+256), m.id, result, rpcErr))
 }
 
-// callContext returns the context of a request. In the legacy era, disconnecting does not cancel a
-// request: calls to write tools continue. Calls to read-only tools end, because their results would
-// be lost.
+// callContext returns a request's context. In the legacy era, disconnecting does not cancel a
+// request, so calls to write tools continue. Calls to read-only tools end, because their results
+// would be lost.
 func (x *requestContext) callContext(ctx context.Context) context.Context {
 	if x.message.method != "tools/call" {
 		return ctx
@@ -57,7 +57,7 @@ func (x *requestContext) callContext(ctx context.Context) context.Context {
 	return ctx
 }
 
-// checkJSONType writes an error and reports false if the body is not declared as JSON.
+// checkJSONType writes an error and returns false if the content type is not JSON.
 func checkJSONType(w http.ResponseWriter, r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
@@ -77,8 +77,8 @@ func (a *access) postInitialize(w http.ResponseWriter, m *message) {
 	newReply(w, nil).finish(http.StatusOK, appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil))
 }
 
-// sessionOf returns the MCP session of a request. Requests without one are served too, but their client
-// cannot be asked questions.
+// sessionOf returns a request's MCP session. Requests that have none are served too, but their
+// clients cannot be asked questions.
 func (a *access) sessionOf(w http.ResponseWriter, r *http.Request) (*session, bool) {
 	version := r.Header.Get("Mcp-Protocol-Version")
 	if version != "" && !slices.Contains(legacyVersions, version) {
@@ -103,8 +103,8 @@ func noSession(w http.ResponseWriter) {
 	http.Error(w, "MCP session not found: it has ended or expired, or it belongs to another caller; initialize again", http.StatusNotFound)
 }
 
-// getLegacy serves a stream of change notifications. A session may have several streams, on any
-// replica.
+// getLegacy serves a stream of change notifications. An MCP session may have several streams, on
+// any replica.
 func (a *access) getLegacy(w http.ResponseWriter, r *http.Request) {
 	if !acceptsStream(r) {
 		http.Error(w, "Accept must contain text/event-stream", http.StatusNotAcceptable)
@@ -156,8 +156,8 @@ func (a *access) deleteLegacy(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// endSession ends an MCP session on all replicas. The end is stored only for authenticated callers,
-// so that others cannot fill the store; an anonymous session that outlives a restart is harmless.
+// endSession ends an MCP session on all replicas. It stores the end only for authenticated callers,
+// so that others cannot fill the store. An anonymous session that survives a restart is harmless.
 func (a *access) endSession(ctx context.Context, agreed *session) error {
 	s := a.gate.server
 	if err := a.notifyReplicas(ctx, agreed, &replicaMessage{Kind: endSession}); err != nil {

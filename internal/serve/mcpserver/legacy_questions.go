@@ -15,11 +15,12 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// answerTime limits the wait for the answers of one round, which suspends the deadline of the call.
+// answerTime limits the wait for the answers in one round. The call's deadline is suspended during
+// the wait.
 const answerTime = 10 * time.Minute
 
-// ask sends the requests of an unfinished result to a legacy client, one after the other, and returns
-// the answers by key.
+// ask sends the requests in an unfinished result to a legacy client, one after the other, and
+// returns the answers by key.
 func (x *requestContext) ask(ctx context.Context, input *inputRequired) (json.RawMessage, error) {
 	release, err := x.reserveWait()
 	if err != nil {
@@ -46,8 +47,8 @@ func (x *requestContext) ask(ctx context.Context, input *inputRequired) (json.Ra
 	return closeObject(answers), nil
 }
 
-// reserveWait charges the quotas for calls that wait for their client. Stdio has a single client and no
-// quota.
+// reserveWait charges the quotas for calls that wait for their client. Stdio has no quota because
+// it has a single client.
 func (x *requestContext) reserveWait() (release func(), err error) {
 	if x.origin == "" {
 		return func() {}, nil
@@ -97,7 +98,7 @@ func (x *requestContext) askOne(ctx context.Context, r *inputRequest) (json.RawM
 
 var errSilent = errors.New("the client stopped sending")
 
-// legacyParams returns the params for the legacy era, which requires an ID for pages.
+// legacyParams returns the params for a legacy client. The legacy era requires an ID for URLs.
 func (r *inputRequest) legacyParams() json.RawMessage {
 	if string(strictjson.Member(r.params, "mode")) != `"url"` || strictjson.Member(r.params, "elicitationId") != nil {
 		return r.params
@@ -119,19 +120,19 @@ func (a clientReply) object() (json.RawMessage, error) {
 	return a.result, nil
 }
 
-// questions are the pending questions to clients.
+// questions holds the pending questions to clients.
 type questions struct {
 	mu   sync.Mutex
 	last uint64
-	all  map[string]pendingQuestion // by ID, as JSON
+	all  map[string]pendingQuestion // by ID, encoded as JSON
 }
 
 type pendingQuestion struct {
-	peer  string // session or connection
+	peer  string // MCP session or connection
 	reply chan clientReply
 }
 
-// open registers a question to a peer. makeID derives its ID from a serial number.
+// open registers a question to a peer. makeID derives the question's ID from a serial number.
 func (q *questions) open(peer string, makeID func(number uint64) string) (id string, reply <-chan clientReply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,7 +152,7 @@ func (q *questions) close(id string) {
 	delete(q.all, id)
 }
 
-// answer delivers an answer to the waiting call. Only the first answer counts.
+// answer delivers an answer to the waiting call. Later answers to the same question are ignored.
 func (q *questions) answer(peer, id string, r clientReply) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,8 +177,8 @@ func (q *questions) fail(peer string, fault json.RawMessage) {
 	}
 }
 
-// questionID creates the IDs of questions. If there are other replicas, an ID contains the asking
-// replica, sealed for the session, because the answer may arrive at any replica.
+// questionID returns a function that creates question IDs. If there are other replicas, an ID
+// contains this replica, sealed for the session, because the answer may arrive at any replica.
 func (s *Server) questionID(peer string) func(uint64) string {
 	return func(number uint64) string {
 		if s.opts.Replicas.Bus == nil {
@@ -188,7 +189,7 @@ func (s *Server) questionID(peer string) func(uint64) string {
 	}
 }
 
-// receiveAnswer delivers an answer to a question, possibly one asked by another replica.
+// receiveAnswer delivers an answer to a question, which another replica may have asked.
 func (x *requestContext) receiveAnswer(ctx context.Context) error {
 	s := x.gate.server
 	if len(x.message.result)+len(x.message.fault) > maxAnswers {

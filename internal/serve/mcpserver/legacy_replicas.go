@@ -14,9 +14,9 @@ import (
 // ReplicaBus connects a yard's replicas, so that a legacy client can send each message to a
 // different replica.
 type ReplicaBus interface {
-	// Send sends a message to a replica, or to all replicas if to is empty. The receivers pass it
-	// to Server.Receive. Delivery is not guaranteed. Messages to all are smaller than 1 KiB, others
-	// smaller than 70 KiB.
+	// Send sends a message to a replica, or to all replicas if to is empty. Receivers pass it to
+	// Server.Receive. Delivery is not guaranteed. Messages to all replicas are smaller than 1 KiB,
+	// other messages smaller than 70 KiB.
 	Send(ctx context.Context, to string, message []byte) error
 	// EndSession records the end of an MCP session for replicas that start later.
 	EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error
@@ -37,9 +37,9 @@ const (
 type replicaMessage struct {
 	Kind    string          `json:"kind"`
 	From    string          `json:"from"`
-	To      string          `json:"to,omitempty"` // receiving replica; empty for all
+	To      string          `json:"to,omitempty"` // receiving replica; empty means all
 	Session string          `json:"session"`
-	ID      json.RawMessage `json:"id,omitempty"` // of the request or the question
+	ID      json.RawMessage `json:"id,omitempty"` // ID of the request or question
 	Result  json.RawMessage `json:"result,omitempty"`
 	Fault   json.RawMessage `json:"fault,omitempty"`
 	Level   string          `json:"level,omitempty"`
@@ -48,7 +48,7 @@ type replicaMessage struct {
 	Subscriber string `json:"subscriber,omitempty"`
 }
 
-// notifyReplicas sends a message about the MCP session of a request to the other replicas. Sessions of
+// notifyReplicas sends a message about the request's MCP session to the other replicas. Sessions on
 // connections are not shared.
 func (x *requestContext) notifyReplicas(ctx context.Context, m *replicaMessage) error {
 	if x.session == nil || !x.session.shared {
@@ -69,7 +69,7 @@ func (a *access) notifyReplicas(ctx context.Context, about *session, m *replicaM
 	m.From, m.Session = s.opts.Replicas.ID, about.id
 	var message bytes.Buffer
 	encoder := json.NewEncoder(&message)
-	encoder.SetEscapeHTML(false) // keep the bytes of answers and IDs
+	encoder.SetEscapeHTML(false) // preserves the bytes of answers and IDs
 	if err := encoder.Encode(m); err != nil {
 		return err
 	}
@@ -110,21 +110,21 @@ func (s *Server) Forget(sessions ...string) {
 	}
 }
 
-// replicaOf returns the replica in an opened question ID.
+// replicaOf returns the replica in a decrypted question ID.
 func replicaOf(opened string) string {
 	replica, _, _ := strings.Cut(opened, " ")
 	return replica
 }
 
-// Messages per second to other replicas. Unauthenticated callers have a separate limit, so that
-// they cannot exhaust everyone else's.
+// Limits on messages to other replicas per second. Unauthenticated callers have a separate limit,
+// so that they cannot use up everyone else's.
 const (
 	maxRatePerCaller     = 50
 	maxRateAuthenticated = 1000
 	maxRateAnonymous     = 200
 )
 
-// messageRate counts messages in each second.
+// messageRate counts messages per second.
 type messageRate struct {
 	mu                       sync.Mutex
 	second                   int64

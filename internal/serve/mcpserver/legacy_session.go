@@ -14,26 +14,26 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// sessionLifetime is the validity of an Mcp-Session-Id. It can be long because the server stores
-// nothing; after that, the client gets 404 and initializes again.
+// sessionLifetime is how long an Mcp-Session-Id is valid. It can be long because the server stores
+// nothing. After that, the client gets 404 and initializes again.
 const sessionLifetime = 7 * 24 * time.Hour
 
-// session is an MCP session of the legacy era. Over HTTP, the client stores it, sealed, as its
-// Mcp-Session-Id, so that any replica can serve it without shared state.
+// session is an MCP session of the legacy era. Over HTTP, the client stores the sealed session as
+// its Mcp-Session-Id, so that any replica can serve it without shared state.
 type session struct {
-	id       string // for cancellations, answers and log levels; empty for a client that did not initialize
+	id       string // used for cancellations, answers and log levels; empty if the client did not initialize
 	version  string
 	features json.RawMessage // client capabilities that the server uses
-	shared   bool            // served by all replicas; false for connections
+	shared   bool            // served by any replica; false for connections
 }
 
-// defaultVersion is the version of a client that sends none, as MCP specifies.
+// defaultVersion is the version that MCP specifies for clients that send none.
 const defaultVersion = "2025-03-26"
 
 // legacyVersions are the supported versions of the legacy era, newest first.
 var legacyVersions = slices.DeleteFunc(mcp.SupportedProtocolVersions(), func(v string) bool { return v >= modernVersion })
 
-// initialize negotiates a session and returns the result of the request.
+// initialize negotiates a session and returns the result of the initialize request.
 func (s *Server) initialize(params json.RawMessage) (*session, []byte, *jsonrpc.Error) {
 	version, ok := strictjson.String(strictjson.Member(params, "protocolVersion"))
 	if !ok {
@@ -47,12 +47,13 @@ func (s *Server) initialize(params json.RawMessage) (*session, []byte, *jsonrpc.
 		ServerInfo: &mcp.Implementation{Name: s.opts.Name, Version: s.opts.Version},
 	})
 	if err != nil {
-		return nil, nil, errInternal // unreachable: it always has a JSON form
+		return nil, nil, errInternal // cannot happen: the result can always be encoded
 	}
 	return &session{version: version, features: featuresOf(strictjson.Member(params, "capabilities"))}, result, nil
 }
 
-// maxFeature limits a stored capability, in bytes: session IDs are sent in a header.
+// maxFeature is the maximum size of a stored capability in bytes. It is small because session IDs
+// are sent in a header.
 const maxFeature = 256
 
 // featuresOf returns the capabilities that determine which questions a client can answer.
@@ -71,13 +72,13 @@ func featuresOf(capabilities json.RawMessage) json.RawMessage {
 	return closeObject(b)
 }
 
-// sealSession creates the Mcp-Session-Id of a session.
+// sealSession returns a session's Mcp-Session-Id.
 func (s *Server) sealSession(a *access, agreed *session) string {
 	return s.legacy.sessionSealer.Seal(agreed.version+" "+string(agreed.features), sessionBinding(a), s.opts.Now().Add(sessionLifetime))
 }
 
-// openSession decrypts an Mcp-Session-Id. It is valid for the same gate and the same caller with
-// the same scopes, until it expires or ends.
+// openSession decrypts an Mcp-Session-Id. The ID is valid only at the same gate and for the same
+// caller with the same scopes, until the session expires or ends.
 func (s *Server) openSession(a *access, sealed string) (*session, bool) {
 	text, nonce, ok := s.legacy.sessionSealer.Open(sealed, sessionBinding(a), s.opts.Now())
 	if !ok {
@@ -95,9 +96,9 @@ func sessionBinding(a *access) []byte {
 	return append(append([]byte(a.view.Gate.Name), 0), callerName(a.caller)...)
 }
 
-// callerName encodes a caller including its scopes.
+// callerName encodes a caller, including its scopes.
 func callerName(caller toolyard.Caller) string {
 	caller.Roles = slices.Sorted(slices.Values(caller.Roles))
-	name, _ := json.Marshal(caller) // always has a JSON form
+	name, _ := json.Marshal(caller) // cannot fail
 	return string(name)
 }

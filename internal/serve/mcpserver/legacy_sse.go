@@ -9,8 +9,8 @@ import (
 )
 
 // SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05: a GET opens a connection,
-// and the client POSTs its messages to the URL in the first event. The connection belongs to this
-// replica.
+// and the client POSTs its messages to the URL in the first event. The connection exists only on
+// this replica.
 func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w)
@@ -69,8 +69,8 @@ func (a *access) openSSE(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serve keeps a connection open until it, the gate or the server ends. If the gate or the server ends,
-// running requests are answered first.
+// serve keeps a connection open until it ends or the gate or server closes. If the gate or server
+// closes, running requests are answered first.
 func (c *sseConnection) serve(keepalive func() bool) {
 	ticker := time.NewTicker(c.gate.server.opts.Keepalive)
 	defer ticker.Stop()
@@ -92,7 +92,7 @@ func (c *sseConnection) serve(keepalive func() bool) {
 	}
 }
 
-// finishPause separates the last response from the end of the stream; otherwise, official clients
+// finishPause separates the last response from the end of the stream. Without it, official clients
 // may lose a message.
 const finishPause = 100 * time.Millisecond
 

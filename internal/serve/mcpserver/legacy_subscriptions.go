@@ -12,9 +12,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// subscriptions are the resource subscriptions of MCP sessions. A session is not tied to one
-// stream: it may open and close several, on any replica. Its subscriptions are therefore stored on
-// all replicas, and resources are watched wherever a stream is open.
+// subscriptions holds the resource subscriptions of MCP sessions. A session is not tied to one
+// stream: it may open and close several, on any replica. All replicas therefore store its
+// subscriptions, and those with an open stream watch the resources.
 type subscriptions struct {
 	quota *quota
 
@@ -25,13 +25,13 @@ type subscriptions struct {
 
 // sessionSubscriptions are the subscriptions of one MCP session.
 type sessionSubscriptions struct {
-	release map[string]func() // of the quota, by URI
+	release map[string]func() // releases the quota, by URI
 	updates *updates          // nil while no stream is open
 	streams int
 	used    time.Time
 }
 
-// sweepInterval is the time between two searches for expired MCP sessions.
+// sweepInterval is the time between searches for expired MCP sessions.
 const sweepInterval = time.Minute
 
 // session returns the subscriptions of an MCP session. The caller holds s.mu.
@@ -70,7 +70,8 @@ func (s *sessionSubscriptions) clear() {
 
 func (s *sessionSubscriptions) unused() bool { return len(s.release) == 0 && s.streams == 0 }
 
-// dropUnused removes an MCP session without subscriptions and streams. The caller holds s.mu.
+// dropUnused removes an MCP session that has no subscriptions and no streams. The caller holds
+// s.mu.
 func (s *subscriptions) dropUnused(id string) {
 	if s.sessions[id].unused() {
 		delete(s.sessions, id)
@@ -100,7 +101,7 @@ func (s *subscriptions) add(id, origin, uri string, now time.Time) error {
 	return nil
 }
 
-// remove ends the subscription of an MCP session to a resource.
+// remove unsubscribes an MCP session from a resource.
 func (s *subscriptions) remove(id, uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func (s *subscriptions) remove(id, uri string) {
 }
 
 // open returns the updates for a new stream of an MCP session. Resources that were not watched
-// until now may have changed in the meantime.
+// before may have changed in the meantime.
 func (s *subscriptions) open(id string, g *gate, now time.Time) *updates {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +133,7 @@ func (s *subscriptions) open(id string, g *gate, now time.Time) *updates {
 	return found.updates
 }
 
-// close is called when a stream of an MCP session has ended.
+// close records that one of an MCP session's streams has ended.
 func (s *subscriptions) close(id string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +161,7 @@ func (s *subscriptions) forget(id string) {
 	}
 }
 
-// subscribe serves resources/subscribe and resources/unsubscribe.
+// subscribe handles resources/subscribe and resources/unsubscribe.
 func (x *requestContext) subscribe(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	uri, kind := x.params.uri, subscribeResource
 	if x.message.method == "resources/unsubscribe" {
@@ -193,7 +194,8 @@ func (x *requestContext) changeSubscription(ctx context.Context, kind, uri strin
 	return nil
 }
 
-// checkWatchable refuses resources that are not visible, or whose source does not report changes.
+// checkWatchable returns an error if a resource is not visible or its source does not report
+// changes.
 func (x *requestContext) checkWatchable(uri string) *jsonrpc.Error {
 	if x.view.watchable(uri) != nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// listings are the list methods: the member of the result, the kind of the items and their encoder.
+// listings maps each list method to its result member, the kind of its items and their encoder.
 var listings = map[string]struct {
 	member string
 	kind   kind
@@ -36,7 +36,7 @@ const pageSize = 1000
 type list struct {
 	names   []string
 	encoded []byte // {...},{...},
-	offsets []int  // start of each definition, and the end of the last
+	offsets []int  // start of each definition, followed by the end of the last
 }
 
 // add appends a definition.
@@ -52,8 +52,9 @@ func (l *list) end() *list {
 	return l
 }
 
-// encodeTools encodes the meta-tools and the listed tools. A gate that lists every tool sorts both by
-// name, because its pages do; other gates list the meta-tools first, on one page with the pinned tools.
+// encodeTools encodes the meta-tools and the listed tools. A gate that lists every tool sorts both
+// by name, because its pages are sorted by name. Other gates list the meta-tools first, on one page
+// with the pinned tools.
 func encodeTools(v *gates.View, e era) *list {
 	tools, meta := v.Listed(), offer.Definitions(v.Gate)
 	l := &list{names: make([]string, 0, len(tools)+len(meta)), offsets: make([]int, 0, len(tools)+len(meta)+1)}
@@ -73,7 +74,7 @@ func encodeTools(v *gates.View, e era) *list {
 	return l.end()
 }
 
-// encodePrompts encodes the prompts with their names at the gate.
+// encodePrompts encodes prompts under their names at the gate.
 func encodePrompts(v *gates.View, _ era) *list {
 	l := &list{}
 	for _, p := range v.Prompts {
@@ -86,7 +87,7 @@ func encodePrompts(v *gates.View, _ era) *list {
 	return l.end()
 }
 
-// encodeResources encodes the resources or the templates.
+// encodeResources encodes either the resources or the templates.
 func encodeResources(v *gates.View, templates bool) *list {
 	l := &list{}
 	for _, r := range listed(v) {
@@ -97,8 +98,8 @@ func encodeResources(v *gates.View, templates bool) *list {
 	return l.end()
 }
 
-// privateList starts a list in the modern era. Lists depend on the gate and thus on the caller, so
-// shared caches must not store them.
+// privateList is the start of a list in the modern era. Lists depend on the gate and thus on the
+// caller, so shared caches must not store them.
 const privateList = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{`
 
 // listResult encodes a page of a list.
@@ -124,10 +125,11 @@ func (g *gate) listResult(v *view, e era, method, cursor string) ([]byte, *jsonr
 	return append(append(b, items...), "]}"...), nil
 }
 
-// metaDown is the _meta member with the unavailable servers of a list.
+// metaDown is the _meta member that lists the unavailable servers.
 const metaDown = "dev.toolyard/down"
 
-// down returns a comma and the _meta member with the unavailable servers of a view; empty for none.
+// down returns a comma and the _meta member that lists the view's unavailable servers, or "" if
+// there are none.
 func (g *gate) down(v *view) string {
 	if g.server.opts.Down == nil {
 		return ""
@@ -136,12 +138,12 @@ func (g *gate) down(v *view) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	names, _ := json.Marshal(ids) // always has a JSON form
+	names, _ := json.Marshal(ids) // cannot fail
 	return `,"` + metaDown + `":` + string(names)
 }
 
-// page returns the items after a cursor and the next cursor, which is nil at the end. A cursor contains the
-// name of the last item, so it stays valid when the list changes.
+// page returns the items after a cursor and the next cursor, or nil at the end. A cursor contains
+// the name of the last item, so it stays valid when the list changes.
 func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
 	last, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -159,7 +161,7 @@ func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
 	return items, next, true
 }
 
-// appendTool encodes the definition of a tool.
+// appendTool encodes a tool's definition.
 func appendTool(b []byte, t gates.NamedTool, e era) []byte {
 	b = append(b, `{"name":`...)
 	b = jsonobject.AppendString(b, t.Name)
@@ -183,7 +185,7 @@ func appendTool(b []byte, t gates.NamedTool, e era) []byte {
 	return append(b, '}')
 }
 
-// appendExtra appends the other members of a definition, and the annotation of read-only tools.
+// appendExtra appends a definition's other members, and the annotation for read-only tools.
 func appendExtra(b []byte, t gates.NamedTool) []byte {
 	extra := t.Extra
 	if t.IsReadOnly() && string(strictjson.Member(extra["annotations"], "readOnlyHint")) != "true" {
@@ -202,7 +204,8 @@ func appendExtra(b []byte, t gates.NamedTool) []byte {
 	return b
 }
 
-// isObjectSchema reports whether a schema describes an object, as the legacy era requires of outputs.
+// isObjectSchema reports whether a schema describes an object. The legacy era requires this of
+// output schemas.
 func isObjectSchema(schema json.RawMessage) bool {
 	var root struct {
 		Type any `json:"type"`

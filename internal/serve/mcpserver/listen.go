@@ -16,29 +16,29 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// changes are the names of changes by kind, in subscription filters and in notifications.
+// changes maps each kind to its names in subscription filters and notifications.
 var changes = [kinds]struct{ filter, method string }{
 	toolKind:     {"toolsListChanged", "notifications/tools/list_changed"},
 	promptKind:   {"promptsListChanged", "notifications/prompts/list_changed"},
 	resourceKind: {"resourcesListChanged", "notifications/resources/list_changed"},
 }
 
-// watch notifies a client of changed lists. It holds only the view's shared channels, so a process
-// can have a great many watches.
+// watch notifies a client of changed lists. It uses the view's shared channels, so a process can
+// have a great many watches.
 type watch struct {
 	gate      *gate
 	changed   [kinds]chan struct{} // nil for kinds that the client does not watch
-	notify    func(k kind) bool    // false if the client is gone
-	updates   *updates             // of resources; nil for none
+	notify    func(k kind) bool    // returns false if the client has disconnected
+	updates   *updates             // resource updates; may be nil
 	update    func(uri string) bool
-	keepalive func() bool // called periodically; nil for none
-	valid     func() bool // whether the client still has access; nil for always
+	keepalive func() bool // called periodically; may be nil
+	valid     func() bool // reports whether the client still has access; nil means always
 }
 
 // watchAll watches all lists of a view.
 func watchAll(g *gate, v *view) *watch { return &watch{gate: g, changed: v.changed} }
 
-// run notifies the client of changes until the client, the gate or the server ends.
+// run notifies the client of changes until the client disconnects or the gate or server closes.
 func (l *watch) run(ctx context.Context) {
 	var keepalive <-chan time.Time
 	if l.keepalive != nil {
@@ -83,14 +83,14 @@ func (l *watch) run(ctx context.Context) {
 		case <-l.gate.server.done.Done():
 			return
 		}
-		l.changed[k] = l.gate.view.Load().changed[k] // only of this kind: the others may have changed too
+		l.changed[k] = l.gate.view.Load().changed[k] // only this kind: the others may have changed too
 		if l.expired() || !l.notify(k) {
 			return
 		}
 	}
 }
 
-// watchUpdates returns the channels for updates of resources, and a stopped timer.
+// watchUpdates returns the channels for resource updates, and a stopped timer.
 func (l *watch) watchUpdates() (updated, renewed <-chan struct{}, later *time.Timer) {
 	later = time.NewTimer(time.Hour)
 	later.Stop()
@@ -100,7 +100,7 @@ func (l *watch) watchUpdates() (updated, renewed <-chan struct{}, later *time.Ti
 	return l.updates.wake, l.updates.renew(), later
 }
 
-// sendUpdates sends the updates that are due, and sets the timer for the next.
+// sendUpdates sends the updates that are due, and sets the timer for the next ones.
 func (l *watch) sendUpdates(later *time.Timer) bool {
 	uris, wait := l.updates.due(time.Now())
 	for _, uri := range uris {
@@ -116,8 +116,8 @@ func (l *watch) sendUpdates(later *time.Timer) bool {
 
 func (l *watch) expired() bool { return l.valid != nil && !l.valid() }
 
-// watch creates a watch that writes to an HTTP stream. The stream ends at the next keepalive after
-// the caller has lost access to the gate.
+// watch creates a watch that writes to an HTTP stream. After the caller loses access to the gate,
+// the stream ends at the next keepalive.
 func (a *access) watch(w http.ResponseWriter, r *http.Request) *watch {
 	l := watchAll(a.gate, a.view)
 	l.notify = func(k kind) bool { return writeEvent(w, changeMessage(k, "")) == nil }
@@ -129,17 +129,17 @@ func (a *access) watch(w http.ResponseWriter, r *http.Request) *watch {
 	return l
 }
 
-// changeMessage encodes the notification of a changed list.
+// changeMessage encodes the notification that a list has changed.
 func changeMessage(k kind, params string) []byte {
 	return []byte(`{"jsonrpc":"2.0","method":"` + changes[k].method + `","params":{` + params + `}}`)
 }
 
-// subscription is a subscriptions/listen request of the modern era.
+// subscription is a subscriptions/listen request in the modern era.
 type subscription struct {
-	id        string // _meta member of its notifications
+	id        string // _meta member for its notifications
 	kinds     [kinds]bool
 	resources []string // URIs
-	filter    string   // accepted kinds and resources, as members of an object
+	filter    string   // accepted kinds and resources, encoded as members of an object
 }
 
 func (x *requestContext) subscription() (*subscription, *jsonrpc.Error) {
@@ -159,14 +159,14 @@ func (x *requestContext) subscription() (*subscription, *jsonrpc.Error) {
 		return nil, rpcErr
 	}
 	if len(s.resources) > 0 {
-		list, _ := jsonobject.Marshal(s.resources) // always has a JSON form
+		list, _ := jsonobject.Marshal(s.resources) // cannot fail
 		accepted = append(accepted, `"resourceSubscriptions":`+string(list))
 	}
 	s.filter = strings.Join(accepted, ",")
 	return s, nil
 }
 
-// subscribedResources returns the resources of a filter that are visible and report changes.
+// subscribedResources returns the filter's resources that are visible and report changes.
 func (x *requestContext) subscribedResources(raw json.RawMessage) (accepted []string, _ *jsonrpc.Error) {
 	var uris []string
 	if raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > maxSubscriptions {
@@ -203,7 +203,7 @@ func (s *subscription) run(ctx context.Context, l *watch, send func([]byte) bool
 	end([]byte(`{"resultType":"complete",` + s.id + `}`))
 }
 
-// listen serves the stream of a subscription.
+// listen serves a subscription's stream.
 func (x *requestContext) listen(w http.ResponseWriter, r *http.Request) {
 	subscribed, rpcErr := x.subscription()
 	if rpcErr != nil {

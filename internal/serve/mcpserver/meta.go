@@ -12,8 +12,9 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/offer"
 )
 
-// resolveTool looks up the tool of a call. Meta-tools are replaced with the tool that they call, or
-// answered without using the call path; only run_code is called like a tool.
+// resolveTool looks up the tool of a call. A meta-tool that calls a tool is replaced with that
+// tool. The others are answered without the call path, except run_code, which is called like a
+// tool.
 func (r *request) resolveTool() *toolyard.Error {
 	if !r.view.Gate.IsMetaTool(r.name) {
 		tool, ok := r.view.Lookup(r.name)
@@ -24,7 +25,8 @@ func (r *request) resolveTool() *toolyard.Error {
 		return nil
 	}
 	r.meta = r.name
-	t, err := r.gate.menu(r.view).Resolve(r.name, r.Args, offer.Requester{Caller: r.Caller, Checked: r.params != nil}) // an MCP message is checked as a whole
+	t, err := r.gate.menu(r.view).Resolve(r.name, r.Args, offer.Requester{Caller: r.Caller, Checked: r.params != nil}) // MCP messages are checked as a
+	// whole
 	if err != nil {
 		return err
 	}
@@ -37,13 +39,13 @@ func (r *request) resolveTool() *toolyard.Error {
 	return nil
 }
 
-// menu returns what models can request at a gate.
+// menu returns the menu of tools and meta-tools that models can use at the gate.
 func (g *gate) menu(v *view) *offer.Menu {
 	o := &g.server.opts
 	return &offer.Menu{View: v.View, Index: func() *offer.Index { return g.index(v) }, Down: g.isDown, Results: o.Results, Now: o.Now}
 }
 
-// Menu returns what models can request at a gate, for callers other than MCP clients.
+// Menu is like menu, for callers other than MCP clients.
 func (s *Server) Menu(gate string) (*offer.Menu, error) {
 	g, err := s.gate(gate)
 	if err != nil {
@@ -52,11 +54,11 @@ func (s *Server) Menu(gate string) (*offer.Menu, error) {
 	return g.menu(g.view.Load()), nil
 }
 
-// Hint returns the signature of a tool, for a model that called it without having its schema.
+// Hint returns a tool's signature, for a model that called the tool without seeing its schema.
 func (s *Server) Hint(name string, t *toolyard.Tool) string { return s.signatures.Hint(name, t) }
 
-// encodeMeta encodes the result of a meta-tool, or its refusal. A model can correct a tool name
-// that it passes to a meta-tool, so an unknown name is reported as a result too.
+// encodeMeta encodes a meta-tool's result or error. If a model passes an unknown tool name to a
+// meta-tool, the error is also encoded as a result, because the model can correct it.
 func (r *request) encodeMeta(res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
 	if err != nil {
 		te := toolyard.AsError(err)
@@ -68,8 +70,8 @@ func (r *request) encodeMeta(res *toolyard.Result, err error) ([]byte, *jsonrpc.
 	return r.gate.appendResult(nil, r.era, nil, res), nil
 }
 
-// signature returns the signature of the tool, for a model that called it with invalid arguments
-// without having its schema; empty if the client listed the tool.
+// signature returns the tool's signature if a model called it with invalid arguments without seeing
+// its schema. It returns "" if the client listed the tool.
 func (r *request) signature(e *toolyard.Error) string {
 	if r.meta == "" || e.Code != toolyard.Invalid {
 		return ""
@@ -86,14 +88,14 @@ func (g *gate) isDown() func(server string) bool {
 	return func(server string) bool { return slices.Contains(ids, server) }
 }
 
-// lazyIndex is the index of a view, built by the first search.
+// lazyIndex is a view's index. The first search builds it.
 type lazyIndex struct {
 	mu       sync.Mutex
 	built    atomic.Pointer[offer.Index]
-	previous *offer.Index // of the previous view; nil for none
+	previous *offer.Index // index of the previous view; may be nil
 }
 
-// last returns the newest index that was built.
+// last returns the most recently built index.
 func (l *lazyIndex) last() *offer.Index {
 	if x := l.built.Load(); x != nil {
 		return x
@@ -101,7 +103,7 @@ func (l *lazyIndex) last() *offer.Index {
 	return l.previous
 }
 
-// index returns the index of a view.
+// index returns a view's index.
 func (g *gate) index(v *view) *offer.Index {
 	l := &v.search
 	if x := l.built.Load(); x != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// postModern serves a POST of the modern era.
+// postModern serves a POST from a modern client.
 func (a *access) postModern(w http.ResponseWriter, r *http.Request, m *message, p params) {
 	if m.id == nil || m.method == "" {
-		w.WriteHeader(http.StatusAccepted) // the modern era has no notifications to the server over HTTP
+		w.WriteHeader(http.StatusAccepted) // over HTTP, the modern era has no notifications to the server
 		return
 	}
 	reply := newReply(w, r)
@@ -38,7 +38,7 @@ func (a *access) postModern(w http.ResponseWriter, r *http.Request, m *message, 
 	reply.finish(modernStatus(x, rpcErr), appendResponse(make([]byte, 0, len(result)+256), m.id, result, rpcErr))
 }
 
-// checkModern checks the metadata and the headers of a request and prepares it.
+// checkModern checks a request's metadata and headers, and prepares it.
 func (x *requestContext) checkModern(h http.Header) *jsonrpc.Error {
 	rpcErr := x.params.meta.check()
 	if rpcErr == nil || rpcErr.Code == mcp.CodeUnsupportedProtocolVersion {
@@ -55,7 +55,7 @@ func (x *requestContext) checkModern(h http.Header) *jsonrpc.Error {
 	return rpcErr
 }
 
-// modernStatus returns the HTTP status of a response.
+// modernStatus returns the HTTP status for a response.
 func modernStatus(x *requestContext, rpcErr *jsonrpc.Error) int {
 	if rpcErr != nil && (x.request == nil || rpcErr.Code == mcp.CodeMissingRequiredClientCapabilities) {
 		return http.StatusBadRequest
@@ -63,7 +63,7 @@ func modernStatus(x *requestContext, rpcErr *jsonrpc.Error) int {
 	return http.StatusOK
 }
 
-// params are the common members of the params of a request.
+// params holds the members that the params of all requests have in common.
 type params struct {
 	meta           requestMeta
 	name, uri      string
@@ -103,15 +103,15 @@ func (p *params) target(method string) string {
 	return p.name
 }
 
-// requestMeta is the _meta of a request.
+// requestMeta is a request's _meta.
 type requestMeta struct {
-	modern        bool // has a protocol version
+	modern        bool // _meta contains a protocol version
 	version       string
 	capabilities  json.RawMessage
 	progressToken json.RawMessage
 	logLevel      string
 	trace         tracecontext.Trace
-	rest          map[string]json.RawMessage // passed on with the call
+	rest          map[string]json.RawMessage // other members, passed on with the call
 }
 
 func readMeta(raw json.RawMessage) (m requestMeta) {
@@ -139,13 +139,13 @@ func readMeta(raw json.RawMessage) (m requestMeta) {
 	return m
 }
 
-// Limits on the client's own metadata that is passed on.
+// Limits on client metadata that is passed on.
 const (
-	maxMeta        = 16 << 10 // bytes of a member
+	maxMeta        = 16 << 10 // bytes per member
 	maxMetaMembers = 32
 )
 
-// add keeps a member to pass on. The session and the idempotency key are never dropped.
+// add stores a member to be passed on. The session and the idempotency key are never dropped.
 func (m *requestMeta) add(key string, value json.RawMessage) {
 	required := key == metaSession || key == metaKey
 	if strings.HasPrefix(key, "io.modelcontextprotocol/") || !required && (len(key)+len(value) > maxMeta || len(m.rest) >= maxMetaMembers) {
@@ -180,7 +180,7 @@ func headerMismatch(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "header mismatch: " + fmt.Sprintf(format, args...)}
 }
 
-// checkHeaders compares the headers that intermediaries use for routing with the body.
+// checkHeaders checks that the headers that intermediaries use for routing match the body.
 func checkHeaders(h http.Header, method string, p *params) *jsonrpc.Error {
 	want := [][2]string{{"Mcp-Protocol-Version", p.meta.version}, {"Mcp-Method", method}}
 	switch method {
@@ -212,7 +212,7 @@ func decodeHeader(value string) (string, bool) {
 	return string(text), err == nil
 }
 
-// bindHeaders returns the x-mcp-header annotations of the input schemas.
+// bindHeaders returns the x-mcp-header annotations in the tools' input schemas.
 func bindHeaders(tools []gates.NamedTool) map[*toolyard.Tool][]paramheader.Binding {
 	bindings := make(map[*toolyard.Tool][]paramheader.Binding)
 	for _, t := range tools {
@@ -223,7 +223,7 @@ func bindHeaders(tools []gates.NamedTool) map[*toolyard.Tool][]paramheader.Bindi
 	return bindings
 }
 
-// checkParamHeaders compares the Mcp-Param headers of a call with its arguments.
+// checkParamHeaders checks that a call's Mcp-Param headers match its arguments.
 func checkParamHeaders(h http.Header, v *view, r *request) *jsonrpc.Error {
 	bindings := v.headerBindings()
 	if len(bindings) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
-// quota limits a resource that clients hold. One caller gets at most a quarter.
+// quota limits a resource that clients hold. A single caller gets at most a quarter.
 type quota struct {
 	name   string // for messages
 	shares *inbound.Shares
@@ -30,11 +30,11 @@ func (q *quota) acquire(origin string, n int) (release func(), err error) {
 	return release, nil
 }
 
-// anonymousOrigin is the prefix of the origins of unauthenticated callers.
+// anonymousOrigin is the origin prefix for unauthenticated callers.
 const anonymousOrigin = "address "
 
-// originOf returns the key for per-caller quotas: the caller, or the network address of an
-// unauthenticated one.
+// originOf returns the key for per-caller quotas: the caller's ID, or its network address if it is
+// unauthenticated.
 func originOf(caller toolyard.Caller, r *http.Request) string {
 	if caller.Authenticated() {
 		return "caller " + caller.Account + " " + caller.ID

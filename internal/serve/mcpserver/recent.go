@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// recent is a map that drops old entries. Entries live between keep and twice as long, but may be
-// dropped earlier if there are more than max newer ones.
+// recent is a map that drops old entries. Entries live for between one and two times keep, but may
+// be dropped earlier if more than max newer entries are added.
 type recent[K comparable, V any] struct {
 	max  int
 	keep time.Duration
@@ -42,7 +42,7 @@ func (r *recent[K, V]) store(key K, value V, now time.Time) {
 	r.young[key] = value
 }
 
-// add sets the value of a new key, or returns the value of an existing one.
+// add sets the value of a new key, or returns the value of an existing key.
 func (r *recent[K, V]) add(key K, value V, now time.Time) (before V, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

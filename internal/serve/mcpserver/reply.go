@@ -15,8 +15,8 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// reply is the response to a POST. It is plain JSON, unless a message precedes the result; in that
-// case, it becomes an event stream.
+// reply is the response to a POST. It is plain JSON unless a message is sent before the result,
+// which turns it into an event stream.
 type reply struct {
 	w         http.ResponseWriter
 	canStream bool // the client accepts an event stream
@@ -44,7 +44,7 @@ func acceptsStream(r *http.Request) bool {
 	return false
 }
 
-// notify sends a message ahead of the result. It reports false after the result, or if the client
+// notify sends a message ahead of the result. It returns false after the result, or if the client
 // does not accept a stream.
 func (p *reply) notify(message []byte) bool {
 	p.mu.Lock()
@@ -57,7 +57,7 @@ func (p *reply) notify(message []byte) bool {
 		openStream(p.w)
 	}
 	if writeEvent(p.w, message) != nil {
-		p.done = true // the client is gone
+		p.done = true // the client has disconnected
 	}
 	return !p.done
 }
@@ -78,7 +78,7 @@ func (p *reply) finish(status int, message []byte) {
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(message))}
 	p.w.WriteHeader(status)
-	_, _ = p.w.Write(message) // the client may be gone
+	_, _ = p.w.Write(message) // the client may have disconnected
 }
 
 var jsonType = []string{"application/json"}
@@ -91,15 +91,15 @@ func openStream(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// writeTimeout limits the write of one message.
+// writeTimeout limits the time for writing one message.
 const writeTimeout = 20 * time.Second
 
-// writeEvent writes one message of a stream.
+// writeEvent writes one message to a stream.
 func writeEvent(w http.ResponseWriter, message []byte) error {
 	return writeNow(w, event("message", message))
 }
 
-// event encodes an event of a stream.
+// event encodes a server-sent event.
 func event(name string, data []byte) []byte {
 	data = oneLine(data)
 	b := make([]byte, 0, len(name)+len(data)+32)
@@ -107,7 +107,7 @@ func event(name string, data []byte) []byte {
 	return append(append(b, data...), "\n\n"...)
 }
 
-// oneLine returns a message without line breaks, which a raw result may have between its tokens.
+// oneLine removes line breaks from a message. A raw result may have them between tokens.
 func oneLine(message []byte) []byte {
 	if !bytes.ContainsAny(message, "\r\n") {
 		return message
@@ -142,7 +142,7 @@ func progressMessage(token json.RawMessage, done, total float64, message string)
 	return append(b, "}}"...)
 }
 
-// levels are the log levels of MCP.
+// levels maps the log levels of MCP.
 var levels = []struct {
 	name  string
 	level slog.Level
@@ -176,7 +176,7 @@ func levelName(level slog.Level) string {
 	return name
 }
 
-// clientHandler sends the log of a tool to its client.
+// clientHandler sends a tool's log messages to its client.
 type clientHandler struct {
 	min  slog.Level
 	send func(message []byte) bool
@@ -215,7 +215,7 @@ func logData(r slog.Record) any {
 	return data
 }
 
-// WithAttrs implements slog.Handler. Attributes of the platform are not sent to the client.
+// WithAttrs implements slog.Handler. Toolyard's own attributes are not sent to the client.
 func (h *clientHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // WithGroup implements slog.Handler.

@@ -28,13 +28,13 @@ import (
 // call themselves.
 const maxRounds = 8
 
-// errResourceNotFound is the error code of the legacy era for an unknown resource.
+// errResourceNotFound is the legacy error code for an unknown resource.
 const errResourceNotFound = -32002
 
-// callMethods are the methods that run the call path.
+// callMethods are the methods that use the call path.
 var callMethods = []string{"tools/call", "resources/read", "prompts/get", "completion/complete"}
 
-// request is a request that runs the call path: a tool call, a resource read, a prompt or a
+// request is a request that uses the call path: a tool call, a resource read, a prompt or a
 // completion.
 type request struct {
 	serve.CallRequest
@@ -44,13 +44,15 @@ type request struct {
 	method string
 	name   string          // name of the tool or prompt, or URI of the resource
 	params json.RawMessage // for completions
-	nonce  seal.Nonce      // of the state in use; zero for none
+	nonce  seal.Nonce      // nonce of the state in use; zero if there is none
 
-	meta   string                                          // meta-tool through which the request was made; empty for none
+	meta   string                                          // meta-tool that made the request; may be empty
 	answer func(context.Context) (*toolyard.Result, error) // set by resolve for requests that call no tool
 
-	tool *toolyard.Tool                                                             // set by resolve; nil for a completion without a provider
-	ask  func(context.Context, *inputRequired) (answers json.RawMessage, err error) // asks a legacy client
+	tool *toolyard.Tool // set by resolve; nil for a
+	// completion that has no
+	// provider
+	ask func(context.Context, *inputRequired) (answers json.RawMessage, err error) // asks a legacy client
 }
 
 // run resolves the request, runs it and encodes the result.
@@ -96,17 +98,18 @@ func (r *request) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	}
 }
 
-// round is one run of the call path: it ends the request or requires input.
+// round is one run of the call path. It either ends the request or requires input.
 type round struct {
 	call   *toolyard.Call
-	result *toolyard.Result // nil if it failed
+	result *toolyard.Result // nil if the call failed
 	input  *inputRequired   // nil if the request has ended
 }
 
-// runRound runs the call path once. Input is only required if the client can provide it.
+// runRound runs the call path once. It fails if the tool requires input that the client cannot
+// provide.
 func (r *request) runRound(ctx context.Context) (round, error) {
 	c, res, err := r.call(ctx)
-	if err != nil && !c.Ran() && toolyard.AsError(err).Code != toolyard.PermissionDenied { // a refusal is final
+	if err != nil && !c.Ran() && toolyard.AsError(err).Code != toolyard.PermissionDenied { // a denied call is final
 		r.releaseState(ctx)
 	}
 	if err != nil || !res.InputRequired() {
@@ -122,22 +125,21 @@ func (r *request) runRound(ctx context.Context) (round, error) {
 	return round{c, res, input}, nil
 }
 
-// _meta members of a request for the session, the idempotency key and the as-of time. They are not
-// passed on.
+// _meta members for the session, the idempotency key and the as-of time. They are not passed on.
 const (
 	metaSession = "dev.toolyard/session"
 	metaKey     = "dev.toolyard/idempotencyKey"
 	metaAsOf    = "dev.toolyard/asOf"
 )
 
-// takeString removes a string from the metadata of a request. If there is already a value, the
-// string must equal it.
+// takeString removes a string from a request's metadata. If there is a current value, the string
+// must be equal to it.
 func takeString(key, current string, meta map[string]json.RawMessage) (string, map[string]json.RawMessage, error) {
 	raw, ok := meta[key]
 	if !ok {
 		return current, meta, nil
 	}
-	meta = maps.Clone(meta) // shared
+	meta = maps.Clone(meta) // the map is shared
 	delete(meta, key)
 	text, isText := strictjson.String(raw)
 	if !isText || text == "" || (current != "" && current != text) {
@@ -178,8 +180,8 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 	return c, res, err
 }
 
-// asOf returns the as-of time of the call: the one that the caller set, if the gate allows it, or
-// now. It removes it from the metadata.
+// asOf removes the as-of time from the metadata and returns it if the gate allows callers to set
+// it. The default is now.
 func (r *request) asOf(now time.Time, meta map[string]json.RawMessage) (time.Time, map[string]json.RawMessage, error) {
 	text, meta, err := takeString(metaAsOf, r.AsOf, meta)
 	if err != nil || text == "" {
@@ -198,7 +200,7 @@ func (r *request) asOf(now time.Time, meta map[string]json.RawMessage) (time.Tim
 	return at.UTC(), meta, nil
 }
 
-// sealState returns the sealed state of an unfinished result, for the client to send back.
+// sealState returns the sealed state of an unfinished result. The client sends it back.
 func (r *request) sealState(input *inputRequired) string {
 	s := r.gate.server
 	return s.states.seal(input.state, binding(r), s.opts.Now())
@@ -214,7 +216,7 @@ func (r *request) askClient(ctx context.Context, round int, input *inputRequired
 	return err
 }
 
-// resolve looks up the target of the request on the view and builds the arguments.
+// resolve looks up the request's target in the view and builds the arguments.
 func (r *request) resolve() *toolyard.Error {
 	switch r.method {
 	case "tools/call":
@@ -271,8 +273,8 @@ func (r *request) resolvePrompt() *toolyard.Error {
 	return nil
 }
 
-// resolveCompletion looks up the completer of an argument of a prompt or resource template. Without
-// a completer, the result is empty.
+// resolveCompletion looks up the completer for an argument of a prompt or resource template. If
+// there is none, the result is empty.
 func (r *request) resolveCompletion() *toolyard.Error {
 	ref := strictjson.Member(r.params, "ref")
 	name, _ := strictjson.String(strictjson.Member(ref, "name"))
@@ -299,7 +301,7 @@ func (r *request) resolveCompletion() *toolyard.Error {
 	return nil
 }
 
-// withoutMeta returns an object without its _meta, which is only for this server.
+// withoutMeta removes _meta from an object, because it is only meant for this server.
 func withoutMeta(params json.RawMessage) json.RawMessage {
 	b := []byte{'{'}
 	for key, value := range strictjson.Members(params) {
@@ -313,8 +315,8 @@ func withoutMeta(params json.RawMessage) json.RawMessage {
 // wireNames are the MCP names of the members that continue a call.
 var wireNames = map[string]string{"answers": "inputResponses", "state": "requestState"}
 
-// resume checks the answers and decrypts the state of a continued call. It returns an issue if they are
-// invalid. Answers without a state are passed on like arguments.
+// resume checks the answers and decrypts the state of a continued call. It returns an issue if they
+// are invalid. Answers that come with no state are passed on like arguments.
 func (r *request) resume(ctx context.Context) (*toolyard.Issue, error) {
 	if r.era == legacyEra {
 		r.InputResponses, r.RequestState = nil, ""
@@ -338,7 +340,7 @@ func (r *request) resume(ctx context.Context) (*toolyard.Issue, error) {
 	return nil, err
 }
 
-// encode encodes the outcome. Only calls of tools report failures as results.
+// encode encodes the outcome. Only tool calls report failures as results.
 func (r *request) encode(c *toolyard.Call, res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
 	if r.method == "tools/call" {
 		return r.encodeCall(c, res, err)
@@ -414,7 +416,7 @@ func (r *request) refusal(e *toolyard.Error) *jsonrpc.Error {
 	return rpcErr
 }
 
-// envelope returns the envelope of a result. The call is nil if nothing ran.
+// envelope returns the envelope for a result. c is nil if nothing ran.
 func (r *request) envelope(c *toolyard.Call) *envelope {
 	e := &envelope{era: r.era, server: r.gate.server.serverInfo, cached: r.method == "resources/read"}
 	if c != nil {

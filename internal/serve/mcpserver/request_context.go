@@ -16,17 +16,18 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// requestContext is one message from a client, of either era and over any transport, together with
-// the way back to the client.
+// requestContext is a message from a client, in either era and over any transport, together with
+// the means to reply to the client.
 type requestContext struct {
 	access
 	message *message
 	params  params
-	session *session           // of the legacy era; nil in the modern one
-	trace   tracecontext.Trace // from the transport; a trace in _meta takes precedence
-	request *request           // for methods that run the call path
+	session *session           // nil in the modern era
+	trace   tracecontext.Trace // from the transport; overridden by a trace in _meta
+	request *request           // for methods that use the call path
 
-	peer   string                    // identifies the session or connection for cancellations and answers; empty for none
+	peer string // identifies the session or connection for cancellations and answers;
+	// may be empty
 	send   func(message []byte) bool // sends a message ahead of the response; false if it cannot be delivered
 	gone   context.Context           // ends when the client is unreachable
 	silent context.Context           // ends when the client stops sending; nil if that cannot be observed
@@ -39,10 +40,10 @@ func (x *requestContext) era() era {
 	return modernEra
 }
 
-// ownMethods are the methods of one era only.
+// ownMethods lists the methods that exist in only one era.
 var ownMethods = [2][]string{legacyEra: {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}, modernEra: {"server/discover", "subscriptions/listen"}}
 
-// prepare checks the method, and builds the request for methods that run the call path.
+// prepare checks the method. It builds the request if the method uses the call path.
 func (x *requestContext) prepare() *jsonrpc.Error {
 	method := x.message.method
 	if slices.Contains(callMethods, method) {
@@ -85,7 +86,8 @@ func (x *requestContext) prepareRequest() *jsonrpc.Error {
 	return nil
 }
 
-// logLevel returns the minimum level of log messages for the client, and false if it wants none.
+// logLevel returns the minimum level of log messages for the client, or false if the client wants
+// none.
 func (x *requestContext) logLevel() (slog.Level, bool) {
 	if x.session == nil {
 		return levelOf(x.params.meta.logLevel)
@@ -118,12 +120,12 @@ func (x *requestContext) answer(ctx context.Context) (result []byte, rpcErr *jso
 	}
 	cursor, ok := strictjson.String(x.params.cursor)
 	if !ok && x.params.cursor != nil {
-		cursor = "?" // not a valid cursor
+		cursor = "?" // an invalid cursor
 	}
 	return x.gate.listResult(x.view, x.era(), x.message.method, cursor)
 }
 
-// requestKey identifies a running request of a session or connection.
+// requestKey identifies a running request on a session or connection.
 type requestKey struct{ peer, id string }
 
 // trackRequest returns a context that ends when the client cancels the request.
@@ -140,7 +142,7 @@ func (x *requestContext) trackRequest(ctx context.Context) (context.Context, fun
 	}
 }
 
-// setLevel sets the log level of a session at all replicas.
+// setLevel sets a session's log level on all replicas.
 func (x *requestContext) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	name, _ := strictjson.String(strictjson.Member(x.message.params, "level"))
 	level, ok := levelOf(name)
@@ -156,7 +158,7 @@ func (x *requestContext) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) 
 	return []byte("{}"), nil
 }
 
-// receive handles a message without a response: a notification, or the answer to a question.
+// receive handles a message that needs no response: a notification, or the answer to a question.
 func (x *requestContext) receive(ctx context.Context) error {
 	switch {
 	case x.peer == "":
@@ -170,10 +172,10 @@ func (x *requestContext) receive(ctx context.Context) error {
 	return nil
 }
 
-// maxForeignID limits the ID of a request that runs at another replica, in bytes.
+// maxForeignID is the maximum size in bytes of the ID of a request that runs on another replica.
 const maxForeignID = 256
 
-// cancel cancels a request of the session, at whichever replica it runs.
+// cancel cancels a request in the session on whichever replica it runs.
 func (x *requestContext) cancel(ctx context.Context, id json.RawMessage) error {
 	if x.gate.server.cancelRequest(x.peer, string(id)) || !validID(id) || len(id) > maxForeignID {
 		return nil
@@ -181,7 +183,7 @@ func (x *requestContext) cancel(ctx context.Context, id json.RawMessage) error {
 	return x.notifyReplicas(ctx, &replicaMessage{Kind: cancelRequest, ID: id})
 }
 
-// cancelRequest cancels a request that runs at this replica.
+// cancelRequest cancels a request that runs on this replica.
 func (s *Server) cancelRequest(peer, id string) bool {
 	cancel, ok := s.legacy.running.LoadAndDelete(requestKey{peer, id})
 	if ok {

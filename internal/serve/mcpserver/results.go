@@ -14,11 +14,11 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// abridge shortens a result that is longer than the gate shows. The result is stored, and the
-// client gets its beginning, its end and the URI of the whole result. Structured content is
-// dropped, because a part of it would not be valid. A client that listed the tool with an output
-// schema requires structured content, so such results are not shortened unless the tool was called
-// through a meta-tool. Errors, and results that cannot be stored, are not shortened either.
+// abridge shortens a result that is longer than the gate shows. It stores the result and sends the
+// client its beginning, its end and the URI of the whole result. It drops structured content,
+// because part of it would be invalid. A client that listed the tool with an output schema requires
+// structured content, so such results are not shortened unless the tool was called through a
+// meta-tool. Errors, and results that cannot be stored, are not shortened either.
 func (r *request) abridge(ctx context.Context, c *toolyard.Call, res *toolyard.Result) *toolyard.Result {
 	show := r.view.Gate.Show
 	if show == 0 || r.method != "tools/call" || res.IsError || r.meta == "" && len(c.Tool.Output) > 0 {
@@ -39,7 +39,7 @@ func (r *request) abridge(ctx context.Context, c *toolyard.Call, res *toolyard.R
 	return &toolyard.Result{Content: append(content, link), Meta: metaOf(res)}
 }
 
-// metaOf returns the _meta of a result that is passed on.
+// metaOf returns the _meta of a result that another server produced.
 func metaOf(res *toolyard.Result) map[string]json.RawMessage {
 	if res.Raw() == nil {
 		return res.Meta

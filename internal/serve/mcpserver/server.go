@@ -1,9 +1,9 @@
 // Package mcpserver serves gates over MCP.
 //
-// One URL serves both eras of the protocol: the modern one (2026-07-28), which has no MCP sessions,
-// and the legacy one (2025-11-25 and older), whose sessions are sealed tokens stored by clients.
+// One URL serves both eras of the protocol: the modern era (2026-07-28), which has no MCP sessions,
+// and the legacy era (2025-11-25 and older), whose sessions are sealed tokens stored by clients.
 //
-// A modern tools/call over HTTP takes this path, top-down:
+// A modern tools/call over HTTP passes through these files:
 //
 //	http.go             authenticate the caller, read and parse the message
 //	modern.go           parse the params, check the headers
@@ -52,35 +52,37 @@ import (
 // Options configures a Server. Call is required.
 type Options struct {
 	Name, Version string
-	Yard          string            // ID of the yard, to detect connections to itself
+	Yard          string            // ID of the yard, used to detect connections to itself
 	Call          toolyard.Handler  // the call path
 	Clients       *toolyard.Clients // lent to every call
 	Toolbox       toolyard.Toolbox  // passed to every call
-	Down          func() []string   // unavailable servers; nil for none
-	Log           *slog.Logger      // nil for none
+	Down          func() []string   // returns the unavailable servers; may be nil
+	Log           *slog.Logger      // may be nil
 	Now           func() time.Time  // nil for time.Now
-	MaxBody       int64             // bytes of a request; 1 MiB if zero
-	MaxStreams    int               // open streams; 10,000 if zero. One caller gets at most a quarter
-	Keepalive     time.Duration     // between comments on an idle stream; 25 s if zero
-	Replicas      ReplicaOptions
-	Results       offer.Results // long results; nil to store them in memory
+	MaxBody       int64             // maximum bytes per request; 1 MiB if zero
+	MaxStreams    int               // maximum open streams; 10,000 if zero. A single caller gets at most a
+	// quarter
+	Keepalive time.Duration // interval between comments on an idle stream; 25 s if zero
+	Replicas  ReplicaOptions
+	Results   offer.Results // stores long results; nil stores them in memory
 
-	// Authorize authenticates the sender of an HTTP request and authorizes it for a gate. The codes
-	// PermissionDenied (with the missing scopes) and Unavailable have their meaning; any other
-	// error means that authentication failed. Nil admits every request as anonymous.
+	// Authorize authenticates the sender of an HTTP request and authorizes it for a gate. The code
+	// PermissionDenied means that the listed scopes are missing, and Unavailable means a temporary
+	// failure. Any other error means that authentication failed. If Authorize is nil, every request
+	// is accepted as anonymous.
 	Authorize func(*http.Request, *gates.Gate) (toolyard.Caller, error)
 
-	// MetadataURL returns the URL of a gate's metadata for OAuth clients, or "". Refused clients
-	// receive this URL. It may be nil.
+	// MetadataURL returns the URL of a gate's metadata for OAuth clients, or "". Clients receive it
+	// when they are refused. MetadataURL may be nil.
 	MetadataURL func(*http.Request, *gates.Gate) string
 }
 
-// ReplicaOptions configures what the replicas of a yard share.
+// ReplicaOptions configures what a yard's replicas share.
 type ReplicaOptions struct {
-	ID     string        // of this replica, without white space
-	Bus    ReplicaBus    // the other replicas; nil for none
-	Keys   *seal.Keyring // of sealed tokens; nil for a random key
-	Tokens Tokens        // used tokens; nil if there is one replica
+	ID     string        // ID of this replica; must not contain white space
+	Bus    ReplicaBus    // connects to the other replicas; may be nil
+	Keys   *seal.Keyring // for sealed tokens; nil for a random key
+	Tokens Tokens        // used tokens; nil if there is only one replica
 }
 
 // Server serves gates.
@@ -95,27 +97,27 @@ type Server struct {
 
 	states           *stateSealer
 	streams          *quota
-	bodies           *quota      // bytes of large requests in flight
-	anonymousAnswers messageRate // tokens stored for unauthenticated callers
+	bodies           *quota      // bytes of large requests being handled
+	anonymousAnswers messageRate // limits the tokens stored for unauthenticated callers
 	legacy           legacyState
 	signatures       offer.Signatures
 }
 
 // legacyState is the state for clients of the legacy era and for connections.
 type legacyState struct {
-	sessionSealer  seal.Sealer // of MCP session IDs
-	questionSealer seal.Sealer // of question IDs
-	running        sync.Map    // context.CancelFunc by requestKey
+	sessionSealer  seal.Sealer // seals MCP session IDs
+	questionSealer seal.Sealer // seals question IDs
+	running        sync.Map    // maps a requestKey to its context.CancelFunc
 	waiting        *quota      // calls waiting for an answer from their client
-	waitingBytes   *quota      // bytes of their arguments
+	waitingBytes   *quota      // bytes of these calls' arguments
 	questions      questions
 	subscriptions  subscriptions
-	ended          recent[string, struct{}]   // MCP session IDs
+	ended          recent[string, struct{}]   // IDs of ended MCP sessions
 	logLevels      recent[string, slog.Level] // by MCP session ID
 	busRate        messageRate
 }
 
-// New creates a server without gates.
+// New creates a server that has no gates yet.
 func New(opts Options) *Server {
 	opts.Name = cmp.Or(opts.Name, "toolyard")
 	opts.Version = cmp.Or(opts.Version, "dev")
@@ -156,23 +158,24 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Resources that a server holds for its clients. One caller gets at most a quarter.
+// Limits on the resources that a server holds for its clients. A single caller gets at most a
+// quarter.
 const (
 	maxWaiting      = 2000
 	maxWaitingBytes = 32 << 20
 	maxBodies       = 128 << 20 // bytes
 )
 
-// Minimum number of remembered MCP sessions.
+// Minimum number of MCP sessions to remember.
 const (
 	maxEnded     = 100_000
 	maxLogLevels = 10_000
 )
 
-// describe encodes the description of the server.
+// describe encodes the server's description.
 func (s *Server) describe() {
 	info := &mcp.Implementation{Name: s.opts.Name, Version: s.opts.Version}
-	infoJSON, _ := json.Marshal(info) // always has a JSON form
+	infoJSON, _ := json.Marshal(info) // cannot fail
 	s.serverInfo = append([]byte(`"`+mcp.MetaKeyServerInfo+`":`), infoJSON...)
 	s.discover, _ = json.Marshal(map[string]any{
 		"resultType":        "complete",
@@ -184,12 +187,12 @@ func (s *Server) describe() {
 	})
 }
 
-// Close ends all open streams, so that an HTTP server can shut down. Calls in flight continue.
+// Close ends all open streams, so that an HTTP server can shut down. Running calls continue.
 func (s *Server) Close() { s.close() }
 
 // Publish binds the gates to an offer and notifies callers of changed lists. Gates that are no
-// longer listed are closed. If keep is set, existing tools keep their names when new tools have
-// conflicting ones. Publish must not be called concurrently.
+// longer listed are closed. If keep is set, existing tools keep their names when new tools have the
+// same names. Publish must not be called concurrently.
 func (s *Server) Publish(all []*gates.Gate, offer catalog.Offer, keep bool) {
 	old, next := *s.gates.Load(), make(map[string]*gate, len(all))
 	for _, d := range all {
@@ -212,7 +215,7 @@ func (s *Server) Publish(all []*gates.Gate, offer catalog.Offer, keep bool) {
 	}
 }
 
-// gate returns the gate with a name.
+// gate returns the gate with the given name.
 func (s *Server) gate(name string) (*gate, error) {
 	if g, ok := (*s.gates.Load())[name]; ok {
 		return g, nil

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	stateTime = 10 * time.Minute // validity of a state
-	maxOpened = 100_000          // minimum number of remembered states
+	stateTime = 10 * time.Minute // lifetime of a state
+	maxOpened = 100_000          // minimum number of states to remember
 )
 
-// stateSealer seals the state of unfinished results, which clients store and send back. They can
-// neither read nor change it, nor use it for another call. A state is opened once, or again with the
-// same idempotency key, with which the call runs once.
+// stateSealer seals the state of unfinished results, which clients store and send back. Clients
+// can't read or change it, or use it for another call. A state can be opened only once, unless the
+// same idempotency key ensures that the call runs only once.
 type stateSealer struct {
 	sealer seal.Sealer
-	opened recent[seal.Nonce, digest] // with their idempotency keys
+	opened recent[seal.Nonce, digest] // opened states and their idempotency keys
 }
 
 // Tokens records used tokens for all replicas.
@@ -33,10 +33,10 @@ type Tokens interface {
 	Release(ctx context.Context, id string) error
 }
 
-// releaseTime limits the release of a state.
+// releaseTime limits the time for releasing a state.
 const releaseTime = 2 * time.Second
 
-// digest is the hash of an idempotency key; zero for none.
+// digest is the hash of an idempotency key. The zero value means no key.
 type digest [sha256.Size]byte
 
 // newStateSealer creates a sealer. Servers with the same keys open each other's states.
@@ -44,12 +44,12 @@ func newStateSealer(keys *seal.Keyring) *stateSealer {
 	return &stateSealer{sealer: keys.Sealer("toolyard request state"), opened: recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime}}
 }
 
-// seal seals a state for the call that binding identifies.
+// seal seals a state for the call identified by binding.
 func (s *stateSealer) seal(state string, binding []byte, now time.Time) string {
 	return s.sealer.Seal(state, binding, now.Add(stateTime+time.Second)) // the expiry is rounded down
 }
 
-// open opens a state for the call that binding identifies, with its idempotency key.
+// open opens a state for the call identified by binding and its idempotency key.
 func (s *stateSealer) open(sealed string, binding []byte, key string, now time.Time) (state string, id seal.Nonce, ok bool) {
 	if state, id, ok = s.sealer.Open(sealed, binding, now); !ok {
 		return "", id, false
@@ -61,7 +61,7 @@ func (s *stateSealer) open(sealed string, binding []byte, key string, now time.T
 func (s *stateSealer) forget(id seal.Nonce) { s.opened.remove(id) }
 
 // use reports whether a state is used for the first time, or again with the same key. States are
-// remembered while they are valid, unless there are more than maxOpened.
+// remembered as long as they are valid, unless there are more than maxOpened.
 func (s *stateSealer) use(id seal.Nonce, key string, now time.Time) bool {
 	var of digest
 	if key != "" {
@@ -71,15 +71,15 @@ func (s *stateSealer) use(id seal.Nonce, key string, now time.Time) bool {
 	return !again || before == of && key != ""
 }
 
-// consumeState marks the state as used at all replicas, after this replica found it unused. Its owner
-// is the idempotency key, or else this yard: if an earlier attempt was lost or could not be
-// released, the state can be used here again.
+// consumeState marks the state as used on all replicas, after this replica found it unused. The
+// owner is the idempotency key if there is one, and otherwise the yard, so that the yard can use
+// the state again if an earlier attempt was lost or could not be released.
 func (r *request) consumeState(ctx context.Context, key string) (ok bool, err error) {
 	s := r.gate.server
 	if s.opts.Replicas.Tokens == nil {
 		return true, nil
 	}
-	if !r.Caller.Authenticated() && !s.anonymousAnswers.allow(anonymousOrigin, s.opts.Now()) { // each adds a row
+	if !r.Caller.Authenticated() && !s.anonymousAnswers.allow(anonymousOrigin, s.opts.Now()) { // each answer adds a row
 		s.states.forget(r.nonce)
 		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers from unauthenticated callers. Try sending the answers again later.", RetryAfter: time.Second}
 	}
@@ -133,6 +133,6 @@ func binding(r *request) []byte {
 	if asOf, _, _ := takeString(metaAsOf, r.AsOf, r.Meta); asOf != "" { // errors are reported by call
 		parts = append(parts, asOf)
 	}
-	raw, _ := json.Marshal(parts) // always has a JSON form
+	raw, _ := json.Marshal(parts) // cannot fail
 	return raw
 }

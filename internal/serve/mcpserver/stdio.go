@@ -12,11 +12,11 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// stdioDrain limits how long calls in flight continue after the input has ended.
+// stdioDrain limits how long running calls continue after the input has ended.
 const stdioDrain = 30 * time.Second
 
-// ServeStdio serves MCP of both eras over a pair of streams, one message per line, until in or ctx ends.
-// Requests that were read before are still answered.
+// ServeStdio serves MCP of both eras over a pair of streams, one message per line, until in or ctx
+// ends. Requests that were already read are still answered.
 func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, out io.Writer) error {
 	g, err := s.gate(gateName)
 	if err != nil {
@@ -41,13 +41,13 @@ func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, 
 	select {
 	case <-drained:
 		return err
-	case <-time.After(stdioDrain): // the client does not read its responses
+	case <-time.After(stdioDrain): // the client is not reading its responses
 		c.end()
 		return errors.New("in-flight calls did not finish in time")
 	}
 }
 
-// line is a line of the input, or the error.
+// line is a line of input, or an error.
 type line struct {
 	text []byte
 	err  error // errLongLine, io.EOF or a read error
@@ -69,8 +69,8 @@ func (c *connection) readLines(in io.Reader, lines chan<- line) {
 	}
 }
 
-// serveLines handles lines until the input, ctx, the gate or the connection ends. Invalid lines are
-// answered with an error.
+// serveLines handles lines until the input, ctx, the gate or the connection ends. It responds to
+// invalid lines with an error.
 func (c *connection) serveLines(ctx context.Context, lines <-chan line) error {
 	for {
 		select {

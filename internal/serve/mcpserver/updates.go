@@ -10,17 +10,17 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Limits of resource subscriptions.
+// Limits on resource subscriptions.
 const (
-	maxSubscriptions    = 500         // resources of a stream or MCP session
-	maxSubscribedURI    = 512         // bytes, so that a message between replicas can contain it
-	maxAllSubscriptions = 100_000     // of the server; one caller gets at most a quarter
-	updateInterval      = time.Second // between two updates of one resource on one stream
+	maxSubscriptions    = 500         // resources per stream or MCP session
+	maxSubscribedURI    = 512         // bytes, so that it fits in a message between replicas
+	maxAllSubscriptions = 100_000     // per server; a single caller gets at most a quarter
+	updateInterval      = time.Second // minimum time between two updates of one resource on one stream
 )
 
-// updates collects the changes of the resources that a client has subscribed to. Changes of one
-// resource within updateInterval become one update. Streams of one MCP session share it, and each update
-// is sent on one of them.
+// updates collects changes to the resources that a client has subscribed to. Several changes to one
+// resource within updateInterval become one update. The streams of one MCP session share it, and
+// each update is sent on only one of them.
 type updates struct {
 	gate *gate
 	wake chan struct{} // signaled when an update may be due; capacity 1
@@ -28,12 +28,13 @@ type updates struct {
 	subscribing sync.Mutex // held while sources are called
 	watched     map[string]watchedResource
 
-	mu    sync.Mutex // never held while sources are called: they call changed with their own locks
+	mu sync.Mutex // never held while sources are called, because they call changed with their own locks
+	// held
 	state map[string]*updateState
 }
 
-// watchedResource is a resource that is visible at the gate and reports changes. Others are subscribed
-// to, but not watched.
+// watchedResource is a resource that is visible at the gate and reports changes. Clients can
+// subscribe to other resources, but these are not watched.
 type watchedResource struct {
 	resource *toolyard.Resource
 	stop     func()
@@ -41,14 +42,14 @@ type watchedResource struct {
 
 type updateState struct {
 	pending bool      // changed since the last update
-	next    time.Time // of the next update at the earliest
+	next    time.Time // earliest time of the next update
 }
 
 func newUpdates(g *gate) *updates {
 	return &updates{gate: g, wake: make(chan struct{}, 1), watched: make(map[string]watchedResource), state: make(map[string]*updateState)}
 }
 
-// reserveSubscriptions charges the quota for the resources of a stream.
+// reserveSubscriptions charges the quota for a stream's resources.
 func (x *requestContext) reserveSubscriptions(n int) (release func(), err error) {
 	if n == 0 {
 		return func() {}, nil
@@ -56,8 +57,8 @@ func (x *requestContext) reserveSubscriptions(n int) (release func(), err error)
 	return x.gate.server.legacy.subscriptions.quota.acquire(subscriberOf(x.origin), n)
 }
 
-// subscriberOf returns the key of a caller for the quota of subscriptions. It is short, because
-// messages between replicas contain it.
+// subscriberOf returns a caller's key for the subscription quota. It is short because messages
+// between replicas contain it.
 func subscriberOf(origin string) string {
 	sum := sha256.Sum256([]byte(origin))
 	return hex.EncodeToString(sum[:8])
@@ -74,7 +75,7 @@ func (v *view) watchable(uri string) *toolyard.Resource {
 	return nil
 }
 
-// subscribe starts to watch a resource. Missed means that it may have changed before.
+// subscribe starts watching a resource. missed is set if the resource may have changed before.
 func (u *updates) subscribe(uri string, missed bool) {
 	u.subscribing.Lock()
 	defer u.subscribing.Unlock()
@@ -87,7 +88,7 @@ func (u *updates) subscribe(uri string, missed bool) {
 	u.signal()
 }
 
-// bind watches the resource that a view has for a URI. The caller holds u.subscribing.
+// bind watches the view's resource for a URI. The caller holds u.subscribing.
 func (u *updates) bind(v *view, uri string) {
 	r, old := v.watchable(uri), u.watched[uri]
 	if r == old.resource {
@@ -102,7 +103,7 @@ func (u *updates) bind(v *view, uri string) {
 	}
 }
 
-// unsubscribe stops to watch a resource.
+// unsubscribe stops watching a resource.
 func (u *updates) unsubscribe(uri string) {
 	u.subscribing.Lock()
 	defer u.subscribing.Unlock()
@@ -115,9 +116,9 @@ func (u *updates) unsubscribe(uri string) {
 	delete(u.watched, uri)
 }
 
-// renew binds the subscriptions to the resources of the current view. A resource that is no longer
-// visible is not watched until it is visible again. It returns the channel that is closed when there is
-// a newer view; nil if there are no subscriptions.
+// renew binds the subscriptions to the current view's resources. A resource that is no longer
+// visible is not watched until it is visible again. The returned channel is closed when there is a
+// newer view; it is nil if there are no subscriptions.
 func (u *updates) renew() (renewed <-chan struct{}) {
 	u.subscribing.Lock()
 	defer u.subscribing.Unlock()
@@ -139,7 +140,7 @@ func (u *updates) uris() []string {
 	return list
 }
 
-// changed is called by the source of a resource.
+// changed is called by a resource's source.
 func (u *updates) changed(uri string) {
 	u.mu.Lock()
 	s := u.state[uri]
@@ -159,8 +160,8 @@ func (u *updates) signal() {
 	}
 }
 
-// due returns the resources to send an update for, and the time until the next ones, or zero if there
-// are none.
+// due returns the resources whose updates are due, and the time until the next update, or zero if
+// there is none.
 func (u *updates) due(now time.Time) (uris []string, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -177,14 +178,15 @@ func (u *updates) due(now time.Time) (uris []string, wait time.Duration) {
 	return uris, wait
 }
 
-// close stops to watch all resources.
+// close stops watching all resources.
 func (u *updates) close() {
 	for _, uri := range u.uris() {
 		u.unsubscribe(uri)
 	}
 }
 
-// updateMessage encodes the notification of a changed resource. Params are further members.
+// updateMessage encodes the notification that a resource has changed. params contains additional
+// members.
 func updateMessage(uri, params string) []byte {
 	b := []byte(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{`)
 	if params != "" {

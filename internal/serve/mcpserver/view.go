@@ -23,17 +23,17 @@ type gate struct {
 	close  context.CancelFunc
 }
 
-// view is a gates.View with its encoded lists.
+// view is a gates.View and its encoded lists.
 type view struct {
 	*gates.View
-	changed        [kinds]chan struct{}       // each is closed when its kind has changed
+	changed        [kinds]chan struct{}       // each is closed when its kind changes
 	renewed        chan struct{}              // closed when there is a newer view
 	lists          map[string][2]func() *list // by method and era
 	headerBindings func() map[*toolyard.Tool][]paramheader.Binding
 	search         lazyIndex
 }
 
-// kind is a kind of list whose changes clients are notified of.
+// kind is a kind of list. Clients are notified of changes by kind.
 type kind int
 
 const (
@@ -49,7 +49,7 @@ func newGate(s *Server) *gate {
 	return g
 }
 
-// current returns the current view, nil before the first.
+// current returns the current view, or nil before the first one.
 func (g *gate) current() *gates.View {
 	if v := g.view.Load(); v != nil {
 		return v.View
@@ -128,8 +128,8 @@ const (
 	modernEra
 )
 
-// capabilities returns the capabilities of every gate. Prompts and resources are always declared: a
-// source may offer some later, but a client reads the capabilities only once.
+// capabilities returns the capabilities, which are the same for all gates. Prompts and resources
+// are always declared: sources may add some later, but clients read the capabilities only once.
 func capabilities() *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{
 		Tools:       &mcp.ToolCapabilities{ListChanged: true},

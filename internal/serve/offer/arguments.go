@@ -11,23 +11,22 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Bounds of the arguments of meta-tools.
+// Limits on the arguments of meta-tools.
 const (
 	maxQuery     = 2000 // bytes
 	maxHits      = 50
 	defaultHits  = 15
-	maxDescribed = 10  // tools
-	maxName      = 256 // bytes of the name of a tool or server
+	maxDescribed = 10  // number of tools
+	maxName      = 256 // bytes of a tool or server name
 )
 
-// Query is a search.
 type Query struct {
 	Text   string
-	Server string // only tools of this server; empty for all
+	Server string // searches only this server's tools; empty means all
 	Limit  int
 }
 
-// invalid returns the error for an argument of a meta-tool.
+// invalid returns the error for an invalid argument.
 func invalid(tool, argument, format string, args ...any) *toolyard.Error {
 	return &toolyard.Error{
 		Code: toolyard.Invalid, Message: "Invalid arguments for " + tool,
@@ -35,8 +34,8 @@ func invalid(tool, argument, format string, args ...any) *toolyard.Error {
 	}
 }
 
-// check checks that the arguments of a meta-tool are an object with no other members than those
-// named. Keys are case-sensitive.
+// check checks that a meta-tool's arguments are an object that contains only the named members.
+// Names are case-sensitive.
 func check(tool string, args json.RawMessage, names ...string) *toolyard.Error {
 	if len(args) == 0 || args[0] != '{' {
 		return invalid(tool, "", "must be an object with %s", strings.Join(names, ", "))
@@ -53,7 +52,7 @@ next:
 	return nil
 }
 
-// ParseSearch reads the arguments of search_tools.
+// ParseSearch parses the arguments of search_tools.
 func ParseSearch(args json.RawMessage) (q Query, err *toolyard.Error) {
 	const tool = gates.SearchTools
 	if err := check(tool, args, "query", "server", "limit"); err != nil {
@@ -84,7 +83,7 @@ func ParseSearch(args json.RawMessage) (q Query, err *toolyard.Error) {
 	return q, nil
 }
 
-// text reads a string of bounded length.
+// text parses a string of limited length.
 func text(tool, argument string, value json.RawMessage, most int) (string, *toolyard.Error) {
 	s, ok := strictjson.String(value)
 	switch {
@@ -96,13 +95,13 @@ func text(tool, argument string, value json.RawMessage, most int) (string, *tool
 	return s, nil
 }
 
-// integer reads an integer. Models often write 10.0 for 10.
+// integer parses an integer. Models often write 10.0 instead of 10.
 func integer(value json.RawMessage) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSuffix(string(value), ".0"), 10, 64)
 	return n, err == nil
 }
 
-// ParseDescribe reads the arguments of describe_tools.
+// ParseDescribe parses the arguments of describe_tools.
 func ParseDescribe(args json.RawMessage) ([]string, *toolyard.Error) {
 	const tool = gates.DescribeTools
 	if err := check(tool, args, "names"); err != nil {
@@ -123,13 +122,13 @@ func ParseDescribe(args json.RawMessage) ([]string, *toolyard.Error) {
 	return names, nil
 }
 
-// Call is a call of a tool by a meta-tool.
+// Call is a tool call made through a meta-tool.
 type Call struct {
-	Name string          // empty if it is missing
-	Args json.RawMessage // nil for none
+	Name string          // empty if missing
+	Args json.RawMessage // may be nil
 }
 
-// ParseCall reads the arguments of call_tool or call_write_tool.
+// ParseCall parses the arguments of call_tool or call_write_tool.
 func ParseCall(tool string, args json.RawMessage) (c Call, err *toolyard.Error) {
 	if err := check(tool, args, "name", "arguments"); err != nil {
 		return c, err
@@ -149,8 +148,8 @@ func ParseCall(tool string, args json.RawMessage) (c Call, err *toolyard.Error) 
 	return c, nil
 }
 
-// MissingName returns the error for a call without the name of a tool. The name may be among the
-// arguments of the tool; it is never taken from there.
+// MissingName returns the error for a call that does not name its tool. If the tool's own arguments
+// contain a tool name, the error mentions it, but the name is never taken from there.
 func (c *Call) MissingName(tool string, visible func(name string) bool) *toolyard.Error {
 	if name, _ := strictjson.String(strictjson.Member(c.Args, "name")); c.Args != nil && name != "" && visible(name) {
 		return invalid(tool, "name", "is required: you set %q inside arguments; set it next to arguments", name)

@@ -11,35 +11,35 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Menu resolves what a model requests at a gate: a tool by its name, or a meta-tool. MCP clients and
-// agents share it.
+// Menu resolves a model's request at a gate: a tool or meta-tool by name. MCP clients and agents
+// share it.
 type Menu struct {
 	View    *gates.View
-	Index   func() *Index // of the view
+	Index   func() *Index // returns the view's index
 	Down    func() func(server string) bool
-	Results Results // of long results
+	Results Results // stored long results
 	Now     func() time.Time
 }
 
 // Requester is the caller of a meta-tool.
 type Requester struct {
 	Caller  toolyard.Caller
-	Allows  func(*toolyard.Tool) bool // restricts the tools of the view; nil for all
-	Checked bool                      // strictjson has accepted the arguments
+	Allows  func(*toolyard.Tool) bool // restricts the view's tools; nil allows all
+	Checked bool                      // strictjson has already checked the arguments
 }
 
-// Target is what a request leads to: a call of a tool, or an answer without a call.
+// Target is the outcome of resolving a request: either a tool to call, or an answer.
 type Target struct {
-	Name   string          // of the tool at the gate
+	Name   string          // the tool's name at the gate
 	Tool   *toolyard.Tool  // nil if there is an answer
-	Args   json.RawMessage // of the tool
+	Args   json.RawMessage // the tool's arguments
 	Answer func(context.Context) (*toolyard.Result, error)
 }
 
-// Resolve returns the target of a request. The meta-tools that call a tool are replaced by that tool
-// before a call exists, so everything after this sees only the tool that they name. The other
-// meta-tools, except run_code, are answered without the call path. If a tool is unknown, Name is set
-// in addition to the error.
+// Resolve returns the target of a request. It replaces a meta-tool that calls a tool with that tool
+// before a call exists, so later steps see only the named tool. The other meta-tools, except
+// run_code, are answered without the call path. If a tool is unknown, Name is set in addition to
+// the error.
 func (m *Menu) Resolve(name string, args json.RawMessage, by Requester) (Target, *toolyard.Error) {
 	if !m.View.Gate.IsMetaTool(name) {
 		return m.lookUp(name, args, by)
@@ -81,7 +81,7 @@ func textAnswer(text func() string) Target {
 	}}
 }
 
-// lookUp returns the tool with a name at the gate.
+// lookUp returns the tool with the given name at the gate.
 func (m *Menu) lookUp(name string, args json.RawMessage, by Requester) (Target, *toolyard.Error) {
 	t := Target{Name: name, Args: args}
 	var ok bool
@@ -92,7 +92,7 @@ func (m *Menu) lookUp(name string, args json.RawMessage, by Requester) (Target, 
 	return t, nil
 }
 
-// unwrap returns the tool that a meta-tool calls, which is looked up like that of any other call.
+// unwrap returns the tool that a meta-tool calls. It is looked up like any other tool.
 func (m *Menu) unwrap(meta string, args json.RawMessage, by Requester) (Target, *toolyard.Error) {
 	call, err := ParseCall(meta, args)
 	switch {

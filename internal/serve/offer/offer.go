@@ -1,5 +1,6 @@
-// Package offer implements what a gate with meta-tools shows to models: the definitions of the
-// meta-tools, the signatures of tools, and the results of searches and descriptions.
+// Package offer implements the tool list that a gate with meta-tools shows to models: the
+// definitions of the meta-tools, the signatures of tools, and the results of searches and
+// descriptions.
 //
 // A model that searches reads one line for each tool that may help, instead of the JSON Schemas
 // of all tools. The meta-tools call_tool and call_write_tool have no code here: the MCP server
@@ -24,7 +25,7 @@ type Definition struct {
 	Meta        json.RawMessage `json:"_meta,omitempty"`
 }
 
-// The annotations, by which clients decide whether to ask their users.
+// The annotations. Clients use them to decide whether to ask their users.
 const (
 	reads  = `{"readOnlyHint":true}`
 	writes = `{"destructiveHint":true}`
@@ -32,7 +33,7 @@ const (
 
 const callInput = `{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}`
 
-// definitions are the meta-tools. Every byte is part of each prompt.
+// definitions are the meta-tools. Keep them short: every byte is part of each prompt.
 var definitions = map[string]Definition{
 	gates.SearchTools: {
 		Description: "Find tools by task. Hits: name(args) // purpose; ~: describe first. No fit? Try other words.",
@@ -61,7 +62,7 @@ var definitions = map[string]Definition{
 	},
 }
 
-// Definitions returns the definitions of a gate's meta-tools in the order in which they are listed.
+// Definitions returns the definitions of a gate's meta-tools in the order they are listed.
 func Definitions(g *gates.Gate) []Definition {
 	var list []Definition
 	for _, name := range g.MetaTools() {
@@ -80,17 +81,16 @@ func Definitions(g *gates.Gate) []Definition {
 	return list
 }
 
-// AppendJSON appends the definition as a member of tools/list.
+// AppendJSON appends the definition in the form used by tools/list.
 func (d *Definition) AppendJSON(b []byte) []byte {
-	raw, _ := jsonobject.Marshal(d) // always has a JSON form
+	raw, _ := jsonobject.Marshal(d) // cannot fail
 	return append(b, raw...)
 }
 
-// bytesPerToken is a rough average for JSON.
 const bytesPerToken = 4
 
-// Tokens estimates the prompt tokens of the definition: the bytes of its name, description and
-// schema, divided by four.
+// Tokens estimates the number of prompt tokens in the definition: the bytes of its name,
+// description and schema, divided by bytesPerToken.
 func (d *Definition) Tokens() int {
 	seen := Definition{Name: d.Name, Description: d.Description, InputSchema: d.InputSchema, Annotations: json.RawMessage("0")}
 	n := len(seen.AppendJSON(nil)) - len(`,"annotations":0`)

@@ -20,19 +20,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Results stores the texts of long results, each for one caller.
+// Results stores the text of long results. Each result belongs to one caller.
 type Results interface {
 	// PutResult stores a text until it expires.
 	PutResult(ctx context.Context, id, account, caller, text string, now, expires time.Time) error
-	// ReadResult returns at most limit bytes of a text from an offset on, and the size of the whole.
-	// It does not find a text that expired or belongs to another caller.
+	// ReadResult returns at most limit bytes of a text, starting at offset, and the size of the
+	// whole text. It does not find texts that have expired or belong to another caller.
 	ReadResult(ctx context.Context, id, account, caller string, offset, limit int, now time.Time) (piece string, size int, found bool, err error)
 }
 
 const (
 	// ResultLifetime is how long a result can be read.
 	ResultLifetime = time.Hour
-	// MaxPiece is the size of the largest piece of a result, in bytes.
+	// MaxPiece is the maximum size of a piece, in bytes.
 	MaxPiece = 64 << 10
 
 	resultURI = "toolyard://results/"
@@ -41,11 +41,11 @@ const (
 // ResultURI returns the URI of a stored result.
 func ResultURI(id string) string { return resultURI + id }
 
-// IsResultURI reports whether an address is that of a stored result.
+// IsResultURI reports whether a URI refers to a stored result.
 func IsResultURI(uri string) bool { return strings.HasPrefix(uri, resultURI) }
 
-// LongText returns the text of a result if it has more than show bytes, and its other content. The
-// text is that of all text items, and the structured content unless a text repeats it.
+// LongText returns a result's text if the result is larger than show bytes, and its other content.
+// The text consists of all text items, and of the structured content unless a text item repeats it.
 func LongText(res *toolyard.Result, show int) (text string, others []toolyard.Content, long bool) {
 	if res.Size() <= show {
 		return "", nil, false
@@ -68,14 +68,14 @@ func LongText(res *toolyard.Result, show int) (text string, others []toolyard.Co
 	return text, others, len(text) > show
 }
 
-// sameJSON reports whether a text is the same JSON as a value, except for white space.
+// sameJSON reports whether text is the same JSON as value, ignoring white space.
 func sameJSON(text string, value json.RawMessage) bool {
 	var a, b bytes.Buffer
 	return json.Compact(&a, []byte(text)) == nil && json.Compact(&b, value) == nil && bytes.Equal(a.Bytes(), b.Bytes())
 }
 
-// Abridge returns the first three quarters and the last quarter of show bytes of a text, and a mark
-// with the size of the whole and how to read on.
+// Abridge shortens a text to show bytes, three quarters from its start and one quarter from its
+// end. Between them, it inserts a mark with the full size and how to read the rest.
 func Abridge(text, id string, show int) string {
 	head := untrusted.Prefix(text, show-show/4)
 	tail := untrusted.Suffix(text, show/4)
@@ -89,7 +89,7 @@ type Range struct {
 	Offset, Bytes int
 }
 
-// ParseRead reads the arguments of read_result.
+// ParseRead parses the arguments of read_result.
 func ParseRead(args json.RawMessage) (r Range, err *toolyard.Error) {
 	const tool = gates.ReadResult
 	if err := check(tool, args, "id", "offset"); err != nil {
@@ -139,16 +139,16 @@ func ParseResultURI(uri string) (Range, *toolyard.Error) {
 	return r, nil
 }
 
-// Piece is a part of a stored result. It begins and ends between characters.
+// Piece is a part of a stored result. It starts and ends at character boundaries.
 type Piece struct {
 	Text         string
-	Offset, Next int // in the whole; Next is where to read on
-	Size         int // of the whole
+	Offset, Next int // in the whole result; Next is the offset of the next piece
+	Size         int // size of the whole result
 }
 
 // Read returns a part of a stored result.
 func (r Range) Read(ctx context.Context, results Results, c toolyard.Caller, now time.Time) (Piece, error) {
-	const rune = utf8.UTFMax - 1 // bytes of a character after the first
+	const rune = utf8.UTFMax - 1 // bytes after a character's first byte
 	raw, size, found, err := results.ReadResult(ctx, r.ID, c.Account, c.ID, r.Offset, max(r.Bytes, utf8.UTFMax)+rune, now)
 	switch {
 	case err != nil:
@@ -167,7 +167,7 @@ func (r Range) Read(ctx context.Context, results Results, c toolyard.Caller, now
 	return p, nil
 }
 
-// Mark states which part of the result the piece is, and how to read the next one.
+// Mark describes the piece's position in the result and how to read the next piece.
 func (p Piece) Mark() string {
 	if p.Next >= p.Size {
 		return fmt.Sprintf("[bytes %d to %d of %d: the end]", p.Offset, p.Next, p.Size)
@@ -175,10 +175,10 @@ func (p Piece) Mark() string {
 	return fmt.Sprintf("[bytes %d to %d of %d. Continue at offset %d]", p.Offset, p.Next, p.Size, p.Next)
 }
 
-// maxMemory bounds the results in memory.
+// maxMemory is the maximum total size of results in memory.
 const maxMemory = 64 << 20 // bytes
 
-// Memory stores results of a yard without a store. The oldest are dropped first.
+// Memory stores results if the yard has no store. It drops the oldest results first.
 type Memory struct {
 	mu      sync.Mutex
 	results []memoryResult // oldest first

@@ -15,16 +15,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Index answers searches and descriptions of one view. It is immutable and safe for concurrent
-// use.
+// Index searches and describes the tools in one view. It is immutable and safe for concurrent use.
 type Index struct {
 	view       *gates.View
 	tools      *search.Index
 	signatures *Signatures
 }
 
-// NewIndex indexes the tools of a view. It shares the ranking of the previous index, which may be
-// nil, if the tools are the same.
+// NewIndex indexes a view's tools. If the tools are the same, it reuses the ranking of the previous
+// index, which may be nil.
 func NewIndex(v *gates.View, s *Signatures, previous *Index) *Index {
 	same := func(a, b gates.NamedTool) bool { return a.Tool == b.Tool || a.Digest() == b.Digest() }
 	if previous != nil && slices.EqualFunc(v.Tools, previous.view.Tools, same) {
@@ -37,7 +36,7 @@ func NewIndex(v *gates.View, s *Signatures, previous *Index) *Index {
 	return &Index{view: v, tools: search.New(docs), signatures: s}
 }
 
-// arguments returns the arguments of a tool for the index.
+// arguments returns a tool's arguments for the index.
 func arguments(t *toolyard.Tool) (args []search.Arg) {
 	schema, _ := jsonobject.Map(t.CallerInput())
 	properties, _ := jsonobject.Members(schema["properties"])
@@ -49,18 +48,17 @@ func arguments(t *toolyard.Tool) (args []search.Arg) {
 	return args
 }
 
-// maxIndexed bounds the arguments of a tool that are searched.
+// maxIndexed is the maximum number of arguments per tool that are searched.
 const maxIndexed = 64
 
-// Scope restricts and marks the tools of an index.
 type Scope struct {
-	Allows func(*toolyard.Tool) bool // nil for every tool
-	Down   func(server string) bool  // whether a server is unavailable; nil for none
+	Allows func(*toolyard.Tool) bool // nil allows every tool
+	Down   func(server string) bool  // reports whether a server is unavailable; may be nil
 }
 
 func (s *Scope) allows(t *toolyard.Tool) bool { return s.Allows == nil || s.Allows(t) }
 
-// Search returns one line for each hit, best first, and the number of further hits.
+// Search returns one line for each hit, best first, and a line with the number of further hits.
 func (x *Index) Search(q Query, scope Scope) string {
 	keep := func(i int) bool {
 		t := x.view.Tools[i]
@@ -90,8 +88,8 @@ func (x *Index) Search(q Query, scope Scope) string {
 	return b.String()
 }
 
-// spread returns the first hits. One server gets at most half of the lines if others have hits, so
-// that a server cannot crowd out the others with its descriptions.
+// spread returns the best hits. If several servers have hits, each gets at most half of the lines,
+// so that a server's descriptions cannot crowd out the others.
 func (x *Index) spread(hits []search.Hit, limit int) []search.Hit {
 	if len(hits) <= limit {
 		return hits
@@ -110,7 +108,7 @@ func (x *Index) spread(hits []search.Hit, limit int) []search.Hit {
 	return append(first, later[:limit-len(first)]...)
 }
 
-// line returns the signature of a tool on one line, with marks.
+// line returns a tool's signature and marks on one line.
 func (x *Index) line(t gates.NamedTool, scope Scope) string {
 	s := x.signatures.Of(t.Tool)
 	line := t.Name + "(" + s.Params + ")" + x.marks(t, s.Complete, scope)
@@ -136,10 +134,11 @@ func (x *Index) marks(t gates.NamedTool, complete bool, scope Scope) (marks stri
 	return marks
 }
 
-// maxServers bounds the servers that a search without hits lists.
+// maxServers is the maximum number of servers listed when a search finds nothing.
 const maxServers = 20
 
-// nothing returns the result of a search without hits: the servers to search at.
+// nothing returns the result for a search that finds nothing. It lists the servers that can be
+// searched.
 func (x *Index) nothing(q Query, scope Scope) string {
 	counts := make(map[string]int)
 	for _, t := range x.view.Tools {
@@ -153,7 +152,7 @@ func (x *Index) nothing(q Query, scope Scope) string {
 	return "No matching tools. Try other words." + servers(counts)
 }
 
-// servers lists servers by their number of tools.
+// servers lists servers, those with the most tools first.
 func servers(counts map[string]int) string {
 	ids := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
 	var list []string
@@ -168,10 +167,10 @@ func servers(counts map[string]int) string {
 	return " Servers: " + strings.Join(list, ", ") + "."
 }
 
-// maxDescription bounds a description in the result of describe_tools, in bytes.
+// maxDescription is the maximum length of a description in the result of describe_tools, in bytes.
 const maxDescription = 16 << 10
 
-// Describe returns the whole descriptions and signatures of tools. An unknown name has a line of its
+// Describe returns the full descriptions and signatures of tools. Unknown names get a line of their
 // own.
 func (x *Index) Describe(names []string, scope Scope) string {
 	texts := make([]string, len(names))
@@ -191,7 +190,7 @@ func (x *Index) describe(name string, scope Scope) string {
 	return comments(cmp.Or(t.Description, t.Summary)+t.Note) + t.Name + x.signatures.Of(tool).Long() + x.suffix(t, scope)
 }
 
-// suffix returns the marks of a tool as a comment.
+// suffix returns a tool's marks as a comment.
 func (x *Index) suffix(t gates.NamedTool, scope Scope) string {
 	if marks := x.marks(t, true, scope); marks != "" {
 		return "\n//" + marks
@@ -199,7 +198,7 @@ func (x *Index) suffix(t gates.NamedTool, scope Scope) string {
 	return ""
 }
 
-// comments returns a text as a comment, so that no line of it can pass for anything else.
+// comments turns a text into comment lines, so that no line can be mistaken for anything else.
 func comments(text string) string {
 	text = strings.TrimSpace(untrusted.Visible(untrusted.Truncate(text, maxDescription)))
 	if text == "" {
@@ -209,7 +208,7 @@ func comments(text string) string {
 	return "/**\n * " + text + "\n */\n"
 }
 
-// names returns the names of the tools of a view.
+// names returns the names of the view's tools that are in scope.
 func names(v *gates.View, scope Scope) []string {
 	list := make([]string, 0, len(v.Tools))
 	for _, t := range v.Tools {

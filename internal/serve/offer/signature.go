@@ -17,17 +17,17 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Signature is the definition of a tool as TypeScript. A signature takes about a quarter of the
-// tokens of the JSON Schema that it is made from.
+// Signature is a tool's definition as TypeScript. It needs about a quarter of the tokens of the
+// corresponding JSON Schema.
 type Signature struct {
-	Params   string // members of the arguments, on one line: "city: string; days?: number"
-	Complete bool   // Params shows the whole schema
+	Params   string // arguments on one line: "city: string; days?: number"
+	Complete bool   // Params covers the whole schema
 	Purpose  string // first sentence of the description
 	long     func() string
 }
 
-// Long returns the multi-line signature with the arguments' descriptions, without the tool's name:
-// "(args: {...}): {...}".
+// Long returns the multi-line signature, including the arguments' descriptions but not the tool's
+// name: "(args: {...}): {...}".
 func (s *Signature) Long() string { return s.long() }
 
 // Signatures compiles signatures and caches them by definition. It is safe for concurrent use.
@@ -36,10 +36,10 @@ type Signatures struct {
 	byDigest map[[32]byte]*Signature
 }
 
-// maxSignatures bounds the cache. It is emptied when it is full.
+// maxSignatures is the maximum size of the cache. When it is full, it is emptied.
 const maxSignatures = 40_000
 
-// Of returns the signature of a tool.
+// Of returns a tool's signature.
 func (s *Signatures) Of(t *toolyard.Tool) *Signature {
 	digest := t.Digest()
 	s.mu.RLock()
@@ -58,8 +58,8 @@ func (s *Signatures) Of(t *toolyard.Tool) *Signature {
 	return made
 }
 
-// Hint returns the signature of a tool, for a model that called it with invalid arguments without
-// having its schema.
+// Hint returns a tool's signature, for a model that called the tool with invalid arguments without
+// seeing its schema.
 func (s *Signatures) Hint(name string, t *toolyard.Tool) string {
 	signature := s.Of(t)
 	if !signature.Complete {
@@ -68,21 +68,21 @@ func (s *Signatures) Hint(name string, t *toolyard.Tool) string {
 	return name + "(" + signature.Params + ")"
 }
 
-// Bounds of a signature on one line.
+// Limits on a one-line signature.
 const (
-	maxParams   = 320 // bytes; only the names of required arguments may exceed it
-	maxRequired = 64  // names of required arguments
+	maxParams   = 320 // bytes; exceeded only if the names of required arguments alone are longer
+	maxRequired = 64  // number of required arguments that are named
 	maxPurpose  = 120 // characters
 )
 
-// The detail of the two forms.
+// The levels of detail.
 var (
 	lineDetail  = detail{depth: 3, enum: 8, nodes: 256}
 	briefDetail = detail{depth: 0, enum: 8, nodes: 256}
 	longDetail  = detail{depth: 8, enum: 64, nodes: 2048, comments: true}
 )
 
-// Compile returns the signature of a tool. Tools with equal definitions have equal signatures.
+// Compile returns a tool's signature. Tools with equal definitions have equal signatures.
 func Compile(t *toolyard.Tool) *Signature {
 	s := &Signature{Purpose: firstSentence(cmp.Or(t.Summary, t.Description, t.Title))}
 	s.Params, s.Complete = compileLine(t.CallerInput())
@@ -91,8 +91,8 @@ func Compile(t *toolyard.Tool) *Signature {
 	return s
 }
 
-// compileLine compiles the arguments on one line. If they are too long, it leaves out the members
-// of objects first, then optional arguments, then the types of required arguments.
+// compileLine compiles the arguments to one line. If the line is too long, it omits members of
+// objects first, then optional arguments, then the types of required arguments.
 func compileLine(schema json.RawMessage) (params string, complete bool) {
 	c := newCompiler(schema, lineDetail)
 	fields := c.fields(schema, 0)
@@ -129,7 +129,8 @@ func lengthOf(fields []field) (n int) {
 	return n
 }
 
-// maxSchema is the size of the JSON Schema that follows a signature which cannot express it.
+// maxSchema is the maximum size of a JSON Schema that is appended to a signature that cannot
+// express it.
 const maxSchema = 8 << 10
 
 // compileLong compiles the arguments and the result with comments.
@@ -150,28 +151,28 @@ func compileLong(input, output json.RawMessage) string {
 	return text
 }
 
-// detail is how much of a schema is shown.
+// detail limits how much of a schema is shown.
 type detail struct {
-	depth    int // of nested objects
-	enum     int // values
-	nodes    int // schemas that are read
+	depth    int // nesting depth of objects
+	enum     int // number of enum values
+	nodes    int // number of schemas to read
 	comments bool
 }
 
-// compiler writes one schema as a TypeScript type.
+// compiler converts one schema to a TypeScript type.
 type compiler struct {
 	detail
-	definitions map[string]map[string]json.RawMessage // by place, such as $defs
+	definitions map[string]map[string]json.RawMessage // by location, such as $defs
 	root        json.RawMessage
-	level       int  // of the schema being read
-	partial     bool // something was left out
+	level       int  // nesting level of the schema being read
+	partial     bool // something was omitted
 }
 
 func newCompiler(root json.RawMessage, d detail) *compiler {
 	return &compiler{detail: d, root: root}
 }
 
-// kind is a TypeScript type. A compound one needs parentheses in an array.
+// kind is a TypeScript type. A compound type needs parentheses in an array type.
 type kind struct {
 	text     string
 	compound bool
@@ -181,7 +182,7 @@ var (
 	unknown = kind{text: "unknown"}
 	simple  = map[string]string{"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
-	// inexpressible are keywords that a signature cannot show.
+	// inexpressible lists keywords that a signature cannot show.
 	inexpressible = []string{
 		"not", "if", "patternProperties", "propertyNames", "dependentSchemas", "dependentRequired", "dependencies",
 		"contains", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef",
@@ -189,7 +190,7 @@ var (
 )
 
 const (
-	maxLevel  = 16 // of nested schemas of any kind
+	maxLevel  = 16 // nesting level of schemas
 	maxUnion  = 8
 	maxMember = 128 // bytes of a name or value
 )
@@ -229,20 +230,21 @@ func (c *compiler) kind(schema json.RawMessage, depth int) kind {
 	return join(parts, " & ")
 }
 
-// own returns the type that a schema declares without its references and branches; empty for none.
+// own returns the type that a schema declares itself, ignoring references and branches, or the zero
+// kind if it declares none.
 func (c *compiler) own(schema json.RawMessage, s map[string]json.RawMessage, depth int) kind {
 	switch {
 	case s["const"] != nil:
 		return c.values([]json.RawMessage{s["const"]}, s)
 	case s["enum"] != nil:
 		var list []json.RawMessage
-		_ = json.Unmarshal(s["enum"], &list) // an invalid list is empty
+		_ = json.Unmarshal(s["enum"], &list) // an invalid list is treated as empty
 		return c.values(list, s)
 	}
 	return c.typed(schema, s, depth)
 }
 
-// values returns the type of constants.
+// values returns the type for a list of constants.
 func (c *compiler) values(list []json.RawMessage, s map[string]json.RawMessage) kind {
 	var parts []kind
 	for _, value := range list {
@@ -256,7 +258,7 @@ func (c *compiler) values(list []json.RawMessage, s map[string]json.RawMessage) 
 	return join(parts, " | ")
 }
 
-// literal returns a constant as a TypeScript literal, if it is short and has no members.
+// literal returns a constant as a TypeScript literal if it is short and scalar.
 func literal(value json.RawMessage) (string, bool) {
 	if text, ok := jsonobject.String(value); ok {
 		return quote(text), len(text) <= maxMember
@@ -265,13 +267,13 @@ func literal(value json.RawMessage) (string, bool) {
 	return string(value), kind != '{' && kind != '[' && len(value) > 0 && len(value) <= 24
 }
 
-// typed returns the type that the keyword type declares, or that other keywords imply.
+// typed returns the type declared by the type keyword, or implied by other keywords.
 func (c *compiler) typed(schema json.RawMessage, s map[string]json.RawMessage, depth int) kind {
 	var names []string
 	if name, ok := jsonobject.String(s["type"]); ok {
 		names = []string{name}
 	} else {
-		_ = json.Unmarshal(s["type"], &names) // an invalid list is empty
+		_ = json.Unmarshal(s["type"], &names) // an invalid list is treated as empty
 	}
 	if len(names) == 0 {
 		switch {
@@ -317,10 +319,10 @@ func (c *compiler) array(s map[string]json.RawMessage, depth int) kind {
 	return kind{text: item.text + "[]"}
 }
 
-// list returns the types of a list of schemas.
+// list returns the types for a list of schemas.
 func (c *compiler) list(raw json.RawMessage, depth int) (kinds []kind) {
 	var schemas []json.RawMessage
-	_ = json.Unmarshal(raw, &schemas) // an invalid list is empty
+	_ = json.Unmarshal(raw, &schemas) // an invalid list is treated as empty
 	if len(schemas) > maxUnion {
 		schemas, c.partial = schemas[:maxUnion], true
 	}
@@ -332,7 +334,7 @@ func (c *compiler) list(raw json.RawMessage, depth int) (kinds []kind) {
 
 func (c *compiler) union(raw json.RawMessage, depth int) kind { return join(c.list(raw, depth), " | ") }
 
-// join combines types. Parts that are themselves compound are parenthesized.
+// join combines types. It adds parentheses around compound parts.
 func join(parts []kind, operator string) kind {
 	var texts []string
 	for _, p := range parts {
@@ -352,7 +354,7 @@ func join(parts []kind, operator string) kind {
 	return kind{strings.Join(texts, operator), true}
 }
 
-// reference returns the type of a definition in the same schema.
+// reference returns the type for a definition in the same schema.
 func (c *compiler) reference(raw json.RawMessage, depth int) kind {
 	ref, _ := jsonobject.String(raw)
 	for _, place := range []string{"$defs", "definitions"} {
@@ -401,7 +403,7 @@ func (c *compiler) object(schema json.RawMessage, depth int) kind {
 	return kind{text: "object"}
 }
 
-// braces writes an object type on one line, or on several with comments.
+// braces writes an object type, either on one line or on several lines with comments.
 func (c *compiler) braces(fields []field, depth int) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -441,8 +443,8 @@ func (f field) String() string {
 	return f.key + ": " + f.kind
 }
 
-// fields returns the members of an object: required ones in the order of the schema, then optional
-// ones by name.
+// fields returns an object's members: required members in the order of the schema, then optional
+// members sorted by name.
 func (c *compiler) fields(schema json.RawMessage, depth int) (fields []field) {
 	s, _ := jsonobject.Map(schema)
 	if depth == 0 {
@@ -452,7 +454,7 @@ func (c *compiler) fields(schema json.RawMessage, depth int) (fields []field) {
 	}
 	properties, _ := jsonobject.Members(s["properties"])
 	var names []string
-	_ = json.Unmarshal(s["required"], &names) // an invalid list is empty
+	_ = json.Unmarshal(s["required"], &names) // an invalid list is treated as empty
 	required := make(map[string]bool, len(names))
 	for _, name := range names {
 		required[name] = true
@@ -491,7 +493,7 @@ func (c *compiler) field(name string, schema json.RawMessage, depth int) (field,
 	return f, true
 }
 
-// identifier matches member names that need no quotes.
+// identifier matches member names that don't need quotes.
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
 func quoteKey(name string) string {
@@ -506,8 +508,8 @@ func quote(s string) string {
 	return `"` + escape(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s)) + `"`
 }
 
-// escape replaces characters that are not visible on one line by escape sequences of JSON and
-// TypeScript.
+// escape replaces characters that are not visible on one line with escape sequences that are valid
+// in JSON and TypeScript.
 func escape(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -524,13 +526,13 @@ func escape(s string) string {
 	return b.String()
 }
 
-// Bounds of the comments of an argument.
+// Limits on an argument's comment.
 const (
-	maxComment = 300 // characters of a description
-	maxDefault = 20  // bytes of a default
+	maxComment = 300 // characters
+	maxDefault = 20  // bytes
 )
 
-// bounds are the keywords whose values a comment shows.
+// bounds lists the keywords whose values are shown in comments.
 var bounds = []struct{ keyword, word string }{
 	{"format", "Format"},
 	{"pattern", "Pattern"},
@@ -545,7 +547,7 @@ var bounds = []struct{ keyword, word string }{
 	{"default", "Default"},
 }
 
-// comment returns the description, the default and the bounds of an argument, on one line.
+// comment returns an argument's description, default and bounds on one line.
 func comment(schema json.RawMessage) string {
 	s, _ := jsonobject.Map(schema)
 	description, _ := jsonobject.String(s["description"])
@@ -563,10 +565,10 @@ func comment(schema json.RawMessage) string {
 	return strings.ReplaceAll(strings.Join(parts, " "), "*/", "* /")
 }
 
-// oneLine returns the visible text of a stranger on one line.
+// oneLine puts an untrusted text on one line and makes all characters visible.
 func oneLine(s string) string { return strings.Join(strings.Fields(untrusted.Visible(s)), " ") }
 
-// abbreviations end with a period that does not end a sentence.
+// abbreviations lists words whose period does not end a sentence.
 var abbreviations = []string{"e.g.", "i.e.", "etc.", "vs.", "approx.", "no."}
 
 // firstSentence returns the first sentence of a description on one line.

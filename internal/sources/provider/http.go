@@ -46,7 +46,7 @@ type HTTPOptions struct {
 	Cache   time.Duration     // how long a response is cached for a caller; zero for no caching
 
 	Links   Links                                     // nil if links are not stored
-	Expand  func(header, text string) (string, error) // replaces references to secrets in the text of a header; nil for none
+	Expand  func(header, text string) (string, error) // replaces references to secrets in the text of a header; may be nil
 	Private []netip.Prefix                            // private networks that the provider may reach
 	Now     func() time.Time
 	Log     *slog.Logger

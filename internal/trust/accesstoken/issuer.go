@@ -29,7 +29,7 @@ type Issuer struct {
 	Scopes map[string][]string
 	Rules  []Rule
 
-	Introspect *Introspection // asks the issuer about every token instead of verifying its signature; nil for none
+	Introspect *Introspection // asks the issuer about every token instead of verifying its signature; may be nil
 }
 
 // Algorithms are the supported signature algorithms.

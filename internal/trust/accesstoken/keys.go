@@ -247,8 +247,8 @@ type Metadata struct {
 // KeyState is the state of an issuer's keys.
 type KeyState struct {
 	IDs       []string
-	Fetched   time.Time // last successful fetch; zero for none
-	Attempted time.Time // last fetch; zero for none
+	Fetched   time.Time // last successful fetch; zero if there is none
+	Attempted time.Time // last fetch; zero if there is none
 	Failure   error     // of the last fetch; nil if it succeeded
 }
 

@@ -25,7 +25,7 @@ type Blocklist struct {
 
 	mu       sync.Mutex
 	blocked  map[string]bool
-	read     time.Time     // start of the last successful read; zero for none
+	read     time.Time     // start of the last successful read; zero if there is none
 	failed   time.Time     // the last failure; zero after a successful read
 	changes  int           // calls of Refresh
 	seen     int           // those of them before the last successful read

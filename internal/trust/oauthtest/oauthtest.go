@@ -30,7 +30,7 @@ type Server struct {
 	Token     map[string]any // replaces members of token responses; nil removes one
 	Clients   map[string]string
 	OmitIss   bool              // leave iss out of authorization responses
-	Trusted   *IdentityProvider // whose assertions are accepted; nil for none
+	Trusted   *IdentityProvider // whose assertions are accepted; may be nil
 	OnRequest func(text string) // receives token requests; may be nil
 
 	// Latency is the delay of token responses, whose tokens are valid meanwhile. It is nil for none.

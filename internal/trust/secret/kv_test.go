@@ -22,7 +22,7 @@ type fakeVault struct {
 	values    map[string]map[string]any // by namespace and path
 	tokens    map[string]bool
 	sealed    bool
-	status    int    // answer with it; zero for none
+	status    int    // answer with it; zero if there is none
 	redirect  string // to this address
 	lifetime  int    // of logins, in seconds
 	logins    int

@@ -27,7 +27,7 @@ type Vault struct {
 // Options configure a Vault.
 type Options struct {
 	Named    map[string]string           // references by name
-	Getenv   func(string) (string, bool) // reads an environment variable; nil for none
+	Getenv   func(string) (string, bool) // reads an environment variable; may be nil
 	Dir      string                      // relative paths are relative to it
 	Identity string                      // path of the age identity file, "" for none
 	Stores   map[string]Store            // by name, which is the scheme of their references
