@@ -78,7 +78,7 @@ type Record struct {
 	Retention Duration `json:"retention" default:"720h" doc:"How long to keep recorded calls and agent queries."`
 
 	AuditRetention    Duration `json:"auditRetention" default:"9600h" doc:"How long to keep the audit log."`
-	InactiveRetention Duration `json:"inactiveRetention" default:"9600h" doc:"How long to keep people after their last call, API keys after they are revoked or expire, and connections that aren't used. Blocked people are kept until they are unblocked."`
+	InactiveRetention Duration `json:"inactiveRetention" default:"9600h" doc:"How long to keep people after their last call, API keys after they are revoked or expire, and the links and connections of such callers. Blocked people are kept until they are unblocked."`
 }
 
 // Values of Gate.Callers.

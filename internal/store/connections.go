@@ -11,13 +11,14 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-const connectionColumns = `account, caller, server, state, issuer, scopes, sealed, version, created, changed`
+const connectionColumns = `account, caller, server, state, issuer, scopes, sealed, version, created, changed, used`
 
 func scanConnection(row scanner) (*serverauth.Connection, error) {
 	var c serverauth.Connection
 	var scopes string
-	err := row.Scan(&c.Account, &c.Caller, &c.Server, &c.State, &c.Issuer, &scopes, &c.Sealed, &c.Version, &c.Created, &c.Changed)
-	c.Scopes = strings.Fields(scopes)
+	var used int64
+	err := row.Scan(&c.Account, &c.Caller, &c.Server, &c.State, &c.Issuer, &scopes, &c.Sealed, &c.Version, &c.Created, &c.Changed, &used)
+	c.Scopes, c.Used = strings.Fields(scopes), fromMicros(used)
 	return &c, err
 }
 
@@ -67,12 +68,12 @@ func (s *connectionStore) connections(ctx context.Context, condition string, arg
 
 // PutConnection implements [serverauth.Store].
 func (s *connectionStore) PutConnection(ctx context.Context, c *serverauth.Connection, before int64, lease string) (bool, error) {
-	args := []any{c.Account, c.Caller, c.Server, c.State, c.Issuer, strings.Join(c.Scopes, " "), c.Sealed, c.Version, c.Created, c.Changed}
+	args := []any{c.Account, c.Caller, c.Server, c.State, c.Issuer, strings.Join(c.Scopes, " "), c.Sealed, c.Version, c.Created, c.Changed, micros(c.Used)}
 	if before == 0 {
-		return s.changed(ctx, `INSERT INTO connections (`+connectionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING`, args...)
+		return s.changed(ctx, `INSERT INTO connections (`+connectionColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING`, args...)
 	}
-	return s.changed(ctx, `UPDATE connections SET state = $4, issuer = $5, scopes = $6, sealed = $7, version = $8, created = $9, changed = $10, lease_by = ''
-		WHERE account = $1 AND caller = $2 AND server = $3 AND version = $11 AND (lease_by = $12 OR $12 = '')`, append(args, before, lease)...)
+	return s.changed(ctx, `UPDATE connections SET state = $4, issuer = $5, scopes = $6, sealed = $7, version = $8, created = $9, changed = $10, used = $11, lease_by = ''
+		WHERE account = $1 AND caller = $2 AND server = $3 AND version = $12 AND (lease_by = $13 OR $13 = '')`, append(args, before, lease)...)
 }
 
 // changed executes a statement and reports whether it changed a row.
@@ -107,6 +108,13 @@ func (s *connectionStore) ReleaseConnection(ctx context.Context, c *serverauth.C
 func (s *connectionStore) MarkStale(ctx context.Context, c *serverauth.Connection) error {
 	_, err := s.changed(ctx, `UPDATE connections SET state = $5, lease_by = '' WHERE account = $1 AND caller = $2 AND server = $3 AND version = $4`,
 		c.Account, c.Caller, c.Server, c.Version, serverauth.Stale)
+	return err
+}
+
+// UseConnection implements [serverauth.Store].
+func (s *connectionStore) UseConnection(ctx context.Context, c *serverauth.Connection, at time.Time) error {
+	_, err := s.changed(ctx, `UPDATE connections SET used = $5 WHERE account = $1 AND caller = $2 AND server = $3 AND used = $4`,
+		c.Account, c.Caller, c.Server, micros(c.Used), micros(at))
 	return err
 }
 

@@ -3,20 +3,22 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/toolyard/toolyard"
 )
 
 // Links belong to a caller of an account: callers of two accounts may have the same name.
 
+// usePrecision is the least time between two updates of the last use of a link.
+const usePrecision = 24 * time.Hour
+
 // SetLink stores a caller's address in an external system, such as a wallet. An empty address
 // removes the link.
 func (s *linkStore) SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error {
-	query, args := `INSERT INTO links (account, caller, kind, address) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (account, caller, kind) DO UPDATE SET address = excluded.address`, []any{linkAccount(caller), caller.ID, kind, address}
+	query, args := `INSERT INTO links (account, caller, kind, address, used) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (account, caller, kind) DO UPDATE SET address = excluded.address, used = excluded.used`, []any{linkAccount(caller), caller.ID, kind, address, micros(time.Now())}
 	if address == "" {
 		query, args = `DELETE FROM links WHERE account = $1 AND caller = $2 AND kind = $3`, args[:3]
 	}
@@ -28,27 +30,27 @@ func (s *linkStore) SetLink(ctx context.Context, caller toolyard.Caller, kind, a
 
 // Linked returns the address that a caller has linked for a kind, or "".
 func (s *linkStore) Linked(ctx context.Context, caller toolyard.Caller, kind string) (address string, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT address FROM links WHERE account = $1 AND caller = $2 AND kind = $3`, linkAccount(caller), caller.ID, kind).Scan(&address)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("store: link for %s: %w", caller.ID, s.engine.explain(err))
-	}
-	return address, nil
+	links, err := s.Links(ctx, caller)
+	return links[kind], err
 }
 
-// Links returns all addresses that a caller has linked, by kind.
-func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (links map[string]string, err error) {
-	links = make(map[string]string)
-	err = query(ctx, s.db, func(from scanner) error {
+// Links returns all addresses that a caller has linked, by kind. It counts as a use of the links.
+func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (map[string]string, error) {
+	links, now := make(map[string]string), time.Now()
+	oldest := micros(now)
+	err := query(ctx, s.db, func(from scanner) error {
 		var kind, address string
-		err := from.Scan(&kind, &address)
-		links[kind] = address
+		var used int64
+		err := from.Scan(&kind, &address, &used)
+		links[kind], oldest = address, min(oldest, used)
 		return err
-	}, `SELECT kind, address FROM links WHERE account = $1 AND caller = $2`, linkAccount(caller), caller.ID)
+	}, `SELECT kind, address, used FROM links WHERE account = $1 AND caller = $2`, linkAccount(caller), caller.ID)
 	if err != nil {
 		return nil, fmt.Errorf("store: links for %s: %w", caller.ID, s.engine.explain(err))
+	}
+	if now.Sub(fromMicros(oldest)) >= usePrecision {
+		// The next use tries again if this fails, so callers are not affected.
+		_, _ = s.db.ExecContext(ctx, `UPDATE links SET used = $3 WHERE account = $1 AND caller = $2`, linkAccount(caller), caller.ID, micros(now))
 	}
 	return links, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/admission/ledger"
@@ -46,7 +47,7 @@ func (s *callStore) AppendCalls(ctx context.Context, calls []*CallRow) error {
 type Retention struct {
 	Calls    time.Duration // recorded calls with their sums, and queries; zero to keep them
 	Audit    time.Duration // the audit log; zero for 400 days
-	Inactive time.Duration // people who do not call, keys that are not valid, connections that are not used; zero to keep them
+	Inactive time.Duration // people who do not call, keys that are not valid, and links and connections of such callers; zero to keep them
 }
 
 // Maintain deletes data whose retention is over. It also records write calls whose outcome was lost,
@@ -72,9 +73,17 @@ func (s *database) deleteInactive(ctx context.Context, since time.Time) error {
 	return errors.Join(
 		s.trim(ctx, "people", "caller", `blocked = 0 AND seen < $1`, micros(since)),
 		s.trim(ctx, "keys", "prefix", `revoked BETWEEN 1 AND $1 OR expires BETWEEN 1 AND $1`, micros(since)),
-		s.trim(ctx, "connections", "account, caller, server", `changed < $1 AND NOT EXISTS (
-			SELECT 1 FROM calls WHERE calls.caller = connections.caller AND calls.account = connections.account AND at >= $1)`, since),
+		s.trim(ctx, "connections", "account, caller, server", unused("connections"), micros(since)),
+		s.trim(ctx, "links", "account, caller, kind", unused("links"), micros(since)),
 	)
+}
+
+// unused selects the rows of a table that have not been used since a time, and whose callers have no key
+// and have not been seen either. Callers that an embedding program identifies are in neither table.
+func unused(table string) string {
+	return strings.ReplaceAll(`used < $1
+		AND NOT EXISTS (SELECT 1 FROM people WHERE people.caller = TABLE.caller AND seen >= $1)
+		AND NOT EXISTS (SELECT 1 FROM keys WHERE keys.caller = TABLE.caller AND keys.account IN (TABLE.account, ''))`, "TABLE", table)
 }
 
 // trimChunk is the number of rows that one statement deletes, so that calls do not wait long.

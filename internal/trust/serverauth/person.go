@@ -22,7 +22,8 @@ const (
 	renewTime   = 45 * time.Second // of a renewal, including the wait for another replica
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
-	maxCached   = 10_000 // grants
+	maxCached   = 10_000         // grants
+	usedEvery   = 24 * time.Hour // the last use of a connection is stored
 	listingHint = "; its tools become available once a user connects to it, under Connections in the console or with: toolyard connect "
 )
 
@@ -108,6 +109,7 @@ func (p *Person) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	p.use(ctx, g)
 	return fmt.Sprintf("%q %q %d", owner.Account, owner.Caller, g.connection.Created.UnixMicro()), nil
 }
 
@@ -242,6 +244,18 @@ func (p *Person) usable(ctx context.Context, owner Owner) (*grant, error) {
 		return g, nil
 	}
 	return p.renew(ctx, owner, g)
+}
+
+// use stores that the owner of a grant has used it. Unused connections of people who have left are
+// deleted. If it fails, the next use tries again.
+func (p *Person) use(ctx context.Context, g *grant) {
+	now := p.Now()
+	if now.Sub(g.connection.Used) < usedEvery {
+		return
+	}
+	if err := p.Store.UseConnection(ctx, g.connection, now); err != nil {
+		p.Log.Warn("could not store the last use of a connection", "server", p.server.ID, "caller", g.connection.Caller, "error", err)
+	}
 }
 
 // read reads the grant of a person from the store.
@@ -424,7 +438,7 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 			return err
 		}
 		now := p.Now()
-		c := &Connection{Owner: owner, Server: p.server.ID, State: Active, Version: now.UnixMicro(), Created: now, Changed: now}
+		c := &Connection{Owner: owner, Server: p.server.ID, State: Active, Version: now.UnixMicro(), Created: now, Changed: now, Used: now}
 		var version int64
 		if before != nil {
 			version = before.Version

@@ -320,3 +320,44 @@ func TestOwners(t *testing.T) {
 
 var whoami = toolyard.Define(toolyard.Spec{Name: "whoami", Description: "Returns who calls."},
 	func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
+
+// The last use of a connection is stored about once a day. Requests of the yard itself are not a use by
+// the owner.
+func TestLastUseOfConnectionIsStored(t *testing.T) {
+	f := newFleet(t, 1, plain)
+	f.signIn("ann")
+	used := func() time.Time {
+		t.Helper()
+		c, err := f.store.Connection(t.Context(), ownerOf("ann"), f.id)
+		if err != nil || c == nil {
+			t.Fatal(c, err)
+		}
+		return c.Used
+	}
+	start := used()
+	for _, step := range []struct {
+		after   time.Duration
+		call    *toolyard.Call
+		changes bool
+	}{
+		{time.Hour, &toolyard.Call{Tool: whoami, Caller: toolyard.Caller{ID: "ann", Account: "ann"}}, false},
+		{48 * time.Hour, nil, false},
+		{0, &toolyard.Call{Tool: whoami, Caller: toolyard.Caller{ID: "ann", Account: "ann"}}, true},
+	} {
+		f.offset.Add(int64(step.after))
+		before := used()
+		_, err := f.replicas[0].Authorize(t.Context(), step.call)
+		if step.call != nil {
+			_, err = f.replicas[0].Begin(t.Context(), step.call)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed := !used().Equal(before); changed != step.changes {
+			t.Errorf("after %s: changed %v", step.after, changed)
+		}
+	}
+	if d := used().Sub(start); d < 48*time.Hour {
+		t.Errorf("used %s after the sign-in", d)
+	}
+}

@@ -81,5 +81,8 @@ func (s *SignIns) Subject(ctx context.Context, server string, c *toolyard.Call) 
 	case err != nil:
 		return none, err
 	}
+	if c != nil {
+		s.people.use(ctx, g)
+	}
 	return oauthclient.IDToken(g.Token.ID), nil
 }

@@ -1,0 +1,7 @@
+-- When links and connections were last used by a call of their owner, in microseconds since 1970.
+
+-- +goose Up
+ALTER TABLE links ADD COLUMN used bigint NOT NULL DEFAULT 0;
+ALTER TABLE connections ADD COLUMN used bigint NOT NULL DEFAULT 0;
+UPDATE links SET used = extract(epoch FROM now()) * 1000000;
+UPDATE connections SET used = extract(epoch FROM now()) * 1000000;
