@@ -85,7 +85,7 @@ func measureListeners(ctx context.Context, n int) error {
 	}
 	slices.Sort(notified)
 	fmt.Printf("\n%d open listeners on one process (HTTP/2, %d per connection, with the load generator on the same cores)\n\n", n, streamsPerConnection)
-	fmt.Printf("| opened in | memory each | notified of a change, median / last | call latency meanwhile |\n|---|---|---|---|\n")
+	fmt.Printf("| opened in | memory each | notified of a change, median / last | call latency during that time |\n|---|---|---|---|\n")
 	fmt.Printf("| %v | %.1f KiB | %v / %v | %.0f µs |\n", open.Round(100*time.Millisecond), float64(after-before)/float64(n)/1024,
 		notified[n/2].Round(time.Millisecond), notified[n-1].Round(time.Millisecond), 1e6/calls.perSecond)
 	return nil
