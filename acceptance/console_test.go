@@ -299,10 +299,8 @@ func TestConsole(t *testing.T) {
 	})
 	h.lengthen(t)
 	t.Run("view", func(t *testing.T) {
-		for _, theme := range []string{"light", "dark"} {
-			for _, size := range []string{"wide", "phone"} {
-				group(t, theme+" "+size, script("screens", map[string]any{"theme": theme, "size": size}))
-			}
+		for _, size := range []string{"wide", "phone"} {
+			group(t, size, script("screens", map[string]any{"size": size}))
 		}
 		const parts = 2
 		for part := range parts {

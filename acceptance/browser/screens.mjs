@@ -1,11 +1,12 @@
-// Visits every screen in one theme and size, and checks for console errors, failed requests, policy
+// Visits every screen in one size, and checks it in both themes for console errors, failed requests, policy
 // violations, horizontal overflow and accessibility violations.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { api, check, enter, eventually, figure, go, main, open, settings, settled, sizes, step } from './page.mjs';
+import { api, check, enter, eventually, figure, go, main, open, painted, settings, settled, sizes, step } from './page.mjs';
 
-const { theme, size } = settings;
+const { size } = settings;
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
+const ofColor = ['color-contrast', 'link-in-text-block']; // the rules whose result depends on the theme
 const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 await main(async () => {
@@ -13,12 +14,12 @@ await main(async () => {
   await walk(settings.operator, all, 'operator');
   await walk(settings.caller, own, 'caller');
   await signInPage();
-  figure(`screens, ${theme} ${size}`, `${all.length + own.length + 1} checked`);
+  figure(`screens, ${size}`, `${all.length + own.length + 1} checked in both themes`);
 });
 
 // Visits screens with a key.
 async function walk(key, screens, who) {
-  const { page, context, expect } = await enter(key, '/', { theme, size: sizes[size] });
+  const { page, context, expect } = await enter(key, '/', { size: sizes[size] });
   expect(/404 GET .*\/tools\/-\/none/);
   await page.evaluate(axe);
   for (const path of screens) {
@@ -52,20 +53,29 @@ async function ownAddresses() {
   ];
 }
 
-// Checks one screen.
+// Checks one screen in both themes.
 async function look(page, path) {
+  await judge(page, `${path} (light, ${size})`, {});
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await painted(page);
+  await judge(page, `${path} (dark, ${size})`, { runOnly: ofColor });
+  await page.emulateMedia({ colorScheme: 'light' });
+}
+
+// Checks one screen in the current theme, with some or all rules of axe.
+async function judge(page, where, rules) {
   const boxes = () => page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
-  await eventually(`${path} (${theme}, ${size}) fits the window`, async () => { const { wide, room } = await boxes(); return wide <= room; }, boxes);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  await eventually(`${where} fits the window`, async () => { const { wide, room } = await boxes(); return wide <= room; }, boxes);
+  const { violations } = await page.evaluate((options) => window.axe.run(document, { resultTypes: ['violations'], ...options }), rules);
   for (const { id, impact, help, nodes } of violations) {
     const grave = impact === 'serious' || impact === 'critical';
-    check(`${path} (${theme}, ${size}): ${id}, ${help}`, !grave, nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`.slice(0, 300)));
+    check(`${where}: ${id}, ${help}`, !grave, nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`.slice(0, 300)));
   }
 }
 
 // Checks the sign-in page.
 async function signInPage() {
-  const { page, context, expect } = await open({ theme, size: sizes[size] });
+  const { page, context, expect } = await open({ size: sizes[size] });
   expect(/401 GET .*\/me/);
   await step(page, 'sign-in', async () => {
     await page.goto('/console/');

@@ -19,9 +19,9 @@ await main(async () => {
       await go(page, path);
       for (const width of widths) {
         await page.setViewportSize({ width, height: width < 700 ? 844 : 900 });
+        await painted(page);
         for (const theme of ['light', 'dark']) {
           await page.emulateMedia({ colorScheme: theme });
-          await painted(page);
           await judge(page, `${path} (${theme}, ${width} px)`, width);
         }
       }
