@@ -30,15 +30,18 @@ const (
 // Client sends requests to authorization servers. Every URL that it receives in a response is
 // checked: only https, or http on loopback, and only public addresses.
 type Client struct {
-	http *outbound.Client
-	now  func() time.Time
+	http    *outbound.Client
+	single  *outbound.Client // the same without reused connections
+	now     func() time.Time
+	timeout time.Duration // of a request
 }
 
 // New creates a client. The given hosts, which an operator has configured, may have addresses in
 // private networks; all others must be public.
 func New(named []string, private []netip.Prefix, now func() time.Time) *Client {
 	reach := append(outbound.Allowlist{"*"}, named...)
-	return &Client{http: outbound.NewClient(reach, nil, outbound.Network{Private: private}, maxDocument), now: now}
+	client := outbound.NewClient(reach, nil, outbound.Network{Private: private}, maxDocument)
+	return &Client{http: client, single: client.WithoutReuse(), now: now, timeout: requestTimeout}
 }
 
 // response is a bounded response.
@@ -47,10 +50,15 @@ type response struct {
 	body   object // nil if it is not a JSON object
 }
 
-// do sends a request and reads the response. Redirects are errors.
+// do sends a request and reads the response, within the time limit of a request.
 func (c *Client) do(ctx context.Context, method, address string, header http.Header, body []byte) (*response, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	return send(ctx, c.http, method, address, header, body)
+}
+
+// send sends a request and reads the response. Redirects are errors.
+func send(ctx context.Context, client *outbound.Client, method, address string, header http.Header, body []byte) (*response, error) {
 	if !outbound.IsSecureURL(address) {
 		return nil, fmt.Errorf("%.200q is not an https URL", address)
 	}
@@ -62,7 +70,7 @@ func (c *Client) do(ctx context.Context, method, address string, header http.Hea
 		req.Header = header
 	}
 	req.Header.Set("Accept", "application/json")
-	res, data, err := c.http.Do(req, "error") //nolint:bodyclose // Do has read and closed it
+	res, data, err := client.Do(req, "error") //nolint:bodyclose // Do has read and closed it
 	if err != nil {
 		if inner, ok := err.(*url.Error); ok { //nolint:errorlint // the outermost error quotes the whole URL
 			err = inner.Err

@@ -25,37 +25,32 @@ func SignedIn(id, refresh string) (*Token, error) {
 	return &Token{ID: id, Refresh: refresh, Expires: time.Unix(expires, 0)}, nil
 }
 
-// RefreshIDToken replaces the ID token of a person. If the issuer does not return one, the error is
-// that of an invalid grant, because the person has to sign in again.
+// RefreshIDToken replaces the ID token of a person, like [Client.Refresh]. If the issuer does not return
+// one, the error is that of an invalid grant, because the person has to sign in again.
 func (c *Client) RefreshIDToken(ctx context.Context, s *Server, own *Credentials, old *Token) (*Token, error) {
-	form := tokenForm("refresh_token", nil, nil)
-	form.Set("refresh_token", old.Refresh)
-	res, err := c.post(ctx, s, own, s.TokenURL, form)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("token request: %w", err)
-	case res.status != http.StatusOK:
-		return nil, refusal(res)
-	}
-	id, err := readSecret(res.body, "id_token")
+	body, err := c.refresh(ctx, s, own, nil, old)
 	if err != nil {
 		return nil, err
 	}
-	if id == "" {
-		return nil, fmt.Errorf("%s returned no ID token: %w", hostOf(s.TokenURL), &RefusedError{Status: res.status, Code: "invalid_grant"})
+	id, err := readSecret(body, "id_token")
+	if err == nil && id == "" {
+		return nil, fmt.Errorf("%s returned no ID token: %w", hostOf(s.TokenURL), &RefusedError{Status: http.StatusOK, Code: "invalid_grant"})
 	}
-	refresh, err := readSecret(res.body, "refresh_token")
-	if err != nil {
-		return nil, err
+	refresh, refreshErr := readSecret(body, "refresh_token")
+	if err = errors.Join(err, refreshErr); err != nil {
+		return nil, uncertain(err)
 	}
 	if refresh == "" {
 		refresh = old.Refresh
 	}
 	token, err := SignedIn(id, refresh)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = samePerson(old.ID, id)
 	}
-	return token, samePerson(old.ID, id)
+	if err != nil {
+		return nil, uncertain(err)
+	}
+	return token, nil
 }
 
 // samePerson refuses an ID token that does not identify the person of another one.

@@ -472,3 +472,47 @@ func FuzzAssertion(f *testing.F) {
 		}
 	})
 }
+
+// A refresh token may be accepted only once. So a slow response is awaited, and an unknown outcome is
+// distinguished from a request that the server surely did not accept.
+func TestRefreshReportsUnknownOutcomes(t *testing.T) {
+	const tokens = `{"token_type":"Bearer","access_token":"a2","refresh_token":"r2"}`
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	for name, tt := range map[string]struct {
+		respond   http.HandlerFunc // nil for a server that does not exist
+		ok        bool
+		uncertain bool
+	}{
+		"slow": {respond: func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(50 * time.Millisecond)
+			_, _ = fmt.Fprint(w, tokens)
+		}, ok: true},
+		"unreachable": {},
+		"refused": {respond: func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"error":"temporarily_unavailable"}`, 503)
+		}},
+		"aborted":         {respond: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, uncertain: true},
+		"gateway timeout": {respond: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }, uncertain: true},
+		"cut": {respond: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "500")
+			_, _ = fmt.Fprint(w, tokens[:20])
+		}, uncertain: true},
+		"invalid": {respond: func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"token_type":"Bearer"}`) }, uncertain: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := closed.URL
+			if tt.respond != nil {
+				server := httptest.NewServer(tt.respond)
+				defer server.Close()
+				address = server.URL
+			}
+			c := newClient()
+			c.timeout = time.Millisecond // of other requests
+			token, err := c.Refresh(t.Context(), &Server{Issuer: address, TokenURL: address}, nil, &Credentials{ID: "us"}, &Token{Access: "a1", Refresh: "r1"})
+			if (err == nil) != tt.ok || errors.Is(err, ErrUncertain) != tt.uncertain {
+				t.Errorf("%+v %v", token, err)
+			}
+		})
+	}
+}

@@ -14,10 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -77,15 +79,55 @@ func (c *Client) ClientToken(ctx context.Context, s *Server, r *Resource, own *C
 }
 
 // Refresh replaces a token. The new one keeps the refresh token and the scopes unless the server
-// sends others.
+// sends others. It waits for the response until ctx ends, because the server may accept a refresh
+// token only once. If the outcome is unknown, the error is [ErrUncertain].
 func (c *Client) Refresh(ctx context.Context, s *Server, r *Resource, own *Credentials, old *Token) (*Token, error) {
-	form := tokenForm("refresh_token", r, nil)
-	form.Set("refresh_token", old.Refresh)
-	token, err := c.request(ctx, s, own, form, old.Scopes)
-	if err == nil && token.Refresh == "" {
+	body, err := c.refresh(ctx, s, own, r, old)
+	if err != nil {
+		return nil, err
+	}
+	token, err := readToken(body, c.now())
+	if err != nil {
+		return nil, uncertain(fmt.Errorf("token response from %s: %w", hostOf(s.TokenURL), err))
+	}
+	if token.Refresh == "" {
 		token.Refresh = old.Refresh
 	}
-	return token, err
+	if token.Scopes == nil {
+		token.Scopes = old.Scopes
+	}
+	return token, nil
+}
+
+// ErrUncertain is returned for a refresh token that the authorization server may have accepted without
+// our having received its successor. The token must not be sent again: servers that rotate refresh
+// tokens treat a second use as theft.
+var ErrUncertain = errors.New("the refresh token may have been used")
+
+func uncertain(err error) error { return fmt.Errorf("%w: %w", ErrUncertain, err) }
+
+// refresh sends a refresh token over a new connection, and returns the body of a successful response.
+func (c *Client) refresh(ctx context.Context, s *Server, own *Credentials, r *Resource, old *Token) (object, error) {
+	form := tokenForm("refresh_token", r, nil)
+	form.Set("refresh_token", old.Refresh)
+	header, err := c.formHeader(s, own, form)
+	if err != nil {
+		return nil, err
+	}
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	res, err := send(traced, c.single, http.MethodPost, s.TokenURL, header, []byte(form.Encode()))
+	switch {
+	case err != nil && sent.Load():
+		return nil, uncertain(fmt.Errorf("token request: %w", err))
+	case err != nil:
+		return nil, fmt.Errorf("token request: %w", err)
+	case res.status == http.StatusGatewayTimeout: // from a proxy, which does not have the outcome either
+		return nil, uncertain(refusal(res))
+	case res.status != http.StatusOK:
+		return nil, refusal(res)
+	}
+	return res.body, nil
 }
 
 // Revoke revokes a token, if the server supports it.
@@ -136,11 +178,17 @@ func (c *Client) request(ctx context.Context, s *Server, own *Credentials, form 
 }
 
 func (c *Client) post(ctx context.Context, s *Server, own *Credentials, address string, form url.Values) (*response, error) {
-	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	if err := c.authenticate(s, own, header, form); err != nil {
+	header, err := c.formHeader(s, own, form)
+	if err != nil {
 		return nil, err
 	}
 	return c.do(ctx, http.MethodPost, address, header, []byte(form.Encode()))
+}
+
+// formHeader returns the header of a request with a form. It adds the credentials of this client.
+func (c *Client) formHeader(s *Server, own *Credentials, form url.Values) (http.Header, error) {
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	return header, c.authenticate(s, own, header, form)
 }
 
 var errorCode = regexp.MustCompile(`^[a-z_]{1,64}$`)

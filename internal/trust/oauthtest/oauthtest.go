@@ -33,6 +33,10 @@ type Server struct {
 	Trusted   *IdentityProvider // whose assertions are accepted; may be nil
 	OnRequest func(text string) // receives token requests; may be nil
 
+	// Respond serves refresh requests instead of the server, which then does not count them. It may be
+	// nil.
+	Respond http.HandlerFunc
+
 	// Latency is the delay of token responses, whose tokens are valid meanwhile. It is nil for none.
 	Latency func() time.Duration
 
@@ -197,8 +201,12 @@ func (s *Server) client(r *http.Request) string {
 // delayedToken sends the response of a token request after the latency.
 func (s *Server) delayedToken(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	latency := s.Latency
+	latency, respond := s.Latency, s.Respond
 	s.mu.Unlock()
+	if respond != nil && r.PostFormValue("grant_type") == "refresh_token" {
+		respond(w, r)
+		return
+	}
 	if latency == nil {
 		s.token(w, r)
 		return

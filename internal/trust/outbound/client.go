@@ -100,6 +100,16 @@ func NewClient(reach, within Allowlist, n Network, maxBody int64) *Client {
 	return c
 }
 
+// WithoutReuse returns a client with the same rules that opens a connection for each request, so that a
+// request never fails because the server closes an idle connection at the same time.
+func (c *Client) WithoutReuse() *Client {
+	single := *c
+	transport := c.http.Transport.(*http.Transport).Clone()
+	transport.DisableKeepAlives = true
+	single.http.Transport = transport
+	return &single
+}
+
 // dial connects to a host. Each resolved address is checked when it is tried, so that a DNS
 // response cannot redirect the connection.
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {

@@ -10,6 +10,9 @@ import (
 // SetLease changes how long a replica may take to renew a token.
 func (p *Person) SetLease(d time.Duration) { p.lease = d }
 
+// SetRefreshTime changes how long the request that renews a token may take.
+func (p *Person) SetRefreshTime(d time.Duration) { p.refreshTime = d }
+
 // Connect connects a person with the token of a sign-in.
 func (p *Person) Connect(ctx context.Context, o Owner, s *oauthclient.SignIn, t *oauthclient.Token) error {
 	return p.connect(ctx, o, &grant{Server: s.Server, Resource: s.Resource, Own: s.Own, Token: t, Renew: renewAt(t, p.Now())})

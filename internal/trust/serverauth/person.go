@@ -19,7 +19,8 @@ import (
 const (
 	grantTTL    = 5 * time.Second  // for which a grant is used without reading the store
 	leaseTime   = 30 * time.Second // of a replica that is renewing a token
-	renewTime   = 45 * time.Second // of a renewal, including the wait for another replica
+	refreshTime = 25 * time.Second // of the request that renews a token; ends before the lease does
+	renewTime   = 45 * time.Second // of the wait for another replica
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000         // grants
@@ -53,6 +54,7 @@ type Person struct {
 
 	refreshToken func(ctx context.Context, g *grant) (*oauthclient.Token, error)
 	lease        time.Duration
+	refreshTime  time.Duration
 
 	mu        sync.Mutex
 	challenge oauthclient.Challenge // the last one of the server
@@ -79,7 +81,7 @@ func NewPerson(o Options, s Server, header string) *Person {
 		o.OnConnect = func(string) {}
 	}
 	p := &Person{
-		Options: o, server: s, header: header, oauth: s.oauth(o.Now), holder: rand.Text(), lease: leaseTime,
+		Options: o, server: s, header: header, oauth: s.oauth(o.Now), holder: rand.Text(), lease: leaseTime, refreshTime: refreshTime,
 		grants: make(map[Owner]cachedGrant), renewals: make(map[Owner]*renewal),
 	}
 	p.refreshToken = func(ctx context.Context, g *grant) (*oauthclient.Token, error) {
@@ -350,12 +352,13 @@ func (p *Person) renewOnce(ctx context.Context, owner Owner, old *grant) (*grant
 		if g.Token == nil || g.Token.Refresh == "" {
 			return nil, p.stale(ctx, owner, g)
 		}
+		start := time.Now()
 		leased, err := p.Store.LeaseConnection(ctx, g.connection, p.holder, p.lease)
 		switch {
 		case err != nil:
 			return nil, p.unavailable(err)
 		case leased:
-			return p.refresh(ctx, owner, g)
+			return p.refresh(ctx, owner, g, start)
 		}
 		select {
 		case <-time.After(renewPoll):
@@ -374,10 +377,19 @@ func (p *Person) stale(ctx context.Context, owner Owner, g *grant) error {
 	return errNotConnected
 }
 
-// refresh uses the refresh token, and stores the result. It holds the lease.
-func (p *Person) refresh(ctx context.Context, owner Owner, g *grant) (*grant, error) {
-	token, err := p.refreshToken(ctx, g)
+// refresh uses the refresh token, and stores the result. It has held the lease since start. The request
+// ends before the lease does, so that no other replica sends the same token at the same time.
+func (p *Person) refresh(ctx context.Context, owner Owner, g *grant, start time.Time) (*grant, error) {
+	ctx = context.WithoutCancel(ctx)
+	requesting, cancel := context.WithDeadline(ctx, start.Add(p.refreshTime))
+	token, err := p.refreshToken(requesting, g)
+	cancel()
+	ctx, cancel = context.WithTimeout(ctx, p.lease)
+	defer cancel()
 	switch {
+	case errors.Is(err, oauthclient.ErrUncertain):
+		p.Log.Warn("token renewal has an unknown outcome; the user must sign in again", "server", p.server.ID, "caller", owner.Caller, "error", err)
+		return nil, p.stale(ctx, owner, g)
 	case oauthclient.InvalidGrant(err):
 		if now, err := p.read(ctx, owner); err != nil || now.connection.Version != g.connection.Version {
 			return now, err // the person has signed in again

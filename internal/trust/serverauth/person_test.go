@@ -246,6 +246,51 @@ func TestLostRefreshTokenCausesOneMoreAttempt(t *testing.T) {
 	}
 }
 
+// If the authorization server does not respond in time, it may still accept the refresh token. The token
+// is not sent again, and the person has to sign in.
+func TestRefreshTokenWithUnknownOutcomeIsNotSentAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		response func(http.ResponseWriter, *http.Request) // to the first refresh
+		asked    bool
+	}{
+		"too slow":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true},
+		"connection lost":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"proxy timed out":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }, true},
+		"no token":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "{}") }, true},
+		"overloaded":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, false},
+		"refuses a client": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"invalid_client"}`, 401) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, 1, plain)
+			f.signIn("ann")
+			f.as.Expire()
+			f.as.Set(func(s *oauthtest.Server) { s.Respond = tt.response })
+			if name == "too slow" {
+				f.replicas[0].SetRefreshTime(time.Second)
+			}
+			want, refreshes := toolyard.Unavailable, 1
+			if tt.asked {
+				want, refreshes = serverauth.SignInRequired, 0
+			}
+			_, err := f.call(t.Context(), f.replicas[0], "ann")
+			for name == "too slow" && err != nil && toolyard.AsError(err).Code == toolyard.Unavailable { // the time was over before the request was sent
+				_, err = f.call(t.Context(), f.replicas[0], "ann")
+			}
+			if e := toolyard.AsError(err); err == nil || e.Code != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			f.as.Set(func(s *oauthtest.Server) { s.Respond = nil })
+			f.replicas[0].SetRefreshTime(time.Minute)
+			if _, err := f.call(t.Context(), f.replicas[0], "ann"); (err != nil) != tt.asked {
+				t.Errorf("the next call: %v", err)
+			}
+			if n := f.as.Counts(); n.Refreshes != refreshes || n.Reuses != 0 {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}
+
 // A72: a sealed value opens only in its own row and version.
 func TestConnectionsAreBoundToTheirRow(t *testing.T) {
 	f := newFleet(t, 1, plain)
