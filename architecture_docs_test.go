@@ -12,8 +12,8 @@ import (
 // codeSpan matches inline code in Markdown.
 var codeSpan = regexp.MustCompile("`([^`\n]+)`")
 
-// filePath matches a code span that is a path of this repository: it has a slash, or ends with
-// the extension of a source or documentation file.
+// filePath matches a code span that is a path in this repository: it has a slash, or the extension
+// of a source or documentation file.
 var filePath = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]*)*(/|\.(go|md|ts|js|json))$`)
 
 func TestArchitectureNamesExistingPaths(t *testing.T) {
@@ -38,7 +38,7 @@ func TestArchitectureNamesExistingPaths(t *testing.T) {
 	}
 }
 
-// Every package under internal has a place in the description of the layout.
+// The description of the layout covers every package under internal.
 func TestArchitectureDescribesInternalFolders(t *testing.T) {
 	text, err := os.ReadFile("docs/ARCHITECTURE.md")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestDocumentLinks(t *testing.T) {
 	}
 }
 
-// documents lists the pages below docs.
+// documents returns the pages under docs.
 func documents(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
@@ -103,8 +103,8 @@ func documents(t *testing.T) (files []string) {
 	return files
 }
 
-// Every page is listed in docs/README.md, which is the navigation of the site, or in the README.md
-// of its folder.
+// Every page is listed in docs/README.md, which is the site's navigation, or in the README.md of
+// its folder.
 func TestDocumentsAreListed(t *testing.T) {
 	for _, file := range documents(t) {
 		name, err := filepath.Rel("docs", file)

@@ -45,7 +45,7 @@ func packages(t *testing.T) (list []goPackage) {
 }
 
 // imports lists the packages of this module that each package may import. Imports point toward the
-// root; a package without an entry may import only the root.
+// root; a package with no entry may import only the root.
 var imports = map[string][]string{
 	"":                                  {"/internal/trust/jsonschema", "/internal/trust/untrusted", "/internal/base/ident", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/base/tracecontext"},
 	"/internal/trust/jsonschema":        {"/internal/trust/untrusted"},
@@ -242,9 +242,8 @@ func TestModulesReplaceNothing(t *testing.T) {
 	}
 }
 
-// secrets matches keys that must never be committed.
-// secrets are the patterns of keys, by the text that each starts with: a search for that text is much
-// faster than a regular expression.
+// secrets matches keys that must never be committed. The map's keys are the prefixes that such keys
+// start with: searching for a prefix is much faster than a regular expression.
 var secrets = map[string]*regexp.Regexp{
 	"AKIA":        regexp.MustCompile(`^[0-9A-Z]{16}`),
 	"AIza":        regexp.MustCompile(`^[0-9A-Za-z_-]{35}`),

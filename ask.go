@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// The actions with which a user can answer a question.
+// The possible values of Reply.Action.
 const (
 	actionAccept  = "accept"
 	actionDecline = "decline"
@@ -21,7 +21,7 @@ const (
 
 // Reply is the user's answer to a question.
 type Reply[T any] struct {
-	Action string // accept; decline if the user said no; cancel if the user closed the form without choosing
+	Action string // accept, decline (the user said no) or cancel (the user closed the form)
 	Form   T      // the completed form; the zero value unless the action is accept
 	State  []byte // the question's State, unchanged
 }
@@ -109,19 +109,19 @@ func formSchema[T any](q Question) (*Schema, error) {
 	return compileSchema(raw)
 }
 
-// askState is the request state of a question. The server seals it, so it is accepted only from the
+// askState is the request state of a question. The server seals it, so it is valid only for the
 // call that asked the question.
 type askState struct {
-	Key     string                   `json:"key"` // of the open question
+	Key     string                   `json:"key"` // key of the open question
 	Open    askedQuestion            `json:"open"`
-	Answers map[string]askedQuestion `json:"answers,omitempty"` // to earlier questions of the call, by key
+	Answers map[string]askedQuestion `json:"answers,omitempty"` // answers to the call's earlier questions, by key
 }
 
 // askedQuestion is a question that the client received.
 type askedQuestion struct {
 	Bind   []byte          `json:"bind,omitempty"` // digest of Question.Bind
 	State  []byte          `json:"state,omitempty"`
-	Answer json.RawMessage `json:"answer,omitempty"` // as the client sent it
+	Answer json.RawMessage `json:"answer,omitempty"` // the client's answer, unchanged
 }
 
 // digestBind returns a digest of a question's Bind.
@@ -130,8 +130,8 @@ func digestBind(q Question) []byte {
 	return sum[:]
 }
 
-// answeredQuestions returns the call's answered questions, by key. An answer without a
-// verified state does not count, because anyone can send one.
+// answeredQuestions returns the call's answered questions, by key. An answer counts only if its
+// state is verified, because any client can make one up.
 func answeredQuestions(c *Call) map[string]askedQuestion {
 	var state askState
 	if c.RequestState == "" || json.Unmarshal([]byte(c.RequestState), &state) != nil {

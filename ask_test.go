@@ -37,7 +37,7 @@ func ExampleAsk() {
 	type args struct {
 		Lock string `json:"lock"`
 	}
-	state := "locked" // of the front door
+	state := "locked" // state of the front door
 	unlock := toolyard.Define(
 		toolyard.Spec{Name: "unlock", Description: "Unlocks a door after the user has confirmed it."},
 		func(ctx context.Context, call *toolyard.Call, in args) (string, error) {
@@ -45,7 +45,7 @@ func ExampleAsk() {
 				Key: "confirm", Message: fmt.Sprintf("Unlock the %s, which is %s?", in.Lock, state), Bind: state,
 			})
 			if err != nil {
-				return "", err // there is no answer yet, or the client cannot ask
+				return "", err // either there is no answer yet, or the client cannot ask
 			}
 			if !reply.Accepted() {
 				return "The user did not confirm it.", nil
@@ -154,7 +154,7 @@ func TestAskDecodesTheAnswer(t *testing.T) {
 	}
 }
 
-// An answer needs the state of its question, and the same binding.
+// An answer counts only with its question's state and the same binding.
 func TestAskIgnoresForeignAnswers(t *testing.T) {
 	q := toolyard.Question{Key: "k", Message: "?", Bind: "locked"}
 	tool := asking[struct{}](q)
@@ -195,7 +195,7 @@ func TestAskIgnoresForeignAnswers(t *testing.T) {
 	}
 }
 
-// A handler may ask again and again; earlier answers travel in the state.
+// A handler may ask several questions; the state carries earlier answers.
 func TestAskInSequence(t *testing.T) {
 	type text struct {
 		Text string `json:"text"`

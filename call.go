@@ -17,11 +17,9 @@ import (
 	"github.com/toolyard/toolyard/internal/base/tracecontext"
 )
 
-// Mode determines whether a gate allows only reads or also writes. See [Effects] for what a tool
-// does.
+// Mode determines whether a gate allows only reads or also writes. [Effects] describes a tool.
 type Mode string
 
-// The modes.
 const (
 	Read  Mode = "read"
 	Write Mode = "write"
@@ -32,13 +30,13 @@ const (
 // any other tool only in mode [Write]; see [Mode].
 type Effects string
 
-// ReadOnly is declared by a tool that changes nothing.
+// ReadOnly are the effects of a tool that changes nothing.
 const ReadOnly Effects = "read"
 
 // Caller is the user or program that makes a call.
 type Caller struct {
 	ID      string
-	Account string   // pays for the call
+	Account string   // the account that pays for the call
 	Roles   []string // such as viewer and operator
 }
 
@@ -57,10 +55,10 @@ type Call struct {
 	Args           json.RawMessage // a JSON object
 	Caller         Caller
 	Gate           string    // name of the gate
-	Mode           Mode      // of the gate
-	Surface        Surface   // of the gate
+	Mode           Mode      // mode of the gate
+	Surface        Surface   // surface of the gate
 	AsOf           time.Time // the time that the call refers to: now, or a past time in a backtest
-	Start          time.Time // time of arrival
+	Start          time.Time // time at which the call arrived
 	IdempotencyKey string
 	Session        string // the session that pays for the call; empty if the caller's account pays
 
@@ -72,8 +70,8 @@ type Call struct {
 type Request struct {
 	ClientCapabilities json.RawMessage                           // declared by the client; use [Call.Supports]
 	Trace              tracecontext.Trace                        // trace context of the request
-	Meta               map[string]json.RawMessage                // _meta of the request, without the members that Toolyard handles
-	InputResponses     json.RawMessage                           // answers to the input requests of an earlier result, by key
+	Meta               map[string]json.RawMessage                // the request's _meta, except for the members that Toolyard handles
+	InputResponses     json.RawMessage                           // answers to the input requests in an earlier result, by key
 	RequestState       string                                    // state that the earlier result asked the client to send back
 	OnProgress         func(done, total float64, message string) // use [Call.Progress]
 }
@@ -82,13 +80,13 @@ type Request struct {
 type Environment struct {
 	Log     *slog.Logger // use [Call.Logger]
 	Clients *Clients     // use [Client]
-	Toolbox Toolbox      // other tools of the gate, or nil
+	Toolbox Toolbox      // gives access to the gate's other tools; may be nil
 
-	AsOfSet    bool     // the caller set AsOf; otherwise it is the time at which the outermost call arrived
-	Parent     string   // ID of the call whose tool makes this one
-	Depth      int      // number of calls that this call is nested in
-	Generation uint64   // of the catalog
-	MaxResult  int      // in bytes; zero for no limit. A larger result is not validated
+	AsOfSet    bool     // whether the caller set AsOf; if not, AsOf is the arrival time of the outermost call
+	Parent     string   // ID of the call whose tool made this one
+	Depth      int      // number of enclosing calls
+	Generation uint64   // generation of the catalog
+	MaxResult  int      // in bytes; zero for no limit. Larger results are not validated
 	Receipt    *Receipt // set when the call is settled; nil if nothing was charged
 
 	timeline []timelineEntry
@@ -140,8 +138,8 @@ func (c *Call) Progress(done, total float64, message string) {
 	}
 }
 
-// Supports reports whether the calling client declared a capability: "sampling", or
-// "elicitation.url" for a part of one.
+// Supports reports whether the client declared a capability, such as "sampling", or part of one,
+// such as "elicitation.url".
 func (c *Call) Supports(capability string) bool {
 	at := c.ClientCapabilities
 	for name := range strings.SplitSeq(capability, ".") {
@@ -161,7 +159,7 @@ func (c *Call) Logger() *slog.Logger {
 	return c.Log.With("call", c.ID, "tool", c.Tool.Name)
 }
 
-// CallerArgs returns the arguments without those that the platform injected.
+// CallerArgs returns the arguments that the caller sent, without injected ones.
 func (c *Call) CallerArgs() json.RawMessage {
 	if len(c.Tool.Contexts) == 0 {
 		return c.Args

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// CI runs all tests under the race detector with -short, and repeats those at full length that are
-// shorter or judge less then. It names them, so each must be named.
+// CI runs all tests under the race detector with -short. Tests that check less in that mode must be
+// named in .ci/run, which repeats them at full length.
 func TestCINamesTheTestsOfFullLength(t *testing.T) {
 	script, err := os.ReadFile(".ci/run")
 	if err != nil {
@@ -33,11 +33,11 @@ func TestCINamesTheTestsOfFullLength(t *testing.T) {
 	}
 }
 
-// shortened returns the test functions of a folder that depend on -short or the race detector, and
-// the functions through which they do.
+// shortened returns the test functions in a folder that depend on -short or the race detector, and
+// the helpers through which they do.
 func shortened(t *testing.T, dir string) map[string]bool {
 	t.Helper()
-	uses := make(map[string]map[string]bool) // the names in each function
+	uses := make(map[string]map[string]bool) // names that each function uses
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%s: %v, %v", dir, files, err)

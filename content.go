@@ -6,7 +6,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Content is an item of a result: an MCP content object.
+// Content is one item of a result: an MCP content object.
 type Content interface {
 	// AppendJSON appends the object's JSON encoding to b.
 	AppendJSON(b []byte) []byte
@@ -21,7 +21,7 @@ type Image struct {
 	MIMEType string
 }
 
-// Audio is a sound.
+// Audio is an audio clip.
 type Audio struct {
 	Data     []byte
 	MIMEType string

@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// ContextProvider returns data about a caller: a CRM record, a portfolio. It must not return
-// credentials.
+// ContextProvider returns data about a caller, such as a CRM record or a portfolio. It must not
+// return credentials.
 type ContextProvider interface {
 	// Provide returns a JSON object. An error of type *Error is sent to the caller unchanged; any
 	// other error becomes Unavailable.
@@ -19,7 +19,7 @@ type ContextProvider interface {
 }
 
 // Injected returns the arguments that the platform fills in, each with the kind of context that it
-// receives. Their names are taken from ContextArgs. Kinds without an entry follow the published
+// receives. Their names are taken from ContextArgs. Kinds with no entry follow the published
 // convention: portfolio for a single kind, KINDPortfolio for each of several.
 func (t *Terms) Injected() map[string]string {
 	if len(t.Contexts) == 0 {
@@ -50,7 +50,7 @@ func (t *Terms) contextArgument(kind string) string {
 	return "portfolio"
 }
 
-// CallerInput returns the input schema that callers see: without the injected arguments.
+// CallerInput returns the input schema that callers see, which omits the injected arguments.
 func (t *Tool) CallerInput() json.RawMessage { return t.shown }
 
 func (t *Tool) setCallerInput() {
@@ -66,7 +66,7 @@ func (t *Tool) setCallerInput() {
 func withoutProperties(schema json.RawMessage, names map[string]string) json.RawMessage {
 	list, ok := jsonobject.Members(schema)
 	if !ok {
-		return schema // true or false
+		return schema // the schema is true or false
 	}
 	r := propertyRemover{names: names}
 	kept := make([]jsonobject.Member, 0, len(list))
@@ -81,11 +81,12 @@ func withoutProperties(schema json.RawMessage, names map[string]string) json.Raw
 // propertyRemover removes properties from one schema.
 type propertyRemover struct {
 	names    map[string]string
-	required []string          // dependencies of hidden properties
-	all      []json.RawMessage // dependent schemas of hidden properties
+	required []string          // dependencies of the hidden properties
+	all      []json.RawMessage // dependent schemas of the hidden properties
 }
 
-// keyword returns a keyword's value without the hidden properties, or nil to drop the keyword.
+// keyword removes the hidden properties from a keyword's value. It returns nil if the keyword must
+// be dropped.
 func (r *propertyRemover) keyword(key string, value json.RawMessage) json.RawMessage {
 	switch key {
 	case "properties":
@@ -138,8 +139,8 @@ func (r *propertyRemover) visibleNames(value json.RawMessage) json.RawMessage {
 	return mustMarshal(names)
 }
 
-// dependencies returns dependent keywords without the hidden properties. A hidden property will
-// always be present, so its own dependencies become unconditional.
+// dependencies removes the hidden properties from a dependent keyword. A hidden property is always
+// present in the end, so its own dependencies become unconditional.
 func (r *propertyRemover) dependencies(value json.RawMessage) json.RawMessage {
 	list, ok := jsonobject.Members(value)
 	if !ok {
@@ -159,7 +160,7 @@ func (r *propertyRemover) dependencies(value json.RawMessage) json.RawMessage {
 			kept = append(kept, m)
 		case isList:
 			var names []string
-			_ = json.Unmarshal(m.Value, &names) // visibleNames encoded it
+			_ = json.Unmarshal(m.Value, &names) // cannot fail: visibleNames encoded it
 			r.required = append(r.required, names...)
 		default:
 			r.all = append(r.all, m.Value)
@@ -176,7 +177,7 @@ func (r *propertyRemover) finish(keywords []jsonobject.Member) []jsonobject.Memb
 	if len(r.required) > 0 {
 		var names []string
 		keywords = setMember(keywords, "required", func(old json.RawMessage) json.RawMessage {
-			_ = json.Unmarshal(old, &names) // empty, or a valid list
+			_ = json.Unmarshal(old, &names) // cannot fail: old is empty or a valid list
 			names = append(names, r.required...)
 			slices.Sort(names)
 			return mustMarshal(slices.Compact(names))
@@ -185,14 +186,14 @@ func (r *propertyRemover) finish(keywords []jsonobject.Member) []jsonobject.Memb
 	if len(r.all) > 0 {
 		var parts []json.RawMessage
 		keywords = setMember(keywords, "allOf", func(old json.RawMessage) json.RawMessage {
-			_ = json.Unmarshal(old, &parts) // empty, or a valid list
+			_ = json.Unmarshal(old, &parts) // cannot fail: old is empty or a valid list
 			return mustMarshal(append(parts, r.all...))
 		})
 	}
 	return keywords
 }
 
-// setMember replaces the value of a member, or adds it.
+// setMember adds a member or replaces its value.
 func setMember(list []jsonobject.Member, key string, to func(old json.RawMessage) json.RawMessage) []jsonobject.Member {
 	i := slices.IndexFunc(list, func(m jsonobject.Member) bool { return m.Key == key })
 	if i < 0 {

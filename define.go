@@ -19,15 +19,15 @@ import (
 //		Window   *window `json:"window"`
 //	}
 //
-// The tags are doc and the schema keywords default, enum, minimum, maximum,
-// exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, pattern,
-// format, minItems, maxItems, uniqueItems. A field is required unless it is a
-// pointer, has a default, or has omitempty or omitzero. Unknown arguments are
-// refused. A type with a JSONSchema() json.RawMessage method supplies its own schema.
+// The tags are doc and the schema keywords default, enum, minimum, maximum, exclusiveMinimum,
+// exclusiveMaximum, multipleOf, minLength, maxLength, pattern, format, minItems, maxItems,
+// uniqueItems. A field is required unless it is a pointer, has a default, or has omitempty or
+// omitzero. Unknown arguments are refused. A type with a JSONSchema() json.RawMessage method
+// supplies its own schema.
 //
-// Out is any type that [ResultOf] accepts. A struct, map or slice also gives the tool an
-// output schema, which every result must match. It is always structured data, even if it
-// looks like content, and nil values in it are null.
+// Out is any type that [ResultOf] accepts. A struct, map or slice also gives the tool an output
+// schema, which every result must match. The value is always structured data, even if it looks like
+// content, and its nil values become null.
 //
 // Define panics if the types or the Spec are invalid, because that is a bug in the program.
 func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, error)) *Tool {
@@ -65,7 +65,7 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 	return t
 }
 
-// inputSchemaOr returns the Spec's input schema or, if it has none, the schema derived from the type.
+// inputSchemaOr returns the Spec's input schema or, if that is not set, the schema derived from t.
 func (s *Spec) inputSchemaOr(t reflect.Type) (*Schema, error) {
 	if s.Input != nil {
 		return s.inputSchema()

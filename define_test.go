@@ -60,7 +60,7 @@ func TestDefineDerivesEveryKind(t *testing.T) {
 		inner
 		Skip   string             `json:"-"`
 		hidden int                //nolint:unused // shows that unexported fields are left out
-		Named  string             // no tag
+		Named  string             // has no tag
 		Bytes  []byte             `json:"bytes"`
 		Price  toolyard.Money     `json:"price"`
 		Any    any                `json:"any"`
@@ -179,7 +179,7 @@ func TestDefaultsOfRawSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // a default must not be changed by the call that used it
+	for range 2 { // a call must not change the default for the next one
 		got, err := tool.Validate(t.Context(), json.RawMessage(`{"lists":[{},{"n":9007199254740993}]}`))
 		want := `{"lists":[{"n":1,"tags":["a"]},{"n":9007199254740993,"tags":["a"]}],"greeting":"Hello"}`
 		if err != nil || string(got) != want {
@@ -230,7 +230,7 @@ func TestAsError(t *testing.T) {
 	for want, err := range map[toolyard.Code]error{
 		toolyard.Timeout:  fmt.Errorf("dial: %w", context.DeadlineExceeded),
 		toolyard.Canceled: context.Canceled,
-		toolyard.Failed:   errors.New("invalid connection type"), // never judged by its text
+		toolyard.Failed:   errors.New("invalid connection type"), // the text must not affect the code
 		toolyard.NoData:   fmt.Errorf("x: %w", toolyard.Errorf(toolyard.NoData, "Portfolio not linked")),
 	} {
 		if got := toolyard.AsError(err); got.Code != want || got.Code.Retryable() {
@@ -315,7 +315,7 @@ func TestSchemasThatReferToThemselves(t *testing.T) {
 	} {
 		tool, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(schema)}, noHandler)
 		if err != nil {
-			continue // refused is well too
+			continue // refusing the schema is fine too
 		}
 		start := time.Now()
 		_, _ = tool.Validate(t.Context(), json.RawMessage(`{}`))
@@ -358,7 +358,7 @@ type invalidContent struct{}
 
 func (invalidContent) AppendJSON(b []byte) []byte { return append(b, "{oops"...) }
 
-// A result that cannot be encoded fails one call and does not break the connection.
+// A result that cannot be encoded fails its own call and does not break the connection.
 func TestResultsThatCannotBeSent(t *testing.T) {
 	for name, res := range map[string]*toolyard.Result{
 		"own content": {Content: []toolyard.Content{invalidContent{}}},

@@ -130,8 +130,8 @@ func (d deriver) deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMe
 	return json.RawMessage(s + `,"additionalProperties":false}`), nil
 }
 
-// promoted reports whether a field of an embedded struct is promoted in JSON, which requires that
-// every struct on the path is embedded without a JSON name.
+// promoted reports whether a field of an embedded struct is promoted in JSON: no struct on the path
+// may have a JSON name.
 func promoted(t reflect.Type, f reflect.StructField) bool {
 	for i := 1; i < len(f.Index); i++ {
 		outer := t.FieldByIndex(f.Index[:i])
@@ -145,8 +145,8 @@ func promoted(t reflect.Type, f reflect.StructField) bool {
 // keyword is a struct tag that becomes a schema keyword.
 type keyword struct {
 	name string
-	kind byte   // of its value: 's' string, 'n' number, 'b' boolean, 'v' a value of the field's type
-	of   string // JSON type of the fields that it applies to; empty for all
+	kind byte   // kind of value: 's' string, 'n' number, 'b' boolean, 'v' a value of the field's type
+	of   string // JSON type of the fields that the keyword applies to; empty for all
 }
 
 var keywords = []keyword{
@@ -211,7 +211,7 @@ func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (stri
 		if err != nil {
 			return "", fmt.Errorf("tag %s:%q: %w", k.name, tag, err)
 		}
-		if k.name == "minimum" { // an unsigned field already has one
+		if k.name == "minimum" { // an unsigned field already has a minimum
 			s = strings.Replace(s, `,"minimum":0`, "", 1)
 		}
 		add(k.name, value)
@@ -219,7 +219,7 @@ func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (stri
 	return s + "}", nil
 }
 
-// elemOf returns the element type of a slice, and any other type itself.
+// elemOf returns the element type of a slice, or t itself if it is not a slice.
 func elemOf(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Slice && t != reflect.TypeFor[[]byte]() {
 		return t.Elem()
@@ -255,8 +255,8 @@ func (k keyword) value(t reflect.Type, tag string) (string, error) {
 	return literal(t, tag)
 }
 
-// literal returns the JSON encoding of a tag's value for type t. For strings, the tag is the string
-// itself; for any other type, it is JSON.
+// literal returns the JSON encoding of a tag's value for type t. For a string type, the tag is the
+// string itself; for any other type, it is JSON.
 func literal(t reflect.Type, text string) (string, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

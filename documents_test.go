@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// testNames returns the names of all tests and fuzz targets of the repository.
+// testNames returns the names of all tests and fuzz targets in the repository.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "grep", "-rhoE", "^func (Test|Fuzz)[A-Za-z0-9_]+", "--include=*_test.go", ".").Output()
@@ -25,7 +25,7 @@ func testNames(t *testing.T) map[string]bool {
 	return names
 }
 
-// Every test that a page names exists.
+// Every test that a page mentions exists.
 func TestDocumentsNameExistingTests(t *testing.T) {
 	known := testNames(t)
 	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9_]+)`")
@@ -62,7 +62,7 @@ func sources(t *testing.T) string {
 	return strings.ReplaceAll(all.String(), `\"`, `"`)
 }
 
-// Every message in a table of docs/TROUBLESHOOTING.md is one that the program prints.
+// The program can print every message in the tables of docs/TROUBLESHOOTING.md.
 func TestQuotedMessagesExist(t *testing.T) {
 	text, err := os.ReadFile("docs/TROUBLESHOOTING.md")
 	if err != nil {
@@ -101,7 +101,8 @@ type listedCommand struct{ document, prefix, test string }
 
 var followed = regexp.MustCompile(`followDocument\(t, "\.\./([^"]+)"`)
 
-// commandBlocks returns the shell commands of the documents that no test follows as a whole.
+// commandBlocks returns the documents' shell commands, except for those in documents that a test
+// runs from start to finish.
 func commandBlocks(t *testing.T) (blocks []commandBlock) {
 	t.Helper()
 	tests, err := filepath.Glob("acceptance/*_test.go")
@@ -182,7 +183,7 @@ func readCommands(t *testing.T) (list []listedCommand) {
 	return list
 }
 
-// Every command in the documents is run by a test, or listed with the reason why not.
+// Every command in the documents is run by a test, or listed with a reason.
 func TestEveryCommandIsListed(t *testing.T) {
 	used := make(map[listedCommand]bool)
 	list := readCommands(t)

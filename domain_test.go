@@ -127,7 +127,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Two tools never share a served name: either the names differ or neither is served.
+// Two tools never share a served name: if their names collide, neither is served.
 func TestNoNameIsAmbiguous(t *testing.T) {
 	part := rapid.StringMatching(`[ab_.]{1,4}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -317,7 +317,7 @@ func ExampleChain() {
 	// after first
 }
 
-// A name that two tools share does not resolve, not even to a third tool with that alias.
+// A name that two tools share does not resolve, even if a third tool has it as an alias.
 func TestACollisionIsNotAnAlias(t *testing.T) {
 	view := (&gates.Gate{Mode: toolyard.Write}).Bind(catalog.Offer{Tools: []*toolyard.Tool{
 		named(toolyard.Spec{Name: "mcp_git_pay", Origin: "a"}), named(toolyard.Spec{Name: "mcp_git_pay", Origin: "b"}),
@@ -340,7 +340,7 @@ func TestSupports(t *testing.T) {
 	}
 }
 
-// A URI with dot segments matches no prefix, however it is written.
+// A URI with dot segments matches no prefix, even if they are escaped.
 func TestMatchURI(t *testing.T) {
 	docs := []string{"file:///srv/docs/*", "repo://a"}
 	for uri, want := range map[string]bool{
@@ -372,7 +372,7 @@ func TestMatchURI(t *testing.T) {
 	}
 }
 
-// A server cannot respond to a read of another server's URI.
+// A server cannot serve reads of another server's URIs.
 func TestReadResource(t *testing.T) {
 	reader := named(toolyard.Spec{Name: "read", Effects: toolyard.ReadOnly})
 	resource := func(server, uri string) *toolyard.Resource {
@@ -419,7 +419,7 @@ func TestCallIDs(t *testing.T) {
 	}
 }
 
-// The same server under two IDs is one problem, however many resources it has.
+// One server under two IDs causes a single problem, regardless of how many resources it has.
 func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 	reader := named(toolyard.Spec{Name: "read", Effects: toolyard.ReadOnly})
 	offer := func(servers ...string) (o catalog.Offer) {

@@ -58,7 +58,7 @@ func (c Code) Predefined() bool { return slices.Contains(codes, c) || c == OK ||
 func (c Code) Retryable() bool { return c == RateLimited || c == InProgress }
 
 // Correctable reports whether a changed request, with other arguments or another name, can succeed.
-// A model should correct its call; repeating the same call does not help.
+// The model should correct its call; repeating it unchanged does not help.
 func (c Code) Correctable() bool {
 	return c == Invalid || c == ArgsTooLarge || c == UnknownTool || c == NotFound
 }
@@ -67,7 +67,7 @@ func (c Code) Correctable() bool {
 type Error struct {
 	Code       Code
 	Message    string
-	Issues     []Issue       // what is wrong with which argument
+	Issues     []Issue       // problems with individual arguments
 	RetryAfter time.Duration // time to wait before a retry; set only if nothing ran
 	Missing    []string      // client capabilities for MissingCapability, otherwise scopes that the caller lacks
 	Approval   string        // ID of the requested approval, for ApprovalRequired
@@ -81,12 +81,12 @@ type Error struct {
 type Issue struct {
 	Path     string   `json:"path"`
 	Message  string   `json:"message"`
-	Location []string `json:"-"` // the elements of the path
+	Location []string `json:"-"` // elements of the path
 }
 
 // Errorf returns an Error with a formatted message, which is sent to the caller. An error formatted
-// with %w becomes the cause, and its text is sent too; build an Error yourself to log a cause
-// without sending it.
+// with %w becomes the cause, and its text is sent too; build an Error yourself if the cause must be
+// logged but not sent.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
@@ -152,7 +152,7 @@ func (e *Error) RetrySeconds() string {
 // errors.
 const metaError = "dev.toolyard/error"
 
-// Result returns the error as a tool result: as text for the model, and as data in _meta.
+// Result returns the error as a tool result, with text for the model and data in _meta.
 func (e *Error) Result() *Result {
 	text := e.Error()
 	if e.Code == Failed {
@@ -161,7 +161,7 @@ func (e *Error) Result() *Result {
 	return &Result{Content: []Content{Text(text)}, IsError: true, Meta: map[string]json.RawMessage{metaError: e.Data()}}
 }
 
-// Data returns the error as JSON, the same in results and in JSON-RPC errors.
+// Data returns the error as JSON. Results and JSON-RPC errors contain the same data.
 func (e *Error) Data() json.RawMessage {
 	data := struct {
 		Error        Code           `json:"error"`
@@ -183,11 +183,12 @@ func (e *Error) Data() json.RawMessage {
 	} else {
 		data.Scopes = e.Missing
 	}
-	raw, _ := json.Marshal(data) // can always be encoded
+	raw, _ := json.Marshal(data) // cannot fail
 	return raw
 }
 
-// nested returns capabilities nested as in MCP: elicitation.url is within elicitation.
+// nested returns capabilities in MCP's nested form: elicitation.url becomes a member of
+// elicitation.
 func nested(capabilities []string) map[string]any {
 	root := make(map[string]any)
 	for _, name := range capabilities {

@@ -8,7 +8,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// retryable: the same request may succeed later. correctable: a different request can succeed.
+// An error is retryable if the same request may succeed later, and correctable if a different
+// request can succeed.
 func TestErrorsAreRetryableOrCorrectable(t *testing.T) {
 	tests := map[string]struct {
 		err                    toolyard.Error
@@ -32,7 +33,8 @@ func TestErrorsAreRetryableOrCorrectable(t *testing.T) {
 	}
 }
 
-// Capabilities of clients and scopes of keys are different members: a client cannot grant a scope.
+// Missing client capabilities and missing key scopes are separate members, because a client cannot
+// grant a scope.
 func TestErrorsNameMissingCapabilitiesAndScopes(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  toolyard.Error

@@ -11,8 +11,8 @@ import (
 
 var goFile = regexp.MustCompile("(?s)<!-- file: (\\S+\\.go) -->\n```go\n(.*?)```\n")
 
-// The files of a guide form a package in a separate module that passes its tests, so the exported
-// API is sufficient for what the page describes.
+// A guide's files form a package in a separate module, and its tests pass. This shows that the
+// exported API is sufficient for everything in the guide.
 func TestGoGuide(t *testing.T) { testGuide(t, "docs/GO.md", "example.com/shop") }
 
 func TestPackGuide(t *testing.T) { testGuide(t, "docs/PACKS.md", "example.com/warehouse") }

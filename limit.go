@@ -17,7 +17,7 @@ func (l Limit) check() error {
 }
 
 // Stricter returns a limit that satisfies both limits. If their scopes differ, the smaller numbers
-// apply to the wider scope. The advice is taken from l, and from other where l has none.
+// apply to the wider scope. Advice comes from l or, if l has none, from other.
 func (l Limit) Stricter(other Limit) Limit {
 	switch {
 	case !l.Limited():
@@ -36,7 +36,7 @@ func (l Limit) Stricter(other Limit) Limit {
 	return l
 }
 
-// fewer returns the smaller of two limits; zero is no limit.
+// fewer returns the smaller of two limits. Zero means no limit.
 func fewer(a, b int) int {
 	if a <= 0 || (b > 0 && b < a) {
 		return b

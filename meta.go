@@ -17,9 +17,9 @@ import (
 
 // SetMeta sets the Spec's fields that tools publish in _meta: rateLimit (also rateLimitHints, or
 // its members at the top level), contextRequirements, surface, queryEligible, latencyClass and
-// pricing. It copies other keys to Meta. It returns an error with the key if a value is invalid, or
-// if a limit or a price has an unknown member: a limit that cannot be read must not be dropped. For
-// MCP servers' tools, only members that look misspelled are errors.
+// pricing. It copies all other keys to Meta. It returns an error that names the key if a value is
+// invalid, or if a limit or a price has an unknown member: an unreadable limit must not be dropped.
+// For MCP servers' tools, only members that look misspelled are errors.
 func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
 	if err := s.checkMembers(meta); err != nil {
 		return fmt.Errorf("_meta.%w", err)
@@ -66,9 +66,9 @@ func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 }
 
 var (
-	// metaKeys are the keys in _meta that have a meaning.
+	// metaKeys are the _meta keys that have a meaning to Toolyard.
 	metaKeys = append([]string{"rateLimit", "rateLimitHints", "contextRequirements", "surface", "queryEligible", "latencyClass", "pricing"}, limitFields...)
-	// otherNames maps plausible names of metaKeys to the correct ones.
+	// otherNames maps likely mistakes to the correct keys.
 	otherNames = map[string]string{"price": "pricing", "limit": "rateLimit", "limits": "rateLimit", "rateLimits": "rateLimit", "latency": "latencyClass"}
 	// priceFields are the members of a price.
 	priceFields = []string{"executeUsd", "queryUsd"}
@@ -82,7 +82,7 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 		key   string
 		known []string
 	}{{"rateLimitHints", nestedLimitFields}, {"rateLimit", nestedLimitFields}, {"pricing", priceFields}} {
-		fields, _ := jsonobject.Map(meta[object.key]) // setMeta reports a value that is not an object
+		fields, _ := jsonobject.Map(meta[object.key]) // setMeta reports values that are not objects
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			near := spelling.Nearest(name, object.known)
 			if slices.Contains(object.known, name) || s.Server != "" && near == "" {
@@ -94,7 +94,8 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 	return nil
 }
 
-// checkMeta refuses keys in Meta that look misspelled or that have a field in Spec.
+// checkMeta returns an error for keys in Meta that look misspelled or that duplicate a field of
+// Spec.
 func (s *Spec) checkMeta() error {
 	for _, key := range slices.Sorted(maps.Keys(s.Meta)) {
 		if slices.Contains(metaKeys, key) {
@@ -111,7 +112,7 @@ func (s *Spec) checkMeta() error {
 	return nil
 }
 
-// unknownKey returns the error for an unknown key; near is the suggestion, if any.
+// unknownKey returns the error for an unknown key. near is the suggested key, if any.
 func unknownKey(key, near string, known []string) error {
 	if near != "" {
 		return fmt.Errorf("%.80s: unknown key%s", key, spelling.Hint(near))
@@ -191,7 +192,8 @@ func isContextName(name string) bool {
 	return name != "" && len(name) <= 64 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
 }
 
-// checkContexts refuses two kinds of context for one argument, and arguments without a kind.
+// checkContexts returns an error if two kinds of context share an argument, or if an argument has
+// no kind.
 func (s *Spec) checkContexts() error {
 	for kind, argument := range s.ContextArgs {
 		if !slices.Contains(s.Contexts, kind) {
@@ -362,8 +364,8 @@ func readTexts(value json.RawMessage) ([]string, error) {
 	return texts, nil
 }
 
-// setMeta reads {"executeUsd": "0.001"}. A price object without executeUsd, or with null, means
-// that the tool is not for sale.
+// setMeta reads {"executeUsd": "0.001"}. If executeUsd is missing or null, the tool is not for
+// sale.
 func (p *Price) setMeta(value json.RawMessage) (err error) {
 	o, ok := jsonobject.Map(value)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// amounts matches an amount.
+// amounts matches a valid amount.
 var amounts = regexp.MustCompile(`^-?[0-9]+(\.[0-9]{1,9})?$`)
 
 var (
@@ -24,7 +24,7 @@ var (
 // held reports whether an exact amount is in range.
 func held(d decimal.Decimal) bool { return !d.GreaterThan(most) && !d.LessThan(least) }
 
-// randomAmount returns a text that is often an amount, and sometimes almost one.
+// randomAmount returns a string that is usually a valid amount, and sometimes nearly valid.
 func randomAmount(r *rand.Rand) string {
 	digits := func(n int) string {
 		var b strings.Builder
@@ -48,14 +48,15 @@ func randomAmount(r *rand.Rand) string {
 		s += digits(1 + r.IntN(4))
 	case 1, 2, 3, 4:
 		s = "-" + s
-	case 5: // something that does not belong there
+	case 5: // insert an invalid character
 		i := r.IntN(len(s) + 1)
 		s = s[:i] + []string{"e", "+", "-", ".", " ", "_", "٣", "\x00", ","}[r.IntN(9)] + s[i:]
 	}
 	return s
 }
 
-// parseBoth parses an amount both ways and returns differences.
+// parseBoth parses an amount with ParseMoney and as an exact decimal, and returns an error if only
+// one of them succeeds.
 func parseBoth(s string) (toolyard.Money, decimal.Decimal, bool, error) {
 	m, err := toolyard.ParseMoney(s)
 	var want decimal.Decimal
@@ -70,7 +71,7 @@ func parseBoth(s string) (toolyard.Money, decimal.Decimal, bool, error) {
 	return m, want, ok, nil
 }
 
-// equal returns how an amount differs from the exact one.
+// equal returns an error if an amount differs from the exact one.
 func equal(m toolyard.Money, want decimal.Decimal) error {
 	if m.String() != want.String() {
 		return fmt.Errorf("%s should be %s", m, want)
@@ -78,7 +79,7 @@ func equal(m toolyard.Money, want decimal.Decimal) error {
 	return nil
 }
 
-// moneySequence adds random amounts, some of them several times, as a balance does.
+// moneySequence adds random amounts, some of them repeatedly, as updates of a balance do.
 func moneySequence(r *rand.Rand) error {
 	sum, exact := toolyard.Money(0), decimal.Decimal{}
 	for range 1 + r.IntN(2) {
@@ -106,8 +107,8 @@ func moneySequence(r *rand.Rand) error {
 	return equal(sum, exact)
 }
 
-// A million random sequences of parsing, multiplying, adding and formatting match exact decimals,
-// and amounts out of range are rejected.
+// In a million random sequences, parsing, multiplying, adding and formatting agree with exact
+// decimals, and amounts out of range are rejected.
 func TestMoneyAgainstDecimals(t *testing.T) {
 	const workers = 2
 	each := 1_000_000 / workers

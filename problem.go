@@ -13,7 +13,7 @@ type Problem struct {
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
-	Frame   string `json:"frame,omitempty"` // source line with a marker at the column
+	Frame   string `json:"frame,omitempty"` // source line with a marker below the column
 
 	// Warning is true if everything works, but probably not as intended.
 	Warning bool `json:"warning,omitempty"`

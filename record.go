@@ -13,7 +13,7 @@ type Outcome struct {
 	Elapsed time.Duration
 }
 
-// Outcome codes that have no [Error].
+// Outcome codes that no [Error] has.
 const (
 	OK        Code = "OK"         // The call succeeded.
 	toolError Code = "TOOL_ERROR" // The tool returned a result with isError.
@@ -32,7 +32,8 @@ func (o Outcome) Code() Code {
 
 // Recorder is notified of calls, for logs, audits and metrics.
 type Recorder interface {
-	// Intent is called before a tool runs that may write. An error refuses the call.
+	// Intent is called before a tool that may write runs. If it returns an error, the call is
+	// refused.
 	Intent(context.Context, *Call) error
 	// Outcome is called after every call, including refused ones.
 	Outcome(context.Context, *Call, Outcome)

@@ -10,9 +10,9 @@ import (
 // Resource is an MCP resource or resource template.
 type Resource struct {
 	Server     string          // ID of the MCP server
-	URI        string          // or URI template
-	Template   bool            // URI is a template such as file:///{path}
-	Unlisted   bool            // readable, but omitted from lists
+	URI        string          // a URI or a URI template
+	Template   bool            // whether URI is a template, such as file:///{path}
+	Unlisted   bool            // can be read, but is omitted from lists
 	Definition json.RawMessage // MCP definition, sent to clients unchanged
 
 	// Reader reads the resource, on the same call path as a tool. Its arguments are {"uri": ...},
@@ -31,7 +31,7 @@ type Resource struct {
 type Prompt struct {
 	Server     string
 	Name       string          // unique within the server; gates rename it like a tool
-	Definition json.RawMessage // MCP definition; a gate replaces the name
+	Definition json.RawMessage // MCP definition; gates replace the name
 
 	// Getter renders the prompt. Its arguments are {"name": ..., "arguments": {...}}, and its
 	// result is {"messages": [...]}.

@@ -3,11 +3,11 @@ package toolyard
 import "sync"
 
 // ResourceWatchers notifies clients that watch a source's resources. Set [Resource.Watch] to its
-// Watch method, and call Changed whenever a resource's content has changed. It is safe for
-// concurrent use. The zero value is ready for use.
+// Watch method, and call Changed whenever a resource's content has changed. The zero value is ready
+// to use. It is safe for concurrent use.
 type ResourceWatchers struct {
 	mu       sync.Mutex
-	watchers map[string]map[*watcher]struct{} // by URI
+	watchers map[string]map[*watcher]struct{} // keyed by URI
 }
 
 type watcher struct{ changed func() }

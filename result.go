@@ -22,12 +22,12 @@ type Result struct {
 	Meta       map[string]json.RawMessage
 
 	raw        json.RawMessage
-	content    json.RawMessage // of raw
+	content    json.RawMessage // the content member of raw
 	unfinished bool
 }
 
-// UnmarshalJSON sets r to the result object of an MCP server. Clients receive a copy of the same
-// bytes, including the order of members, large numbers and unknown members.
+// UnmarshalJSON sets r to an MCP server's result object. Clients later receive exactly these bytes,
+// so the order of members, large numbers and unknown members are preserved.
 func (r *Result) UnmarshalJSON(raw []byte) error {
 	res, err := rawResult(bytes.Clone(raw))
 	if err == nil {
@@ -52,8 +52,7 @@ func rawResult(raw json.RawMessage) (*Result, error) {
 // InputRequired reports whether the server needs input from the client before it can continue.
 func (r *Result) InputRequired() bool { return r.unfinished }
 
-// CanTruncate reports whether the result can be truncated. An input request or a resource
-// cannot.
+// CanTruncate reports whether the result can be truncated. Input requests and resources cannot.
 func (r *Result) CanTruncate() bool {
 	return r.raw == nil || !r.unfinished && jsonobject.Kind(r.content) == '['
 }
@@ -251,7 +250,7 @@ func isContent(raw json.RawMessage) bool {
 	return false
 }
 
-// check reports content, structured data and metadata that are not JSON.
+// check returns an error if the content, the structured data or the metadata is not valid JSON.
 func (r *Result) check() error {
 	r.Structured = bytes.TrimSpace(r.Structured)
 	if len(r.Structured) == 0 {
@@ -272,7 +271,8 @@ func (r *Result) check() error {
 	return nil
 }
 
-// isJSON reports whether a content item is encoded as JSON. This package's own types always are.
+// isJSON reports whether a content item is encoded as valid JSON. This package's own types always
+// are.
 func isJSON(c Content) bool {
 	switch c.(type) {
 	case Text, Image, Audio, Link, EmbeddedResource:
@@ -296,7 +296,7 @@ func (r *Result) Size() int {
 	return n
 }
 
-// envelope is the size of the JSON around a text.
+// envelope is the size of the JSON around a text item.
 const envelope = len(`{"type":"text","text":""},`)
 
 func contentSize(c Content) int {
@@ -317,7 +317,7 @@ func (r *Result) items() iter.Seq[Content] {
 	return func(yield func(Content) bool) {
 		dec := json.NewDecoder(bytes.NewReader(r.content))
 		if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-			return // not a list
+			return // the content is not a list
 		}
 		for dec.More() {
 			var item json.RawMessage

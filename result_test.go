@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// show encodes a result as a client sees it.
+// show returns a result's JSON as a client receives it.
 func show(r *toolyard.Result) string {
 	if r.Raw() != nil {
 		return "raw " + string(r.Raw())
@@ -131,7 +131,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The keys of a raw result are compared exactly.
+// The keys of a raw result are matched exactly, including their case.
 func TestRawResultReadsExactKeys(t *testing.T) {
 	var res toolyard.Result
 	err := json.Unmarshal([]byte(`{"structuredContent":1,"structuredcontent":2,"isError":false,"ISERROR":true,"resultType":"input_required"}`), &res)

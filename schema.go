@@ -21,7 +21,7 @@ import (
 type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
-	isObject bool // the root has "type": "object"
+	isObject bool // whether the root has "type": "object"
 }
 
 // SchemaFor derives the schema of a Go type, as [Define] does for arguments. It panics if the
@@ -34,7 +34,7 @@ func SchemaFor[T any]() *Schema {
 	return s
 }
 
-// derived caches the schemas of types.
+// derived caches the schemas of Go types.
 var derived sync.Map // derivation → *Schema
 
 type derivation struct {

@@ -4,7 +4,7 @@ import "context"
 
 // Source offers tools: Go code, a folder of TypeScript files or an MCP server.
 //
-// Run passes its complete offer to publish whenever it changes, and blocks until ctx ends. If Run
+// Run passes the complete offer to publish whenever it changes, and blocks until ctx ends. If Run
 // returns an error, or returns before it has published anything, the catalog runs it again after a
 // pause; the published offer stays listed in the meantime.
 type Source interface {

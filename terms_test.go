@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
 
-// specOf returns the Spec of a tool with this metadata.
+// specOf returns the Spec of a tool that publishes this metadata.
 func specOf(t *testing.T, meta string) toolyard.Spec {
 	t.Helper()
 	spec, err := readSpec(meta)
@@ -38,7 +38,8 @@ func readSpec(meta string) (toolyard.Spec, error) {
 	return spec, err
 }
 
-// Every row of the table, with and without streaming: where the tool is offered, and its fault.
+// Every combination, with and without streaming: which surfaces offer the tool, and which problem
+// it has.
 func TestEligibilityTable(t *testing.T) {
 	const unreachable, idle, contradictory = "neither answers nor execution", "which are free", "queryEligible is not false"
 	for _, row := range []struct {
@@ -112,7 +113,8 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 	}
 }
 
-// A default price fills gaps, a declared price stays, and without the default the gaps remain.
+// A default price fills in missing prices but keeps declared ones; with no default, missing prices
+// stay missing.
 func TestDefaultPrices(t *testing.T) {
 	standard := toolterms.Terms{Default: toolyard.Price{Set: true, USD: 1_000_000}}
 	for name, tt := range map[string]struct{ meta, with, without string }{
@@ -175,7 +177,7 @@ func limits() *rapid.Generator[toolyard.Limit] {
 	})
 }
 
-// looser reports whether a limit allows more than another.
+// looser reports whether limit a allows more than limit b.
 func looser(a, b toolyard.Limit) bool {
 	more := func(a, b int) bool { return b > 0 && (a == 0 || a > b) }
 	return more(a.PerMinute, b.PerMinute) || more(a.Concurrency, b.Concurrency) || a.Cooldown < b.Cooldown
@@ -286,8 +288,8 @@ func TestContextArgumentsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// An operator can name the argument of a tool that follows the convention, or of one that does
-// not declare its context.
+// An operator can name the context argument of a tool that follows the convention, and of one that
+// declares no context.
 func TestTermsNameContextArguments(t *testing.T) {
 	tool := named(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"customer":{},"q":{}},"required":["customer","q"]}`)})
 	under := toolterms.Apply(tool, toolterms.Terms{Contexts: []string{"crm"}, ContextArgs: map[string]string{"crm": "customer"}})
@@ -339,10 +341,10 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// names of arguments: those of the caller, and injected ones.
+// someNames are argument names. Those that end in Portfolio are injected.
 var someNames = []string{"a", "b", "c", "xPortfolio", "yPortfolio"}
 
-// keywords generates a schema that only requires the presence of the injected arguments.
+// keywords generates a schema that requires only the presence of the injected arguments.
 func keywords(t *rapid.T, depth int) map[string]any {
 	names := func(label string) []string {
 		return rapid.SliceOfDistinct(rapid.SampledFrom(someNames), rapid.ID[string]).Draw(t, label)
@@ -380,8 +382,8 @@ func keywords(t *rapid.T, depth int) map[string]any {
 	return s
 }
 
-// The visible schema accepts exactly the arguments that the tool accepts with the injected ones
-// added.
+// The visible schema accepts exactly those arguments that the tool accepts once the injected ones
+// are added.
 func TestShownMeansTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := keywords(t, 1)

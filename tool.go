@@ -14,22 +14,22 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Spec is the definition of a tool, without its handler.
+// Spec defines a tool, except for its handler.
 type Spec struct {
 	Name        string // unique within its source
-	Title       string // for people
-	Description string // for the model
-	Summary     string // for the catalog; Description if empty
+	Title       string // shown to people
+	Description string // shown to the model
+	Summary     string // shown in the catalog; defaults to Description
 	Hint        string // additional advice on when to use the tool
 	Category    string
 
-	// Server is the ID of the MCP server that the tool comes from. It is empty for tools in
-	// Go and TypeScript.
+	// Server is the ID of the MCP server that the tool comes from. Tools in Go and TypeScript have
+	// none.
 	Server string
-	// Origin is where the tool is defined: a package, a file or a server. Problems and the catalog
-	// show it.
+	// Origin is where the tool is defined: a package, a file or a server. It is shown in problems
+	// and in the catalog.
 	Origin string
-	// File is the file from which the tool is reloaded when it changes, if any.
+	// File is the file that the tool is reloaded from when it changes, if any.
 	File string
 
 	// Effects is ReadOnly for a tool that changes nothing. Gates in mode Read offer only such
@@ -64,19 +64,19 @@ type Terms struct {
 	Surface Surface
 	// HiddenFromAnswers excludes the tool from gates for answers (queryEligible: false).
 	HiddenFromAnswers bool
-	// Latency is the class of response time that callers can expect: instant, fast, slow or
-	// streaming. Empty means slow.
+	// Latency is the response time that callers can expect: instant, fast, slow or streaming. Empty
+	// means slow.
 	Latency string
 
-	// Labels classify the data that the tool handles: private (returns the caller's data),
-	// untrusted (returns text that strangers can write) and egress (sends data out). Nil means the
-	// source's default.
+	// Labels classify the data that the tool handles: private (it returns the caller's data),
+	// untrusted (it returns text that strangers can write) and egress (it sends data out). Nil
+	// means the source's default.
 	Labels []string
 
-	// Contexts are the kinds of context that the platform injects into the arguments.
+	// Contexts lists the kinds of context that the platform injects into the arguments.
 	Contexts []string
-	// ContextArgs maps a kind of context to the argument that receives it: {"crm": "customer"}. A kind
-	// without an entry follows the convention of [Terms.Injected].
+	// ContextArgs maps a kind of context to the argument that receives it: {"crm": "customer"}. A
+	// kind with no entry follows the convention of [Terms.Injected].
 	ContextArgs map[string]string
 }
 
@@ -84,15 +84,15 @@ type Terms struct {
 // limit.
 type Limit struct {
 	PerMinute   int
-	Cooldown    time.Duration // between the starts of two calls
+	Cooldown    time.Duration // minimum time between the starts of two calls
 	Concurrency int
-	Per         string   // "account" or "caller" if each of them gets the full limit; empty if all callers share it
-	Bulk        bool     // the tool accepts many items in one call
+	Per         string   // "account" or "caller" if each one gets the full limit; empty if all callers share it
+	Bulk        bool     // whether the tool accepts many items in one call
 	BatchTools  []string // tools to use instead of many separate calls
 	Notes       string
 }
 
-// Limited reports whether any of the limits is set.
+// Limited reports whether a limit is set.
 func (l Limit) Limited() bool { return l.PerMinute > 0 || l.Cooldown > 0 || l.Concurrency > 0 }
 
 // Surface is the purpose for which a tool is offered: composing answers, execution paid per call,
@@ -105,23 +105,23 @@ const (
 	Execute Surface = "execute"
 )
 
-// Price is the price of a call. The zero value means that no price is declared, so the
-// operator's default applies. A price of zero USD with Set means that calls are free.
+// Price is the price of a call. The zero value declares no price, so the operator's default
+// applies. If Set is true and USD is zero, calls are free.
 type Price struct {
-	Set    bool // USD is the price
-	OptOut bool // the tool is never for sale
+	Set    bool // whether USD is a price
+	OptOut bool // whether the tool is never for sale
 	USD    Money
-	Query  Money // pricing.queryUsd: sent to clients, never charged
+	Query  Money // pricing.queryUsd, which is sent to clients but never charged
 }
 
 // Tool is a Spec with a handler. It is created by [Define] or [NewTool] and is immutable.
 type Tool struct {
 	Spec
 	input, output *Schema
-	shown         json.RawMessage // the input schema without the injected arguments
+	shown         json.RawMessage // the input schema that callers see
 	handler       Handler
 	digest        [sha256.Size]byte
-	declared      *Tool // before With; nil for the tool itself
+	declared      *Tool // the tool before With; nil if With was not used
 }
 
 // NewTool makes a tool from the schemas in spec and a handler for raw arguments. The call path
@@ -275,8 +275,8 @@ func (t *Tool) Declared() *Tool {
 }
 
 // Validate applies the input schema's defaults to args and validates the result. Empty arguments
-// count as {}. It returns an Error with code Invalid and its issues, or the error of ctx. Arguments
-// that are too complex to validate are invalid.
+// count as {}. It returns an Error with the code Invalid and a list of issues, or the error of ctx.
+// Arguments that are too complex to validate are invalid.
 func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
@@ -292,7 +292,7 @@ func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMess
 }
 
 // writes is declared by a tool that changes something. It has the same effect as no declaration,
-// but is reported differently.
+// but the metadata differs.
 const writes Effects = "write"
 
 // IsReadOnly reports whether the tool declares that it changes nothing.
@@ -344,8 +344,8 @@ func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {
 	return res, nil
 }
 
-// checkOutput validates a result against the output schema. A result over the size limit is
-// refused without validation.
+// checkOutput validates a result against the output schema. It does not validate a result over the
+// size limit.
 func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
 	if t.output == nil || res.IsError || res.unfinished {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Golden compares the definition of each tool with the file testdata/NAME.json, so that no
-// definition changes unnoticed. If UPDATE_GOLDEN is set in the environment, it writes the
-// files.
+// Golden compares each tool's definition with the file testdata/NAME.json, so that no definition
+// changes unnoticed. If UPDATE_GOLDEN is set in the environment, it writes the files instead.
 func Golden(t *testing.T, tools ...*toolyard.Tool) {
 	t.Helper()
 	for _, tool := range tools {

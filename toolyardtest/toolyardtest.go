@@ -23,16 +23,15 @@ import (
 
 // Options describe a test call. A nil *Options selects the defaults.
 type Options struct {
-	Caller             toolyard.Caller   // empty for {ID: "test", Account: "test"}
-	Mode               toolyard.Mode     // empty for Write
-	AsOf               time.Time         // zero for 2026-01-02 03:04:05 UTC
-	Clients            *toolyard.Clients // clients that the tool can use
-	ClientCapabilities json.RawMessage   // declared by the MCP client
+	Caller             toolyard.Caller   // defaults to {ID: "test", Account: "test"}
+	Mode               toolyard.Mode     // defaults to Write
+	AsOf               time.Time         // defaults to AsOf, 2026-01-02 03:04:05 UTC
+	Clients            *toolyard.Clients // clients lent to the tool
+	ClientCapabilities json.RawMessage   // capabilities that the MCP client declares
 	OnProgress         func(done, total float64, message string)
 
 	// Answer answers the tool's questions with an MCP elicitation result, such as
-	// {"action":"accept","content":{"name":"Ann"}}. If it is nil, the call's client cannot ask its
-	// user.
+	// {"action":"accept","content":{"name":"Ann"}}. If it is nil, the client cannot ask its user.
 	Answer func(toolyard.Question) string
 }
 
@@ -76,10 +75,11 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after requesting input %d times.", tool.Name, maxRounds)
 }
 
-// maxRounds limits how often one call may ask questions.
+// maxRounds limits how many times one call may ask questions.
 const maxRounds = 8
 
-// answer answers the questions of an unfinished result and adds the answers to the call that continues it.
+// answer answers the questions in an unfinished result and adds the answers to the call, so that it
+// can continue.
 func answer(t testing.TB, c *toolyard.Call, res *toolyard.Result, of func(toolyard.Question) string) {
 	t.Helper()
 	var input struct {

@@ -19,7 +19,7 @@ type oldNews []string
 
 func (n oldNews) Headlines(time.Time) []string { return n }
 
-// readNews is a tool under test: it needs a client and the time of the call.
+// readNews needs a client and the as-of time of the call.
 var readNews = toolyard.Define(toolyard.Spec{Name: "read_news", Effects: toolyard.ReadOnly},
 	func(_ context.Context, c *toolyard.Call, in struct {
 		Limit int `json:"limit" default:"1" maximum:"10"`

@@ -1,4 +1,4 @@
-// Package packtest opens packs in tests, without a yard.
+// Package packtest opens packs in tests that have no yard.
 //
 //	p := packtest.Open(t, parcels.Pack(), packtest.Options{Settings: `{"url":"` + server.URL + `"}`, HTTP: server.Client()})
 //	res, err := toolyardtest.Call(t, p.Tool("track_parcel"), `{"id":"P-1"}`, &toolyardtest.Options{Clients: p.Lend(yard.PackGate{Name: "shop"})})
@@ -17,20 +17,20 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// Options describe how to open a pack. The zero value opens it without settings.
+// Options control how a pack is opened. The zero value opens it with no settings.
 type Options struct {
-	Settings string           // JSON; empty for {}. References to secrets are not replaced
-	Dir      string           // empty for a temporary folder
+	Settings string           // JSON object; empty means {}. Secret references are not replaced
+	Dir      string           // defaults to a temporary folder
 	HTTP     *http.Client     //nolint:forbidigo // of the test; nil for http.DefaultClient
-	Journal  yard.Journal     // nil for a new journal in memory
-	Now      func() time.Time // nil for time.Now
+	Journal  yard.Journal     // defaults to a new in-memory journal
+	Now      func() time.Time // defaults to time.Now
 }
 
 // Pack is an open pack. It is closed when the test ends.
 type Pack struct {
 	Source  toolyard.Source
 	Journal yard.Journal
-	Offer   toolyard.Offer // the first one
+	Offer   toolyard.Offer // the pack's first offer
 
 	t    testing.TB
 	pack yard.Pack
@@ -50,8 +50,8 @@ func Open(t testing.TB, pack yard.Pack, o Options) *Pack {
 	return p
 }
 
-// TryOpen is like Open, but returns an error if the settings are invalid or the pack does not
-// open.
+// TryOpen is like Open, but returns an error if the settings are invalid or the pack cannot be
+// opened.
 func TryOpen(t testing.TB, pack yard.Pack, o Options) (*Pack, error) {
 	t.Helper()
 	settings, err := complete(t, pack.Settings, o.Settings)
@@ -91,7 +91,7 @@ func (p *Pack) run() {
 		ended <- p.Source.Run(ctx, func(o toolyard.Offer) {
 			select {
 			case offers <- o:
-			default: // only the first one is of interest
+			default: // only the first offer matters
 			}
 		})
 	}()
@@ -111,7 +111,7 @@ func (p *Pack) run() {
 	select {
 	case p.Offer = <-offers:
 	case err := <-ended:
-		ended <- err // for the cleanup
+		ended <- err // the cleanup reads this too
 		select {
 		case p.Offer = <-offers:
 		default:
@@ -122,13 +122,13 @@ func (p *Pack) run() {
 	}
 }
 
-// Tool returns a tool of the first offer. It fails the test if there is none.
+// Tool returns the tool with this name from the first offer. It fails the test if there is none.
 func (p *Pack) Tool(name string) *toolyard.Tool {
 	p.t.Helper()
 	return find(p.t, "tool", name, p.Offer.Tools)
 }
 
-// Action returns an action for operators. It fails the test if there is none.
+// Action returns the operators' action with this name. It fails the test if there is none.
 func (p *Pack) Action(name string) *toolyard.Tool {
 	p.t.Helper()
 	var actions []*toolyard.Tool
@@ -150,7 +150,7 @@ func find(t testing.TB, kind, name string, tools []*toolyard.Tool) *toolyard.Too
 }
 
 // Lend returns the clients that the pack lends to a gate. It fails the test if the gate's settings
-// are invalid or the pack refuses them.
+// are invalid or if the pack refuses them.
 func (p *Pack) Lend(g yard.PackGate) *toolyard.Clients {
 	p.t.Helper()
 	clients, err := p.TryLend(g)
@@ -160,7 +160,7 @@ func (p *Pack) Lend(g yard.PackGate) *toolyard.Clients {
 	return clients
 }
 
-// TryLend is like Lend, but returns an error.
+// TryLend is like Lend, but returns an error instead of failing the test.
 func (p *Pack) TryLend(g yard.PackGate) (*toolyard.Clients, error) {
 	p.t.Helper()
 	if g.Mode == "" {
