@@ -17,12 +17,12 @@ import (
 
 // access authenticates callers and decides which gates they may use.
 type access struct {
-	program      func(*http.Request) (toolyard.Caller, error) // Options.Identify; nil for API keys
+	program      func(*http.Request) (toolyard.Caller, error) // Options.Identify; nil if callers use API keys
 	operator     string                                       // Command.OperatorToken
-	verifier     *identity.Verifier                           // nil without a store
-	tokens       atomic.Pointer[tokenAccess]                  // nil without issuers of access tokens
+	verifier     *identity.Verifier                           // nil if there is no store
+	tokens       atomic.Pointer[tokenAccess]                  // nil if no issuers are configured
 	requiresKeys atomic.Bool                                  // a gate requires authentication, or has required it since startup
-	blocked      *identity.Blocklist                          // nil without a store
+	blocked      *identity.Blocklist                          // nil if there is no store
 	sightings    *sightings
 	signIns      func(issuer string) *serverauth.SignIns // nil if no server needs them
 }
@@ -31,9 +31,9 @@ type access struct {
 func (a *access) identify(r *http.Request) (toolyard.Caller, error) { return a.identifyAt(r, nil) }
 
 // identifyAt returns the caller that sent a request to a gate, or to the HTTP API if the gate is
-// nil. A request without credentials is anonymous; invalid credentials are an error.
+// nil. A request with no credentials is anonymous; invalid credentials are an error.
 func (a *access) identifyAt(r *http.Request, g *gates.Gate) (toolyard.Caller, error) {
-	if a.isOperator(r) { // the user who started the process
+	if a.isOperator(r) { // the user who started this process
 		return toolyard.Caller{ID: identity.Local, Account: identity.Local, Roles: []string{identity.Operator, identity.Write}}, nil
 	}
 	if a.program != nil {
@@ -74,7 +74,8 @@ func (a *access) verifyToken(ctx context.Context, tokens *tokenAccess, token str
 	return caller, nil
 }
 
-// callerOfToken returns the ID of the caller that an access token identifies, for any resource.
+// callerOfToken returns the ID of the caller that an access token identifies, regardless of the
+// token's resource.
 func (a *access) callerOfToken(ctx context.Context, token string) (string, error) {
 	if t := a.tokens.Load(); t != nil {
 		return t.verifier.CallerOfToken(ctx, token)
@@ -82,8 +83,8 @@ func (a *access) callerOfToken(ctx context.Context, token string) (string, error
 	return "", errNoIssuer
 }
 
-// keepToken passes the access token of a request on to servers with auth: {type: exchange}, which
-// check whose it is.
+// keepToken stores a request's access token in its context for servers with auth: {type: exchange}.
+// They verify that the token belongs to the caller.
 func (a *access) keepToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token, present, err := identity.Token(r); a.tokens.Load() != nil && present && err == nil && !identity.IsKey(token) {
@@ -102,7 +103,8 @@ func (a *access) isOperator(r *http.Request) bool {
 	return err == nil && present && subtle.ConstantTimeCompare([]byte(token), []byte(a.operator)) == 1
 }
 
-// authorizeRequest identifies the caller of a request to a gate, and refuses one that may not use it.
+// authorizeRequest identifies the caller of a request to a gate, and returns an error if the caller
+// may not use the gate.
 func (a *access) authorizeRequest(r *http.Request, g *gates.Gate) (toolyard.Caller, error) {
 	caller, err := a.identifyAt(r, g)
 	if err == nil {
@@ -111,7 +113,7 @@ func (a *access) authorizeRequest(r *http.Request, g *gates.Gate) (toolyard.Call
 	return caller, a.withScopes(err, caller, g)
 }
 
-// withScopes adds to an error the scopes that a client should request from the issuer.
+// withScopes adds the scopes that the client should request from the issuer to an error.
 func (a *access) withScopes(err error, c toolyard.Caller, g *gates.Gate) error {
 	t := a.tokens.Load()
 	if err == nil || t == nil || len(g.Tokens.Issuers) == 0 {
@@ -130,12 +132,13 @@ func (a *access) withScopes(err error, c toolyard.Caller, g *gates.Gate) error {
 	return &e
 }
 
-// metadataURL returns the URL of a gate's metadata for OAuth clients; see [tokenAccess.metadataURL].
+// metadataURL returns the URL of a gate's OAuth metadata; see [tokenAccess.metadataURL].
 func (a *access) metadataURL(r *http.Request, g *gates.Gate) string {
 	return a.tokens.Load().metadataURL(g, r.URL.Path)
 }
 
-// authorize refuses callers that may not use a gate. If Options.Identify is set, the program decides.
+// authorize returns an error if the caller may not use the gate. If Options.Identify is set, it
+// accepts all callers that the program has identified.
 func (a *access) authorize(c toolyard.Caller, g *gates.Gate) error {
 	if a.program != nil {
 		return nil
@@ -146,7 +149,7 @@ func (a *access) authorize(c toolyard.Caller, g *gates.Gate) error {
 	return identity.Allows(c, g)
 }
 
-// authenticationHint tells an unauthenticated caller what a gate requires.
+// authenticationHint describes how to authenticate at a gate.
 func authenticationHint(g *gates.Gate) string {
 	switch {
 	case g.Tokens.Only:
@@ -168,9 +171,9 @@ func (a *access) protectMetrics(metrics http.Handler) http.Handler {
 	})
 }
 
-// authorizeMetrics refuses callers that may not read metrics, which reveal revenue. Metrics are
-// public as long as every gate is public; once a gate has required keys, metrics require the role
-// viewer until the process ends.
+// authorizeMetrics returns an error if the caller may not read metrics, which reveal revenue.
+// Metrics are public while every gate is public. Once a gate has required keys, metrics require the
+// role viewer until the process ends.
 func (a *access) authorizeMetrics(r *http.Request) error {
 	if !a.requiresKeys.Load() {
 		return nil

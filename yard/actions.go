@@ -36,8 +36,8 @@ func (y *Yard) Actions(pack string) ([]*toolyard.Tool, error) {
 	return p.actions, nil
 }
 
-// RunAction runs a pack's action. The program must have authorized the caller as an operator
-// and must audit the action.
+// RunAction runs a pack's action. The program must first check that the caller is an operator, and
+// must audit the action.
 func (y *Yard) RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error) {
 	p, err := y.pack(pack)
 	if err != nil {

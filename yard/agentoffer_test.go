@@ -17,10 +17,10 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// request is a call that the model of a test requests.
+// request is a call that the test model requests.
 type request struct{ name, args string }
 
-// planned is a model that requests calls, one turn after the other, and then answers.
+// planned is a model that requests the planned calls, one turn at a time, and then answers.
 type planned struct {
 	plan   [][]request
 	answer string
@@ -46,7 +46,7 @@ func (m *planned) Turn(_ context.Context, r *model.Request, _ func(model.Event))
 	return turn, nil
 }
 
-// received returns the texts of the answers that the model received.
+// received returns the results that the model received, as text.
 func (m *planned) received() (texts []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +67,7 @@ func (m *planned) functions() (names []string) {
 	return names
 }
 
-// response is the part of a response that tests compare.
+// response is the part of an agent's response that tests compare.
 type response struct {
 	Outcome  string `json:"outcome"`
 	Evidence []struct {
@@ -92,7 +92,7 @@ gates:
   ask: {mode: write, agents: [clerk]}
 `
 
-// agentAt is an agent at a gate with an offer.
+// agentAt is an agent that uses a gate with a given offer.
 type agentAt struct {
 	yard *yard.Yard
 	planned
@@ -105,7 +105,7 @@ func newAgentAt(t *testing.T, mode, offer string, tools ...*toolyard.Tool) *agen
 	return a
 }
 
-// ask asks the agent, whose model follows a plan.
+// ask sends a query to the agent, whose model follows the plan.
 func (a *agentAt) ask(t *testing.T, query, answer string, plan ...[]request) (got response) {
 	t.Helper()
 	a.mu.Lock()
@@ -148,8 +148,8 @@ func labelledTool(name string, effects toolyard.Effects, labels ...string) *tool
 		func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
 }
 
-// An agent at a gate with thousands of tools searches them: its model reads a few definitions, and the
-// evidence names the tool that call_tool called.
+// At a gate with thousands of tools, an agent searches for tools: its model reads only a few
+// definitions, and the evidence names the tool that call_tool called.
 func TestAgentSearchesThousandsOfTools(t *testing.T) {
 	const others = 2000
 	tools := []*toolyard.Tool{rateTool()}
@@ -183,8 +183,8 @@ func TestAgentSearchesThousandsOfTools(t *testing.T) {
 	}
 }
 
-// The calls of code are calls of the query: evidence, limit, selection and taint are theirs. The value
-// of the code, which the model can invent, is not evidence.
+// Calls made by code count as the query's own calls for evidence, limits, selection and taint. The
+// code's return value is not evidence, because the model can invent it.
 func TestAgentWritesCode(t *testing.T) {
 	a := newAgentAt(t, "write", "code", rateTool(), labelledTool("inbox", toolyard.ReadOnly, taint.Private), labelledTool("web", toolyard.ReadOnly, taint.Untrusted), labelledTool("send", "", taint.Egress))
 	t.Run("evidence", func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestAgentWritesCode(t *testing.T) {
 	})
 }
 
-// The model reads the rest of a long result by the number of its evidence, and only of its own query.
+// The model can read the rest of a long result by its evidence number, but only in the same query.
 func TestAgentReadsLongResults(t *testing.T) {
 	text := strings.Repeat("é", 50<<10) + "the end"
 	long := toolyard.Define(toolyard.Spec{Name: "long", Effects: toolyard.ReadOnly}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return text, nil })
@@ -264,7 +264,7 @@ func TestAgentReadsLongResults(t *testing.T) {
 	}
 }
 
-// Requests without a call, such as searches, have a limit of their own.
+// Requests that call no tool, such as searches, have their own limit.
 func TestSearchesOfAQueryAreBounded(t *testing.T) {
 	a := newAgentAt(t, "read", "search", rateTool())
 	var searches []request

@@ -32,10 +32,10 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// builtAgent is an agent with the configuration that it was built from.
+// builtAgent is an agent and the configuration that it was built from.
 type builtAgent struct {
 	*agent.Agent
-	hooks *script.Hooks // nil for none
+	hooks *script.Hooks // may be nil
 	from  agentConfig
 }
 
@@ -48,7 +48,7 @@ type agentConfig struct {
 	secrets  map[string]config.SecretRef
 	stores   map[string]config.SecretStore
 	identity string
-	scripts  *config.Scripts // limits of hooks
+	scripts  *config.Scripts // limits for hooks
 }
 
 // addAgents builds the agents. Agents whose configuration has not changed are reused.
@@ -178,7 +178,7 @@ func usdOf(p *config.Price) toolyard.Money {
 	return p.USD
 }
 
-// newHooks returns the hooks of an agent. They have the limits of TypeScript tools.
+// newHooks returns an agent's hooks. They have the same limits as TypeScript tools.
 func (b *assembler) newHooks(name string, from *agentConfig) (*script.Hooks, error) {
 	limits := from.scripts
 	if limits == nil {
@@ -201,9 +201,9 @@ func (b *assembler) delegates(names []string) func(string) *agent.Agent {
 	}
 }
 
-// agentProblems reports agents that, together with the agents that their queries can reach, could
-// send private data to strangers. If a single gate is enough for that, the problem is reported for
-// the gate instead.
+// agentProblems reports agents that could send private data to strangers, considering all agents
+// that their queries can reach. If a single gate already allows this, the gate's own problem covers
+// it.
 func (p *publisher) agentProblems(a *assembly) (problems []toolyard.Problem) {
 	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
 		v, ok := p.server.View(a.Agents[name].Gate)
@@ -234,7 +234,7 @@ func (p *publisher) agentProblems(a *assembly) (problems []toolyard.Problem) {
 }
 
 func reachProblem(name, gate string, found map[string]*toolyard.Tool, by map[*toolyard.Tool][]string) toolyard.Problem {
-	var last []string // the longest path
+	var last []string // the longest path so far
 	with := func(label string) string {
 		t := found[label]
 		path := by[t]
@@ -255,7 +255,7 @@ func reachProblem(name, gate string, found map[string]*toolyard.Tool, by map[*to
 	}
 }
 
-// addAgentSources adds the agents and their hooks, whose files the catalog loads.
+// addAgentSources adds the agents, and their hooks' files, to the catalog's sources.
 func (a *assembly) addAgentSources(s *store.Store) {
 	for name, built := range a.agents {
 		a.sources["agent "+name] = built
@@ -277,7 +277,7 @@ type sharedModel struct {
 
 	mu     sync.Mutex
 	opened model.Model
-	with   secret.Text // the key of the opened model
+	with   secret.Text // key of the open model
 }
 
 func (b *assembler) newModel(from agentConfig) *sharedModel {
@@ -297,7 +297,7 @@ func (b *assembler) newModel(from agentConfig) *sharedModel {
 	return m
 }
 
-// defaultTurns limits the concurrent turns of a model that the program provides.
+// defaultTurns limits the concurrent turns of a model that the embedding program provides.
 const defaultTurns = 64
 
 // Turn implements [model.Model].
@@ -318,7 +318,7 @@ func (m *sharedModel) Turn(ctx context.Context, r *model.Request, on func(model.
 func (m *sharedModel) client() (_ model.Model, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.key == nil { // a model that the program provides
+	if m.key == nil { // the embedding program provides this model
 		return m.opened, nil
 	}
 	key, err := m.key()
@@ -343,7 +343,7 @@ type agentGate struct {
 	last atomic.Pointer[viewOffer]
 }
 
-// viewOffer is a view's offer. Queries share it.
+// viewOffer is the offer for one view. Queries share it.
 type viewOffer struct {
 	view *gates.View
 	agent.Offer
@@ -396,7 +396,7 @@ func (g *agentGate) resolve(menu *offer.Menu, name string, args json.RawMessage,
 	return target, nil
 }
 
-// queryResults are a query's results, by evidence number.
+// queryResults returns a query's results by evidence number.
 type queryResults func(id string) (text string, ok bool)
 
 // PutResult implements [offer.Results]. The query stores its results itself.
@@ -470,7 +470,7 @@ func (o *staticOffer) Run(ctx context.Context, publish func(toolyard.Offer)) err
 func evidenceSource(s *store.Store) toolyard.Source {
 	reader, err := toolyard.NewTool(toolyard.Spec{Name: "evidence", Origin: "agents", Effects: toolyard.ReadOnly}, func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		var args struct{ URI string }
-		_ = json.Unmarshal(c.Args, &args) // the platform made it
+		_ = json.Unmarshal(c.Args, &args) // cannot fail: the platform created them
 		path := strings.TrimPrefix(args.URI, "toolyard://evidence/")
 		query, id, _ := strings.Cut(path, "/")
 		body, err := s.Evidence(ctx, cmp.Or(c.Caller.Account, c.Caller.ID), query, id)
@@ -485,7 +485,7 @@ func evidenceSource(s *store.Store) toolyard.Source {
 		return res, res.UnmarshalJSON(contents)
 	})
 	if err != nil {
-		panic(err) // the specification above is invalid
+		panic(err) // the Spec above is constant
 	}
 	return &staticOffer{Resources: []*toolyard.Resource{{
 		URI: agent.EvidenceURI("{query}", "{id}"), Template: true, Reader: reader,

@@ -75,7 +75,7 @@ func newAgentAPI(t *testing.T, config, api string) (*testAPI, *fakemodel.Server)
 	return newTestAPI(t, config, yard.Options{Process: yard.Process{Getenv: modelKey}}), server
 }
 
-// spent returns what the account has paid.
+// spent returns how much the account has paid.
 func (s *testAPI) spent(t *testing.T) toolyard.Money {
 	t.Helper()
 	b, err := s.store.Balance(t.Context(), "acme")
@@ -111,7 +111,7 @@ func TestQueryIsAnsweredAndPaidOnce(t *testing.T) {
 			if _, row = s.do(t, "viewer", "GET", "/api/v1/queries/"+id, ""); row["modelCostUsd"] == "0" || row["modelCostUsd"] == nil {
 				t.Error(row)
 			}
-			// The call of the agent is recorded under the query, at the agent's gate, and is free.
+			// The agent's call is recorded under the query, at the agent's gate, and is free.
 			var call map[string]any
 			eventually(t, "the call is recorded", func() bool {
 				_, call = s.do(t, "viewer", "GET", "/api/v1/calls/"+id, "")
@@ -169,7 +169,7 @@ func TestQueryWithAKeyRunsOnce(t *testing.T) {
 func TestQueryJob(t *testing.T) {
 	s, server := newAgentAPI(t, agentConfig, "chat")
 	var id string
-	for range 2 { // the same key is the same job
+	for range 2 { // the same key returns the same job
 		status, got := s.do(t, "caller", "POST", "/api/v1/query/jobs", `{"query":"greet"}`, "Idempotency-Key", "k2")
 		if status != http.StatusAccepted || id != "" && got["jobId"] != id {
 			t.Fatal(status, got)
@@ -203,7 +203,7 @@ func TestQueryJob(t *testing.T) {
 	}
 }
 
-// stream opens a stream of a query.
+// stream opens a query's event stream.
 func (s *testAPI) stream(ctx context.Context, t *testing.T, query string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/api/v1/query", strings.NewReader(query))
@@ -252,7 +252,7 @@ func TestQueryStream(t *testing.T) {
 	}
 }
 
-// blocking is a model whose turn lasts until its context ends.
+// blocking is a model whose turn lasts until its context is canceled.
 type blocking struct{ started, ended chan struct{} }
 
 func (b *blocking) Turn(ctx context.Context, _ *model.Request, _ func(model.Event)) (*model.Turn, error) {
@@ -262,7 +262,7 @@ func (b *blocking) Turn(ctx context.Context, _ *model.Request, _ func(model.Even
 	return nil, context.Cause(ctx)
 }
 
-// When the caller leaves, the turn of the model ends at once.
+// When the caller disconnects, the model's turn ends at once.
 func TestCallerWhoLeavesEndsTheTurn(t *testing.T) {
 	m := &blocking{make(chan struct{}), make(chan struct{})}
 	config := strings.NewReplacer("model: main", "model: own", "MODEL\"", "http://127.0.0.1:1\"", "time: 2m", "time: 10m").Replace(agentConfig)
@@ -304,7 +304,8 @@ func newGatedAPI(t *testing.T) (*testAPI, *gated) {
 	return newTestAPI(t, config, yard.Options{Models: map[string]model.Model{"own": m}}), m
 }
 
-// A query with a key continues when its caller leaves, and is charged and kept for the next request.
+// A query with an idempotency key continues after its caller disconnects. It is charged, and its
+// result is stored for the next request.
 func TestQueryWithAKeyOutlivesItsCaller(t *testing.T) {
 	s, m := newGatedAPI(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -325,7 +326,8 @@ func TestQueryWithAKeyOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// A running query is listed with what it has done. If its replica dies, it is lost after its deadline.
+// A running query is listed with its progress. If its replica dies, it counts as lost after
+// the deadline.
 func TestRunningQueriesAreListed(t *testing.T) {
 	s, m := newGatedAPI(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -357,7 +359,7 @@ func TestRunningQueriesAreListed(t *testing.T) {
 	}
 }
 
-// Only the account that asked can read evidence.
+// Only the account that made a query can read its evidence.
 func TestEvidenceIsPrivateToItsAccount(t *testing.T) {
 	s, _ := newAgentAPI(t, agentConfig, "chat")
 	key, token, err := identity.New("other", "other-1", "umbrella", nil, 0, time.Now())
@@ -448,7 +450,7 @@ export async function Next(ctx, payload) {
 }
 `
 
-// Hooks in TypeScript narrow the tools and delegate by the result of a tool.
+// TypeScript hooks can narrow the tools, and delegate depending on a tool's result.
 func TestHooksInTypeScript(t *testing.T) {
 	if err := jsvm.Available(); err != nil {
 		t.Skip(err)
@@ -477,14 +479,15 @@ conversations:
 		t.Error(status, got, server.Failures())
 	}
 	for _, query := range []string{"loop", "throw"} {
-		status, got := s.do(t, "caller", "POST", "/api/v1/query", fmt.Sprintf(`{"query":%q}`, query)) // within a minute
+		status, got := s.do(t, "caller", "POST", "/api/v1/query", fmt.Sprintf(`{"query":%q}`, query))
 		if status != http.StatusInternalServerError || strings.Contains(fmt.Sprint(got), "boom") {
 			t.Error(query, status, got)
 		}
 	}
 }
 
-// A reload replaces only the agents that changed, and a running query ends with what it began.
+// A reload replaces only agents whose configuration changed, and a running query keeps the agent
+// that it started with.
 func TestReloadOfAgents(t *testing.T) {
 	s, _ := newAgentAPI(t, agentConfig, "chat")
 	tool := func() *toolyard.Tool {
@@ -506,7 +509,7 @@ func TestReloadOfAgents(t *testing.T) {
 		v, _ := s.yard.View(gate)
 		n.Add(int64(len(v.Tools)))
 	}
-	if n.Load() != 2 { // greet, ask_librarian
+	if n.Load() != 2 { // greet and ask_librarian
 		t.Errorf("%d tools", n.Load())
 	}
 }

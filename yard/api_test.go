@@ -23,13 +23,13 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// testAPI is a yard with a store, and API keys of different roles.
+// testAPI is a yard with a store and an API key for each role.
 type testAPI struct {
 	*httptest.Server
 	yard  *yard.Yard
-	file  string // the configuration
+	file  string // path of the configuration file
 	store *store.Store
-	keys  map[string]string // tokens by role
+	keys  map[string]string // API keys by role
 }
 
 const apiConfig = `
@@ -96,8 +96,8 @@ func newTestAPI(t *testing.T, config string, opts yard.Options) *testAPI {
 	return s
 }
 
-// do sends a request in a role and returns the status and the body. It repeats a request that was
-// refused because the store took seconds to respond, as on a busy machine.
+// do sends a request with a role's key, and returns the status and the body. It repeats requests
+// that fail because the store is slow to respond, which can happen on a busy machine.
 func (s *testAPI) do(t *testing.T, role, method, path, body string, headers ...string) (int, map[string]any) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
@@ -143,12 +143,12 @@ func (s *testAPI) send(t *testing.T, role, method, path, body string, headers ..
 	return res.StatusCode, answer
 }
 
-// Every route enforces its access rule and refuses cross-origin requests. Routes without a rule,
-// and changes that are not audited, fail the test.
+// Every route enforces its access rule and refuses cross-origin requests. The test fails for a
+// route that has no rule and for a change that is not audited.
 func TestAuthorization(t *testing.T) {
 	s := newDefaultAPI(t)
 	path := strings.NewReplacer("{source}", "-", "{name}", "none", "{id}", "none", "{prefix}", "none", "{version}", "999", "{kind}", "calendar")
-	unrecorded := map[string]bool{ // calls are on their own record; signing in changes nothing here
+	unrecorded := map[string]bool{ // calls are recorded separately, and signing in changes nothing
 		"POST /api/v1/tools/execute": true, "POST /api/v1/calls": true, "POST /api/v1/calls/batch": true, "POST /api/v1/query": true, "POST /api/v1/query/jobs": true,
 		"POST /api/v1/signin": true, "DELETE /api/v1/signin": true, "POST /api/v1/signin/issuers/{issuer}": true, "POST /api/v1/signin/response": true, "POST /api/v1/toolsets/{name}/preview": true, "POST /api/v1/connections/{server}/review": true, "POST /api/v1/issuers/check": true,
 	}
@@ -193,7 +193,7 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// signIn signs in as a role, and returns the cookie and the page secret.
+// signIn signs in with a role's key, and returns the cookie and the page secret.
 func (s *testAPI) signIn(t *testing.T, role string) (cookie *http.Cookie, secret string) {
 	t.Helper()
 	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/v1/signin", strings.NewReader(`{"key":"`+s.keys[role]+`"}`))
@@ -211,7 +211,7 @@ func (s *testAPI) signIn(t *testing.T, role string) (cookie *http.Cookie, secret
 	return cookies[0], answer.PageSecret
 }
 
-// A browser authenticates with its cookie and page secret together, from the same origin only.
+// A browser needs both its cookie and the page secret, and must be on the same origin.
 func TestSignIn(t *testing.T) {
 	s := newDefaultAPI(t)
 	if got, _ := s.do(t, "none", "POST", "/api/v1/signin", `{"key":"`+s.keys["wrong"]+`"}`); got != http.StatusUnauthorized {
@@ -258,8 +258,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// A program on another port of the host receives the cookie and can send any header. Without the
-// page secret of the same sign-in the cookie is useless at every route.
+// A program on another port of the same host receives the cookie and can send any header. Without
+// the matching page secret, the cookie is useless on every route.
 func TestCookieNeedsPageSecret(t *testing.T) {
 	s := newDefaultAPI(t)
 	set, secret := s.signIn(t, "operator")
@@ -300,7 +300,7 @@ func TestCookieNeedsPageSecret(t *testing.T) {
 	}
 }
 
-// Refused requests add few and small rows to the audit log.
+// Refused requests add only a few small rows to the audit log.
 func TestRefusedRequestsDoNotFillTheAuditLog(t *testing.T) {
 	s := newDefaultAPI(t)
 	body := `{"name":"` + strings.Repeat("A", 60_000) + `","caller":"x"}`
@@ -330,8 +330,8 @@ func TestRefusedRequestsDoNotFillTheAuditLog(t *testing.T) {
 	}
 }
 
-// Opening and closing sessions does not count against the limit of audited changes: the ledger
-// limits sessions.
+// Opening and closing sessions does not count toward the limit for audited changes, because the
+// ledger limits sessions.
 func TestSessionsDoNotCountAsChanges(t *testing.T) {
 	s := newDefaultAPI(t)
 	for i := range 350 {
@@ -348,7 +348,7 @@ func TestSessionsDoNotCountAsChanges(t *testing.T) {
 // A page of the audit log has a bounded size, and its cursor skips no entry.
 func TestChangesPageIsBounded(t *testing.T) {
 	s := newDefaultAPI(t)
-	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // in the format of older versions
+	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // uses the format of older versions
 	const rows = 150
 	for i := range rows {
 		err := s.store.BeginChange(t.Context(), &store.Change{ID: fmt.Sprintf("old-%03d", i), At: time.Now().UTC(), Caller: "ann", Action: "key.create", Detail: detail})
@@ -413,7 +413,7 @@ func TestAccountsDoNotShareLinks(t *testing.T) {
 	}
 }
 
-// A yard without a store explains that it has no keys, and what to do.
+// A yard that has no store explains why there are no keys, and how to get them.
 func TestKeysWithoutAStore(t *testing.T) {
 	s := newTestAPI(t, "gates: {chat: {mode: read}}\n", yard.Options{})
 	for _, c := range []struct{ method, path, body string }{{"GET", "/api/v1/keys", ""}, {"POST", "/api/v1/signin", `{"key":"` + s.keys["operator"] + `"}`}} {
@@ -424,7 +424,7 @@ func TestKeysWithoutAStore(t *testing.T) {
 	}
 }
 
-// The audit log has the author and the result of each change, including refused ones.
+// The audit log records the author and the outcome of each change, including refused ones.
 func TestChangesAreAudited(t *testing.T) {
 	s := newDefaultAPI(t)
 	if got, _ := s.do(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":["greet"],"version":0}`); got != 200 {
@@ -451,7 +451,7 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 }
 
-// An edit changes what a gate shows, is versioned, and can be reverted.
+// An edit changes the gate's offer, is versioned and can be reverted.
 func TestEdits(t *testing.T) {
 	s := newDefaultAPI(t)
 	shows := func() (names []string) {
@@ -548,8 +548,8 @@ func TestCallsAreVisible(t *testing.T) {
 	}
 }
 
-// An edit without callers keeps those of the gate, and the first gate does not replace the
-// implicit one.
+// An edit that omits callers keeps the gate's setting, and the first configured gate does not
+// replace the implicit one.
 func TestGateEdits(t *testing.T) {
 	s := newDefaultAPI(t)
 	if got, answer := s.do(t, "operator", "PUT", "/api/v1/gates/sell", `{"mode":"read","surface":"execute","version":0}`); got != 200 || answer["callers"] != "keys" || answer["version"] != 1.0 {
@@ -568,7 +568,7 @@ func TestGateEdits(t *testing.T) {
 	}
 }
 
-// An edit can reopen a gate as far as the file opens it, and no further.
+// An edit cannot open a gate to more callers than the file does.
 func TestEditsCannotOpenMoreThanTheFile(t *testing.T) {
 	s := newTestAPI(t, "editable: [gates]\ngates: {chat: {mode: read}, desk: {mode: write, callers: keys}}\n", yard.Options{})
 	for i, step := range []struct {
@@ -589,7 +589,7 @@ func TestEditsCannotOpenMoreThanTheFile(t *testing.T) {
 	}
 }
 
-// An edit of a gate keeps the settings that the API does not have.
+// Editing a gate keeps the settings that the API does not have.
 func TestEditOfAGateKeepsItsLimits(t *testing.T) {
 	s := newTestAPI(t, `editable: [gates]
 gates: {sell: {mode: read, callers: keys, surface: execute, accept: trifecta, rate: {perMinute: 7}, spend: {perDayUsd: "2.00"}}}
@@ -617,7 +617,7 @@ func TestPricesCanBeEdited(t *testing.T) {
 	for i, step := range []struct {
 		role, method, path, body string
 		status                   int
-		greet, note              string // the prices of the tools afterwards
+		greet, note              string // prices of the tools after the edit
 	}{
 		{"viewer", "GET", "-/greet", "", 200, "0.001", "<nil>"},
 		{"viewer", "PUT", "-/greet", `{"executeUsd":"0.5","version":0}`, 403, "0.001", "<nil>"},
@@ -646,7 +646,7 @@ func TestPricesCanBeEdited(t *testing.T) {
 	}
 }
 
-// The audit log omits keys, and truncates nothing else.
+// The audit log omits API keys, and truncates nothing else.
 func TestAuditLogHidesOnlyKeys(t *testing.T) {
 	s := newDefaultAPI(t)
 	s.do(t, "operator", "DELETE", "/api/v1/keys/"+s.keys["viewer"], "")
@@ -691,7 +691,7 @@ func TestEditOfAnUnknownVersionIsRefused(t *testing.T) {
 	}
 }
 
-// Refused changes of authenticated callers are audited, those of others are not.
+// Refused changes are audited if the caller is authenticated.
 func TestRefusedChangesAreAudited(t *testing.T) {
 	s := newDefaultAPI(t)
 	for range 3 {
@@ -712,7 +712,7 @@ func TestRefusedChangesAreAudited(t *testing.T) {
 	}
 }
 
-// Live streams end with the server.
+// Live streams end when the server shuts down.
 func TestStreamsEndWithTheServer(t *testing.T) {
 	s := newDefaultAPI(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -22,7 +22,7 @@ rules:
 gates: {all: {mode: write, callers: keys}}
 `
 
-// approvalTest is a yard whose refunds need the approval of an operator.
+// approvalTest is a yard whose refunds require an operator's approval.
 type approvalTest struct {
 	*testAPI
 	*refunds
@@ -72,7 +72,7 @@ func (a *approvalTest) decide(t *testing.T, role, id, what, body string) int {
 	return status
 }
 
-// request calls refund, which fails, and returns the ID of the approval.
+// request calls refund, expects it to require approval, and returns the approval's ID.
 func (a *approvalTest) request(t *testing.T, caller, body string) string {
 	t.Helper()
 	code, answer := a.call(t, caller, body)
@@ -151,7 +151,7 @@ func TestACallWaitsForTheDecision(t *testing.T) {
 	}
 }
 
-// Only the first use of an approval runs, for exactly the approved call.
+// An approval can be used only once, and only for exactly the approved call.
 func TestAttack17ApprovalsAreBoundAndUsedOnce(t *testing.T) {
 	approved := func(t *testing.T, config string) *approvalTest {
 		t.Helper()
@@ -232,9 +232,9 @@ func TestAttack17ApprovalsAreBoundAndUsedOnce(t *testing.T) {
 			a := newApprovalTest(t, strings.Replace(config, "within: 30m", "within: "+within.String(), 1))
 			begin := time.Now()
 			id := a.request(t, "alice", refundCall)
-			expires := time.Now().Add(within) // or a little earlier
+			expires := time.Now().Add(within) // the actual time may be slightly earlier
 			if status := a.decide(t, "ann", id, "approve", `{}`); status == 409 && time.Since(begin) > within && within < time.Minute {
-				continue // it expired before it was approved
+				continue // expired before it was approved
 			} else if status != 200 {
 				t.Fatal(status)
 			}
@@ -247,7 +247,7 @@ func TestAttack17ApprovalsAreBoundAndUsedOnce(t *testing.T) {
 	})
 }
 
-// A key that is revoked while its call waits does not run the call, although it is approved.
+// If a key is revoked while its call waits, the call does not run, even if it is approved.
 func TestARevokedKeyDoesNotRunAWaitingCall(t *testing.T) {
 	a := newApprovalTest(t, fmt.Sprintf(operatorRules, "60s"))
 	done := make(chan string, 1)
@@ -272,7 +272,7 @@ func TestARevokedKeyDoesNotRunAWaitingCall(t *testing.T) {
 	}
 }
 
-// Two replicas that use the same approval at the same time run the call once.
+// If two replicas use the same approval at the same time, the call runs once.
 func TestAttack17TwoReplicasUseAnApprovalOnce(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	config := "store: " + address + fmt.Sprintf(operatorRules, "0s")
@@ -315,7 +315,7 @@ func TestAttack18CallersCannotApproveTheirOwnCalls(t *testing.T) {
 	own := a.request(t, "eve", refundCall) // eve is an operator
 	for role, want := range map[string]int{"eve": 403, "alice": 403, "bob": 403, "ann": 404, "viewer": 403, "none": 401, "zoe": 200} {
 		if role == "zoe" {
-			continue // the last one decides
+			continue // decides last, below
 		}
 		if got := a.decide(t, role, own, "approve", `{}`); got != want {
 			t.Errorf("%s: %d, want %d", role, got, want)
@@ -335,8 +335,8 @@ func TestAttack18CallersCannotApproveTheirOwnCalls(t *testing.T) {
 	}
 }
 
-// Secrets in arguments reach neither approvers nor the log of changes, but approvals of two secrets
-// differ.
+// Secrets in arguments appear neither to approvers nor in the audit log, but calls with different
+// secrets need separate approvals.
 func TestAttack20SecretsAreNotShownToApprovers(t *testing.T) {
 	config := strings.Replace(fmt.Sprintf(operatorRules, "0s"), "tools: [refund], then", "tools: [login], then", 1)
 	type args struct {
@@ -373,12 +373,12 @@ func TestAttack21AFloodOfRequestsIsBounded(t *testing.T) {
 	if code, answer := a.call(t, "alice", refundCall); code != "RATE_LIMITED" || a.ran.Load() != 0 {
 		t.Error(code, answer)
 	}
-	a.request(t, "alice", `{"gate":"all","tool":"refund","args":{"order":"7"}}`) // it joins its request
+	a.request(t, "alice", `{"gate":"all","tool":"refund","args":{"order":"7"}}`) // joins the open request
 	a.request(t, "bob", refundCall)
 }
 
-// A call that fails closed without a client that can ask goes to the operator, and so does a call
-// of another tool.
+// If the client cannot ask its user, or another tool made the call, the approval request goes to
+// the operator.
 func TestCallsWithoutAUserGoToTheOperator(t *testing.T) {
 	config := "approvals: {hold: 0s}\nrules: [{name: refunds, tools: [refund], then: ask}]\ngates: {all: {mode: write, callers: keys}}\n"
 	r := newRefunds()
@@ -412,7 +412,7 @@ func TestARepeatedKeyNeedsNoSecondApproval(t *testing.T) {
 	a.request(t, "alice", strings.Replace(keyed, `"k"`, `"other"`, 1))
 }
 
-// A remembered approval exempts further calls, with the same or with any arguments, and never from a
+// A remembered approval covers further calls, with the same or any arguments, but never overrides a
 // rule that denies.
 func TestRememberedApprovals(t *testing.T) {
 	other := strings.Replace(refundCall, `"A"`, `"B"`, 1)
@@ -441,6 +441,6 @@ func TestRememberedApprovals(t *testing.T) {
 		if status, _ := a.do(t, "operator", "DELETE", "/api/v1/grants/"+at(list[0].(map[string]any), "id"), ""); status != 204 {
 			t.Error(status)
 		}
-		a.request(t, "alice", refundCall) // the approval itself was used
+		a.request(t, "alice", refundCall) // the approval itself has been used
 	}
 }

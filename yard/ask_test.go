@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// frontDoor is a lock that opens only after a confirmation of the user.
+// frontDoor is a lock that opens only after the user confirms.
 type frontDoor struct {
 	state  atomic.Value // locked or jammed
 	opened atomic.Int64
@@ -42,7 +42,7 @@ func newFrontDoor() *frontDoor {
 	return d
 }
 
-// through returns a tool that calls unlock, and tries to answer its question.
+// through returns a tool that calls unlock and tries to answer its question.
 func (d *frontDoor) through() *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: "through"}, func(ctx context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
 		c.InputResponses = json.RawMessage(`{"sure":{"action":"accept"}}`)
@@ -80,7 +80,7 @@ func TestOnlyTheAnswerToACallCounts(t *testing.T) {
 		role   string
 		change func(body, state string) string
 		jam    bool
-		again  string // the message of a repeated question; empty if the call is refused
+		again  string // message of the repeated question; empty if the call is refused
 	}{
 		"a changed state":   {change: func(body, state string) string { return strings.Replace(body, state, altered(state), 1) }},
 		"another caller":    {role: "local"},
@@ -133,7 +133,7 @@ func TestAnAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-// A call without a user to ask has no effect, and a tool cannot answer in the user's place.
+// A call that has no user to ask has no effect, and a tool cannot answer on the user's behalf.
 func TestACallThatCannotBeConfirmedIsRefused(t *testing.T) {
 	door := newFrontDoor()
 	s := newTestAPI(t, doorConfig, yard.Options{Tools: []*toolyard.Tool{door.unlock, door.through()}})
@@ -151,7 +151,7 @@ func TestACallThatCannotBeConfirmedIsRefused(t *testing.T) {
 	}
 }
 
-// altered returns a sealed text with another character in its middle.
+// altered returns a sealed text with one character in the middle changed.
 func altered(sealed string) string {
 	middle, other := len(sealed)/2, "A"
 	if sealed[middle] == 'A' {

@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// The record shows which time a caller asked about, and nothing if it was the present.
+// A call's record contains the as-of time only if the caller set it.
 func TestAsOfTimeIsRecorded(t *testing.T) {
 	s := newTestAPI(t, "store: sqlite:toolyard.db\ngates: {past: {mode: read, clock: caller, callers: keys}}\n", yard.Options{})
 	past := time.Now().Add(-48 * time.Hour).UTC().Truncate(time.Second)

@@ -27,17 +27,17 @@ import (
 // replaced as a whole on reload.
 type assembly struct {
 	*settings.Settings
-	path      toolyard.Handler // the call path
+	path      toolyard.Handler // call path
 	providers map[string]toolyard.ContextProvider
-	scripts   *script.Folder                 // nil for none
-	packs     map[string]*openPack           // by name
-	upstreams map[string]*upstream.Server    // by id
-	signIns   map[string]*serverauth.SignIns // of people, by issuer; only of issuers for which a server needs them
-	people    map[string]*serverauth.Person  // authenticates to servers that are called on behalf of a person, by ID
-	builtFrom map[string]serverConfig        // by ID, to check whether a server can be reused
+	scripts   *script.Folder                 // may be nil
+	packs     map[string]*openPack           // keyed by name
+	upstreams map[string]*upstream.Server    // keyed by ID
+	signIns   map[string]*serverauth.SignIns // stored sign-ins of people, by issuer; only for issuers that a server depends on
+	people    map[string]*serverauth.Person  // authorizers for servers that are called on behalf of a person, by server ID
+	builtFrom map[string]serverConfig        // configuration of each server, by ID, to check whether it can be reused
 	sources   map[string]toolyard.Source     // everything that offers tools, by name
-	goTools   []*toolyard.Tool               // Go tools, offered before the sources are loaded
-	agents    map[string]*builtAgent         // by name
+	goTools   []*toolyard.Tool               // Go tools, which are offered before the sources are loaded
+	agents    map[string]*builtAgent         // keyed by name
 }
 
 // assembler builds assemblies. It reuses the parts of the previous assembly whose configuration has
@@ -58,11 +58,11 @@ type assembler struct {
 
 	governor    *governor
 	connections *connections
-	yard        *publisher // where agents call tools
+	yard        *publisher // runs the agents' tool calls
 	access      *access
 }
 
-// assemble builds everything that the settings specify; old is nil at startup.
+// assemble builds everything that the settings specify. At startup, old is nil.
 func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, err error) {
 	a = &assembly{Settings: s}
 	a.path = b.callPath(a)
@@ -90,7 +90,7 @@ func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, 
 	return a, nil
 }
 
-// addPacks opens the packs and lets them lend clients to the gates.
+// addPacks opens the packs, which can then lend clients to the gates.
 func (b *assembler) addPacks(a, old *assembly) (err error) {
 	var before map[string]*openPack
 	if old != nil {
@@ -106,8 +106,8 @@ func (b *assembler) addPacks(a, old *assembly) (err error) {
 	return err
 }
 
-// addSources collects the sources of the program and of the configuration. Samples are offered
-// only if there is nothing else.
+// addSources collects the sources from the program and the configuration. It adds the sample tools
+// only if there are no other sources.
 func (b *assembler) addSources(a *assembly) {
 	a.sources = make(map[string]toolyard.Source)
 	maps.Copy(a.sources, b.opts.Sources)
@@ -131,7 +131,7 @@ func (b *assembler) addSources(a *assembly) {
 	a.addAgentSources(b.enforcement.store)
 }
 
-// onlyGoTools reports whether all tools are available without loading a source.
+// onlyGoTools reports whether all tools are in Go, so that no source has to be loaded.
 func (a *assembly) onlyGoTools() bool {
 	_, ok := a.sources["go"]
 	return len(a.sources) == 0 || ok && len(a.sources) == 1
@@ -154,10 +154,10 @@ func (b *assembler) callPath(a *assembly) toolyard.Handler {
 	return callpath.Chain(path, b.live.Policy(), b.tracer.Policy())
 }
 
-// redactor redacts the secrets of the last assembly.
+// redactor redacts the secrets of the most recent assembly.
 type redactor struct {
 	vault    atomic.Pointer[secret.Vault]
-	checkAll bool // report every secret that cannot be read, even one that is not in use
+	checkAll bool // report every unreadable secret, even one that is not in use
 }
 
 func (r *redactor) redact(text string) string { return r.vault.Load().Redact(text) }
@@ -171,8 +171,8 @@ func (r *redactor) resolve(ref string) (string, error) {
 // maxLiveResult limits the size of results that are sent to observers of live calls, in bytes.
 const maxLiveResult = 16 << 10
 
-// result returns a result without secrets for observers of live calls, or nil if it is too large.
-// Results that request input are omitted because they contain the tool's private state.
+// result returns a redacted result for observers of live calls, or nil if it is too large. It omits
+// results that request input, because they contain the tool's private state.
 func (r *redactor) result(res *toolyard.Result) json.RawMessage {
 	if res.InputRequired() || res.Size() > maxLiveResult {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// newAssertingYard serves the gate chat with the tools of a server of another company, whose
+// newAssertingYard serves the gate chat with the tools of another company's server, whose
 // authorization server accepts the issuer's assertions.
 func newAssertingYard(t *testing.T, issuer *issuertest.Issuer, as *oauthtest.Server, legacy bool) (server *httptest.Server, key string) {
 	t.Helper()
@@ -43,7 +43,8 @@ gates: {chat: {mode: read, callers: authenticated}}
 	return s.Server, s.keys["caller"]
 }
 
-// A server of another company sees the person who calls, in both eras, without a sign-in there.
+// Another company's server identifies the calling person in both eras, although the person has not
+// signed in there.
 func TestServerWithAssertions(t *testing.T) {
 	for _, legacyServer := range []bool{false, true} {
 		issuer, as := issuertest.New(t), oauthtest.New(t)
@@ -93,8 +94,8 @@ func TestAssertionsHideTheCallersToken(t *testing.T) {
 	}
 }
 
-// The sign-in of a person to the console identifies the person to the issuer, until the person signs out
-// or is blocked. It is stored encrypted, and never used for another person.
+// A person's console sign-in identifies that person to the issuer until the person signs out or is
+// blocked. It is stored encrypted and is never used for another person.
 func TestServerWithSignIns(t *testing.T) {
 	issuer, as := issuertest.New(t), oauthtest.New(t)
 	address := startProtectedServer(t, as, false)
@@ -137,7 +138,7 @@ gates: {chat: {mode: read, callers: authenticated}}
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	for _, file := range files { // A73
+	for _, file := range files { // attack A73
 		if raw, err := os.ReadFile(file); err != nil || strings.Contains(string(raw), strings.Split(issuer.Provider.LastIDToken(), ".")[2]) {
 			t.Errorf("%s contains the ID token, or %v", file, err)
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/toolyard/toolyard/internal/telemetry"
 )
 
-// exportedChanges is the audit log in the store. It also exports each change after its outcome is
+// exportedChanges is the audit log in the store. It also exports each change once its outcome is
 // stored.
 type exportedChanges struct {
 	*store.Store
 	log   *telemetry.AuditLog
 	mu    sync.Mutex
-	begun map[string]*store.Change // by ID; as many as requests are running
+	begun map[string]*store.Change // changes whose requests are still running, by ID
 }
 
 // BeginChange implements [httpapi.Changes].

@@ -16,7 +16,8 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// changeSomething makes a change over the API of a yard that exports to a collector, and closes the yard.
+// changeSomething makes a change through the API of a yard that exports to a collector, then closes
+// the yard.
 func changeSomething(t *testing.T, endpoint string) {
 	t.Helper()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
@@ -42,7 +43,7 @@ func changeSomething(t *testing.T, endpoint string) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	cancel()
-	<-done // exports the rest
+	<-done // exports the remaining changes
 }
 
 func checkExported(t *testing.T, text string) {

@@ -14,8 +14,8 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// codeEngine runs code at the gates that offer it. It is created for the first such gate and closed
-// with the yard.
+// codeEngine runs code for the gates that offer it. It is created for the first such gate and
+// closed with the yard.
 type codeEngine struct {
 	opts script.CodeOptions
 
@@ -44,7 +44,7 @@ func (e *codeEngine) addTo(list []*gates.Gate) error {
 	return nil
 }
 
-// tool returns the tool for gates of a mode. It is the same in every assembly.
+// tool returns the tool for gates in the given mode. All assemblies share it.
 func (e *codeEngine) tool(mode toolyard.Mode) (tool *toolyard.Tool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,7 +70,7 @@ func (e *codeEngine) close() {
 	}
 }
 
-// callFromCode calls a tool by its name at the run's gate. If an agent runs the code, the call
+// callFromCode calls a tool at the gate where the code runs. If an agent runs the code, the call
 // belongs to the agent's query.
 func (b *toolbox) callFromCode(ctx context.Context, run *toolyard.Call, name string, args json.RawMessage, key string) (*toolyard.Call, *toolyard.Result, error) {
 	if run.Depth+1 >= maxDepth {

@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// recorder collects the calls of a yard.
+// recorder collects a yard's calls.
 type recorder struct {
 	mu    sync.Mutex
 	calls []*toolyard.Call
@@ -43,7 +43,7 @@ func (r *recorder) of(tool string) (calls []*toolyard.Call) {
 	return calls
 }
 
-// shop has tools to read and to write, which count their runs.
+// shop has tools that read and tools that write, and counts their runs.
 type shop struct {
 	recorder
 	shipped atomic.Int64
@@ -71,7 +71,7 @@ func (s *shop) tools() []*toolyard.Tool {
 	}
 }
 
-// start runs a yard with the tools of the shop.
+// start runs a yard with the shop's tools.
 func (s *shop) start(t *testing.T, config string) *yard.Yard {
 	t.Helper()
 	return start(t, yard.Options{ConfigFile: writeConfig(t, config), Tools: s.tools(), Recorders: []toolyard.Recorder{s}})
@@ -86,7 +86,7 @@ func writeConfig(t *testing.T, text string) string {
 
 var ann = toolyard.Caller{ID: "ann", Account: "acme"}
 
-// runCode runs code at a gate and returns the texts of its result.
+// runCode runs code at a gate and returns the result's text items.
 func runCode(t *testing.T, y *yard.Yard, gate string, caller toolyard.Caller, code, run string) (string, *toolyard.Result) {
 	t.Helper()
 	args, err := json.Marshal(map[string]string{"code": code, "run": run})
@@ -167,7 +167,7 @@ return [seen, (await tools.list_orders()).orders.length];`
 	}
 }
 
-// Attack 11: rules judge each call, however the code spells it.
+// Attack 11: rules apply to each call, regardless of how the code writes it.
 func TestRulesJudgeEveryCallOfCode(t *testing.T) {
 	var s shop
 	y := s.start(t, codeGates+"rules: [{name: no-delete, tools: [delete], then: deny}]\n")
@@ -185,7 +185,7 @@ func TestRulesJudgeEveryCallOfCode(t *testing.T) {
 	}
 }
 
-// Attack 10: code cannot start code, through the gate either.
+// Attack 10: code cannot run more code, not even through its gate.
 func TestCodeCannotRunCodeThroughItsGate(t *testing.T) {
 	var s shop
 	y := s.start(t, codeGates)
@@ -196,7 +196,7 @@ func TestCodeCannotRunCodeThroughItsGate(t *testing.T) {
 	}
 }
 
-// Attack 15: the same run, many times at once, writes once.
+// Attack 15: when the same run is sent many times at once, it writes once.
 func TestTheSameRunAtOnceWritesOnce(t *testing.T) {
 	var s shop
 	y := s.start(t, "store: memory\n"+codeGates)
@@ -228,7 +228,7 @@ return done;`
 	if n := s.shipped.Load(); n != 3 {
 		t.Errorf("shipped %d times", n)
 	}
-	// Another caller has keys of its own, and an unauthenticated one has none.
+	// Another caller has separate keys, and an unauthenticated caller has none.
 	if got, _ := runCode(t, y, "code", toolyard.Caller{ID: "bob", Account: "acme"}, source, meta.ID); got == first || s.shipped.Load() != 6 {
 		t.Errorf("another caller: %s", got)
 	}
@@ -246,7 +246,8 @@ return done;`
 
 const labelled = codeGates + `terms: {inbox: {labels: [private]}, web: {labels: [untrusted]}, send: {labels: [egress]}}` + "\n"
 
-// Attack 31: after private and untrusted results, in both orders, code cannot send data out.
+// Attack 31: after code has read private data and untrusted text, in either order, it cannot send
+// data out.
 func TestTaintedCodeCannotSendDataOut(t *testing.T) {
 	var s shop
 	y := s.start(t, labelled)

@@ -28,7 +28,7 @@ import (
 // [httpapi.Connections].
 type connections struct {
 	yard  *publisher
-	store *store.Store // nil for none
+	store *store.Store // nil if there is no store
 	vault func() *secret.Vault
 	opts  *Options
 	name  string
@@ -38,7 +38,7 @@ type connections struct {
 	own []byte // used if no keys are configured
 }
 
-// options returns the options for servers whose links start with the given URL.
+// options returns the options for servers whose sign-in links start with address.
 func (c *connections) options(address string) serverauth.Options {
 	document := ""
 	if strings.HasPrefix(address, "https://") {
@@ -60,7 +60,8 @@ func (c *connections) address(configured string) string {
 	return cmp.Or(c.opts.Command.URL, configured)
 }
 
-// connector returns the connector that completes the sign-ins of people who return to the given URL.
+// connector returns the connector that completes sign-ins when people are redirected back to
+// address.
 func (c *connections) connector(address string) *serverauth.Connector {
 	return &serverauth.Connector{Options: c.options(address), Person: c.person}
 }
@@ -70,12 +71,13 @@ func (c *connections) person(server string) *serverauth.Person {
 	return c.yard.current.Load().people[server]
 }
 
-// signIns returns the stored sign-ins with an issuer, or nil if no server needs them.
+// signIns returns the stored sign-ins at an issuer, or nil if no server needs them.
 func (c *connections) signIns(issuer string) *serverauth.SignIns {
 	return c.yard.current.Load().signIns[issuer]
 }
 
-// refreshSignedIn lists the tools of servers that are called with people's sign-ins with an issuer.
+// refreshSignedIn refreshes the tool lists of servers that are called with people's sign-ins at an
+// issuer.
 func (c *connections) refreshSignedIn(issuer string) {
 	a := c.yard.current.Load()
 	for id, s := range a.Servers {
@@ -85,7 +87,7 @@ func (c *connections) refreshSignedIn(issuer string) {
 	}
 }
 
-// minKey is the minimum length of a key.
+// minKey is the minimum length of an encryption key, in bytes.
 const minKey = 32
 
 // keys returns the keys that encrypt connections.
@@ -114,8 +116,9 @@ func (c *connections) keys() (keys serverauth.Keys, err error) {
 	return serverauth.Keys{c.own}, nil
 }
 
-// ownKey reads or creates the key of a single-machine yard, in a file next to the configuration.
-// Without a configuration file, the key lasts as long as the process, like the store.
+// ownKey reads or creates the encryption key of a single-machine yard, in a file next to the
+// configuration. If there is no configuration file, the key lasts only as long as the process, like
+// the store.
 func (c *connections) ownKey() ([]byte, error) {
 	fresh := []byte(hex.EncodeToString([]byte(rand.Text() + rand.Text())))
 	switch {
@@ -182,7 +185,7 @@ func errNotPerPerson(server string) error {
 	return toolyard.Errorf(toolyard.NotFound, "No server %.64q requires users to connect.", server)
 }
 
-// personFor returns the authorizer of the server that a caller specifies.
+// personFor returns the authorizer for a server named by a caller.
 func (c *connections) personFor(server string) (*serverauth.Person, error) {
 	p := c.person(server)
 	switch {

@@ -19,8 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// started begins the sign-in of a caller in a new browser, and returns it with the address of the
-// callback.
+// started begins a caller's sign-in in a new browser. It returns the browser and the callback URL.
 func (c *connectable) started(caller string) (b *browser, callback string) {
 	c.t.Helper()
 	b = c.page(caller)
@@ -39,7 +38,7 @@ func with(address, name, value string) string {
 	return u.String()
 }
 
-// A48, A49, A50: a response of the authorization server counts only for the person who began the
+// A48, A49, A50: an authorization server's response counts only for the person who began the
 // sign-in, in the same browser, once, and from the expected server.
 func TestForgedCallbacksConnectNobody(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
@@ -98,7 +97,7 @@ func TestForgedCallbacksConnectNobody(t *testing.T) {
 			t.Errorf("%s: %d %v", name, status, answer)
 		}
 	}
-	c.linkFor("ann") // is still not connected
+	c.linkFor("ann") // ann is still not connected
 	if after := c.as.Counts(); after.Redeemed != before.Redeemed {
 		t.Errorf("a code was redeemed: %+v", after)
 	}
@@ -113,7 +112,7 @@ func TestForgedCallbacksConnectNobody(t *testing.T) {
 	}
 }
 
-// A57: the callback reacts only to the navigation of a browser window, and changes nothing itself.
+// A57: the callback accepts only navigation by a browser window, and changes nothing itself.
 func TestCallbackIsOnlyANavigation(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	for name, request := range map[string]struct{ method, header, value, query string }{
@@ -142,8 +141,8 @@ func TestCallbackIsOnlyANavigation(t *testing.T) {
 	}
 }
 
-// A55: only the person for whom a link was made can use it. Others, an operator among them, change
-// nothing, and their attempt is recorded.
+// A55: only the person that a link was made for can use it. Attempts by others, even operators,
+// change nothing and are recorded.
 func TestLinksWorkOnlyForTheirPerson(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()
@@ -170,13 +169,13 @@ func TestLinksWorkOnlyForTheirPerson(t *testing.T) {
 	if _, body := c.api("GET", "/changes?action=connection.signin&caller=bob", ""); !strings.Contains(body, `"status":403`) {
 		t.Error("the attempt is not recorded:", body)
 	}
-	c.signIn(link, "ann", "ann.smith") // the attempts have not used the link
+	c.signIn(link, "ann", "ann.smith") // the attempts did not use up the link
 	c.expect("ann", "ann.smith")
 	c.linkFor("bob")
 }
 
-// A55 for a person of an issuer: the session of another person, and an API key with the same caller ID,
-// are other owners.
+// A55 for an issuer's person: neither another person's session nor an API key with the same caller
+// ID owns the link.
 func TestLinksOfPeopleWorkOnlyInTheirSession(t *testing.T) {
 	as := oauthtest.New(t)
 	address := startProtectedServer(t, as, false)
@@ -230,7 +229,7 @@ gates:
 	}
 }
 
-// A56: a link is for one sign-in at one server.
+// A56: a link is valid for one sign-in to one server.
 func TestForgedLinksBeginNoSignIn(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()
@@ -256,7 +255,7 @@ func TestForgedLinksBeginNoSignIn(t *testing.T) {
 	c.expect("ann", "ann.smith")
 }
 
-// A58: a page of another site, or of another port, begins no sign-in.
+// A58: a page on another site or another port cannot begin a sign-in.
 func TestOtherSitesBeginNoSignIn(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	b := c.page("local")
@@ -271,7 +270,8 @@ func TestOtherSitesBeginNoSignIn(t *testing.T) {
 	}
 }
 
-// A59: the link in an error is for the caller. Logs and recorded calls do not contain its ticket.
+// A59: only the caller receives the link in an error. Its ticket appears in neither logs nor
+// recorded calls.
 func TestTicketsAreNotLogged(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()
@@ -290,7 +290,8 @@ func TestTicketsAreNotLogged(t *testing.T) {
 	}
 }
 
-// A59: a callback reveals nothing to other sites, to caches and to logs: the response moves to the fragment.
+// A59: a callback reveals nothing to other sites, caches or logs, because the response is moved to
+// the fragment.
 func TestCallbackIsPrivate(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -306,7 +307,7 @@ func TestCallbackIsPrivate(t *testing.T) {
 	}
 }
 
-// A60: people return to the configured address, whatever the headers of a request say.
+// A60: people are redirected to the configured address, regardless of the request's headers.
 func TestRedirectIsTheConfiguredAddress(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+"/api/v1/connections/crm/signin", strings.NewReader("{}"))
@@ -333,14 +334,14 @@ func TestRedirectIsTheConfiguredAddress(t *testing.T) {
 	}
 }
 
-// A73: the files of the store contain no token, no secret of a client and no key that a person has entered.
+// A73: the store's files contain no tokens, client secrets or keys that people entered.
 func TestStoreFilesContainNoTokens(t *testing.T) {
 	as := oauthtest.New(t)
 	dir := t.TempDir()
 	c := newReplica(t, as, startProtectedServer(t, as, false), "{type: person}", "sqlite:"+filepath.Join(dir, "connections.db"))
 	c.start()
 	c.as.Expire()
-	c.expect("local", "operator") // after a refresh
+	c.expect("local", "operator") // after a token refresh
 	if c.as.Counts().Registrations == 0 || c.as.Counts().Refreshes == 0 {
 		t.Fatalf("%+v", c.as.Counts())
 	}
@@ -360,8 +361,8 @@ func TestStoreFilesContainNoTokens(t *testing.T) {
 	}
 }
 
-// A84: a server that is removed from the configuration during a sign-in gets no token, and the person is
-// told.
+// A84: if a server is removed from the configuration during a sign-in, no token is requested and
+// the person sees an error.
 func TestSignInEndsWhenTheServerIsRemoved(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()

@@ -24,18 +24,18 @@ import (
 
 const operatorToken = "operator-token-of-this-test"
 
-// connectable is a yard with the server crm, which is called on behalf of each caller.
+// connectable is a yard whose server crm is called on behalf of each caller.
 type connectable struct {
 	*yard.Yard
 	t      *testing.T
 	as     *oauthtest.Server
 	server *httptest.Server
 	url    string
-	file   string // the configuration
+	file   string // path of the configuration file
 	log    *safeLog
 }
 
-// safeLog collects what a yard logs.
+// safeLog collects a yard's log.
 type safeLog struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -61,7 +61,7 @@ func newConnectable(t *testing.T, legacy bool, auth string) *connectable {
 	return newReplica(t, as, address, auth, "memory")
 }
 
-// newReplica starts a yard with its own address.
+// newReplica starts a yard at the given address.
 func newReplica(t *testing.T, as *oauthtest.Server, address, auth, store string) *connectable {
 	t.Helper()
 	var handler atomic.Pointer[http.Handler]
@@ -94,7 +94,7 @@ servers:
 	return &connectable{y, t, as, server, server.URL, file, log}
 }
 
-// api sends a request of the operator to the HTTP API.
+// api sends a request to the HTTP API as the operator.
 func (c *connectable) api(method, path, body string) (int, string) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/api/v1"+path, strings.NewReader(body))
@@ -128,8 +128,8 @@ func (c *connectable) operatorLink() string {
 	return page.URL
 }
 
-// page opens the console in a new browser and signs a caller in: the operator, who is local, or another
-// one with a new API key.
+// page opens the console in a new browser and signs a caller in: the local operator, or another
+// caller with a new API key.
 func (c *connectable) page(caller string) *browser {
 	c.t.Helper()
 	key := operatorToken
@@ -156,14 +156,14 @@ func (b *browser) enterConsole(key string) {
 	b.page = answer["pageSecret"].(string)
 }
 
-// ticketOf returns the server and the ticket of a link.
+// ticketOf returns a link's server and ticket.
 func ticketOf(link string) (server, ticket string) {
 	page, ticket, _ := strings.Cut(link, "#ticket=")
 	_, server, _ = strings.Cut(page, "/console/connections/")
 	return server, ticket
 }
 
-// beginConnection reviews a link, agrees, and returns the address of the authorization server.
+// beginConnection reviews and accepts a link, and returns the authorization server's URL.
 func (b *browser) beginConnection(link string) (status int, answer map[string]any) {
 	b.t.Helper()
 	server, ticket := ticketOf(link)
@@ -174,8 +174,8 @@ func (b *browser) beginConnection(link string) (status int, answer map[string]an
 	return b.send("POST", "/connections/"+server+"/signin", body)
 }
 
-// leave opens the address of the authorization server, which signs in a person without a page, and
-// returns the address to which it sends the browser.
+// leave opens the authorization server's URL, which signs a person in without showing a page, and
+// returns the URL that it redirects the browser to.
 func (b *browser) leave(address string) (callback string) {
 	b.t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -191,8 +191,8 @@ func (b *browser) leave(address string) (callback string) {
 	return callback
 }
 
-// back opens the callback, and returns the response of the authorization server that it passes to the
-// page of the console.
+// back opens the callback and returns the authorization server's response, which the callback
+// passes to the console page.
 func (b *browser) back(callback string) (response string) {
 	b.t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -208,13 +208,13 @@ func (b *browser) back(callback string) (response string) {
 	return response
 }
 
-// finishConnection sends the response of the authorization server, as the page does.
+// finishConnection sends the authorization server's response, as the page does.
 func (b *browser) finishConnection(response string) (status int, answer map[string]any) {
 	b.t.Helper()
 	return b.send("POST", "/oauth/response", map[string]string{"response": response})
 }
 
-// connect opens a link, agrees and signs in at the authorization server.
+// connect opens a link, accepts it and signs in at the authorization server.
 func (b *browser) connect(link string) (status int, answer map[string]any) {
 	b.t.Helper()
 	if status, answer = b.beginConnection(link); status != http.StatusOK {
@@ -223,7 +223,7 @@ func (b *browser) connect(link string) (status int, answer map[string]any) {
 	return b.finishConnection(b.back(b.leave(answer["address"].(string))))
 }
 
-// signIn connects a caller, who has the account of a person at the server.
+// signIn connects a caller to a person's account on the server.
 func (c *connectable) signIn(link, caller, person string) {
 	c.t.Helper()
 	c.as.Set(func(s *oauthtest.Server) { s.Person = person })
@@ -232,7 +232,7 @@ func (c *connectable) signIn(link, caller, person string) {
 	}
 }
 
-// start lets the operator connect, so that the tools are known.
+// start connects the operator, so that the server's tools can be listed.
 func (c *connectable) start() {
 	c.t.Helper()
 	c.signIn(c.operatorLink(), "local", "operator")
@@ -253,7 +253,7 @@ func (c *connectable) awaitTool() {
 
 var linkPattern = regexp.MustCompile(`http://[^ "]+/console/connections/crm#ticket=[A-Za-z0-9_-]+`)
 
-// linkFor calls the tool as a person who is not connected, and returns the link in the error.
+// linkFor calls the tool as a caller who is not connected, and returns the link in the error.
 func (c *connectable) linkFor(caller string) string {
 	c.t.Helper()
 	_, err := callWhoami(c.t, c.Yard, caller)
@@ -267,7 +267,7 @@ func (c *connectable) linkFor(caller string) string {
 	return link
 }
 
-// expect calls the tool and compares who the server was called as.
+// expect calls the tool and checks which account the server was called with.
 func (c *connectable) expect(caller, person string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -275,7 +275,7 @@ func (c *connectable) expect(caller, person string) {
 		if err == nil && strings.Contains(text, fmt.Sprintf("%q", person)) {
 			return
 		}
-		if err == nil || toolyard.AsError(err).Code != toolyard.Unavailable || time.Now().After(deadline) { // the server may just be connecting
+		if err == nil || toolyard.AsError(err).Code != toolyard.Unavailable || time.Now().After(deadline) { // the server may still be connecting
 			c.t.Fatal(caller, text, err, c.Problems())
 		}
 	}
@@ -295,10 +295,10 @@ func TestServerIsCalledAsThePerson(t *testing.T) {
 			if n := c.as.Counts().Registrations; n != 1 {
 				t.Errorf("%d registrations", n)
 			}
-			c.as.Expire() // the server refuses the tokens, which are renewed
+			c.as.Expire() // the server refuses the tokens, so they are renewed
 			c.expect("ann", "ann.smith")
 			c.expect("bob", "bob.jones")
-			c.as.RevokeAll() // the refresh tokens are refused too: ann has to sign in again
+			c.as.RevokeAll() // the refresh tokens are refused too, so ann must sign in again
 			c.signIn(c.linkFor("ann"), "ann", "ann.miller")
 			c.expect("ann", "ann.miller")
 			c.linkFor("bob")
@@ -369,7 +369,7 @@ func TestSignInInsideACall(t *testing.T) {
 	}
 }
 
-// A83
+// A83: unauthenticated callers have no connections.
 func TestUnauthenticatedCallersHaveNoConnection(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()
@@ -424,7 +424,7 @@ func TestPeopleEnterTheirOwnKeys(t *testing.T) {
 			enter(c.linkFor("ann"), "ann", "key-of-ann")
 			enter(c.linkFor("bob"), "bob", "key-of-bob")
 			for _, name := range []string{"ann", "bob"} {
-				c.expect(name, "owner:"+name) // the key itself would be redacted
+				c.expect(name, "owner:"+name) // avoids the key itself, which would be redacted
 			}
 		})
 	}

@@ -26,12 +26,12 @@ import (
 
 // ProviderKind is a kind of context that the configuration can enable: context: {KIND: {...}}.
 type ProviderKind struct {
-	Settings  *toolyard.Schema // of the kind's section in the configuration
+	Settings  *toolyard.Schema // schema of the kind's section in the configuration
 	New       func(ProviderSetup) (toolyard.ContextProvider, error)
 	CheckLink func(value string) error // validates the values that callers link under the kind's name; nil accepts any text
 }
 
-// ProviderSetup contains everything that a provider is created from. A provider that implements
+// ProviderSetup contains everything needed to create a provider. A provider that implements
 // [io.Closer] is closed when the configuration no longer uses it.
 type ProviderSetup struct {
 	Settings json.RawMessage // valid according to the kind's schema, with defaults filled in
@@ -41,14 +41,14 @@ type ProviderSetup struct {
 	Log      *slog.Logger
 }
 
-// Links stores the accounts at other services that callers have linked.
+// Links stores the accounts that callers have linked at other services.
 type Links interface {
 	// Linked returns the value that the caller has linked for a kind, or "" if there is none.
 	Linked(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
 }
 
-// newProviders creates the providers of a configuration. Providers whose settings have not changed
-// are taken from old.
+// newProviders creates a configuration's providers. Providers whose settings have not changed are
+// taken from old.
 func (b *assembler) newProviders(c *config.Source, old *assembly) (map[string]toolyard.ContextProvider, error) {
 	var faults config.Faults
 	made := make(map[string]toolyard.ContextProvider)
@@ -109,7 +109,7 @@ func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.Context
 	return p, nil
 }
 
-// unknownKind explains that a section has no provider.
+// unknownKind explains that a section's kind has no provider.
 func (b *assembler) unknownKind(kind string, settings json.RawMessage) string {
 	message := "set http or script"
 	if kinds := slices.Sorted(maps.Keys(b.opts.ProviderKinds)); len(kinds) > 0 {
@@ -119,7 +119,7 @@ func (b *assembler) unknownKind(kind string, settings json.RawMessage) string {
 		}
 	}
 	var keys map[string]json.RawMessage
-	_ = json.Unmarshal(settings, &keys) // it is an object
+	_ = json.Unmarshal(settings, &keys) // cannot fail: settings is an object
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if near := spelling.Nearest(key, []string{"http", "script"}); near != "" {
 			return fmt.Sprintf("%s; unknown key %q%s", message, key, spelling.Hint(near))
@@ -182,8 +182,8 @@ func (a *assembly) addProviderSources() {
 	}
 }
 
-// expandHeader replaces references to secrets in a header's text. If whole is set, the text is the
-// header's entire value, which is redacted if the header's name suggests that it is a secret.
+// expandHeader replaces secret references in a header's text. If whole is set, the text is the
+// header's entire value; it is redacted if the header's name suggests a secret.
 func (b *assembler) expandHeader(header, text string, whole bool) (string, error) {
 	vault := b.secrets.vault.Load()
 	value, isSecret, err := vault.Expand(text)
@@ -229,7 +229,7 @@ func (b *assembler) provider(a *assembly) func(kind string) toolyard.ContextProv
 const maxLink = 256
 
 // CheckLink validates a value that a caller wants to link for a kind. Regardless of the kind, it
-// must be a short text without control characters.
+// must be short and contain no control characters.
 func (o *Options) CheckLink(kind, value string) error {
 	if value == "" || len(value) > maxLink || untrusted.CheckText(value) != nil || strings.ContainsFunc(value, unicode.IsControl) {
 		return fmt.Errorf("must be a string of at most %d bytes", maxLink)

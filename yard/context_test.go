@@ -20,7 +20,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// echo returns the arguments that it ran with.
+// echo returns a tool that returns its arguments.
 func echo(meta string) *toolyard.Tool {
 	spec := toolyard.Spec{Name: "echo", Effects: toolyard.ReadOnly, Input: json.RawMessage(`{"type":"object","properties":{
 		"customer":{"type":"object","properties":{"tier":{"type":"string"}},"required":["tier"]},"q":{"type":"string"}}}`)}
@@ -40,7 +40,7 @@ func echo(meta string) *toolyard.Tool {
 	return tool
 }
 
-// callEcho calls the tool as a caller over MCP, and returns the text of the result.
+// callEcho calls the tool over MCP as the given caller, and returns the result's text.
 func callEcho(t *testing.T, url, caller, args string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":%s,`+
@@ -64,7 +64,7 @@ func callEcho(t *testing.T, url, caller, args string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at := bytes.IndexByte(raw, '{'); at > 0 { // an event
+	if at := bytes.IndexByte(raw, '{'); at > 0 { // a server-sent event
 		raw = raw[at:]
 	}
 	var answer struct {
@@ -133,7 +133,7 @@ func TestContextFromAnHTTPService(t *testing.T) {
 	}
 }
 
-// A TypeScript file provides context as soon as the configuration selects it, and until it does not.
+// A TypeScript file provides context for as long as the configuration selects it.
 func TestContextFromAScript(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "toolyard.yaml")
@@ -147,7 +147,7 @@ func TestContextFromAScript(t *testing.T) {
 	write("toolyard.yaml", "context: {crm: {script: crm.ts}}\n")
 	y, err := yard.New(yard.Options{ConfigFile: file, Identify: identifyByHeader, Tools: []*toolyard.Tool{echo(`{"contextRequirements":[{"kind":"crm","argument":"customer"}]}`)}})
 	if err != nil {
-		t.Skip(err) // this build lacks the script engine
+		t.Skip(err) // this build has no script engine
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -26,15 +26,15 @@ import (
 // enforcement enforces limits, prices and keys, and records calls.
 type enforcement struct {
 	store     *store.Store // nil if nothing has to be stored; the loader closes it
-	memory    memoryStore  // used for limits if there is no store
+	memory    memoryStore  // holds the limits if there is no store
 	admission *admission.Controller
-	record    *record.Writer     // nil without a store
-	verifier  *identity.Verifier // nil without a store
+	record    *record.Writer     // nil if there is no store
+	verifier  *identity.Verifier // nil if there is no store
 	retention store.Retention
 	storeDown atomic.Bool
 }
 
-// newEnforcement starts nothing; see run.
+// newEnforcement does not start background work; see run.
 func newEnforcement(opts *Options, replica string, c *config.Source, s *store.Store, args record.Arguments, metrics *telemetry.Metrics, log *slog.Logger) *enforcement {
 	e := &enforcement{store: s, retention: store.Retention{
 		Calls: c.Record.Retention.Std(), Audit: c.Record.AuditRetention.Std(), Inactive: c.Record.InactiveRetention.Std(),
@@ -67,7 +67,7 @@ func longestCall(c *config.Config) time.Duration {
 	return longest
 }
 
-// problems reports that the store is not responding, and what follows from that.
+// problems reports that the store is not responding, and the consequences.
 func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
 	if !e.storeDown.Load() {
 		return nil
@@ -83,7 +83,7 @@ func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
 	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "Check that the database is running and reachable; the yard reconnects on its own."}}
 }
 
-// tokens returns the store of one-time tokens that all replicas share; nil without a store.
+// tokens returns the store of one-time tokens that all replicas share, or nil if there is no store.
 func (e *enforcement) tokens() mcpserver.Tokens {
 	if e.store == nil {
 		return nil
@@ -91,7 +91,7 @@ func (e *enforcement) tokens() mcpserver.Tokens {
 	return e.store
 }
 
-// results returns the store for long results, or nil to keep them in memory.
+// results returns the store for long results, or nil if they are kept in memory.
 func (e *enforcement) results() offer.Results {
 	if e.store == nil {
 		return nil
@@ -110,10 +110,10 @@ func (e *enforcement) run(ctx context.Context, log *slog.Logger) {
 	wg.Wait()
 }
 
-// close closes the store in memory.
+// close closes the in-memory store.
 func (e *enforcement) close() error { return e.memory.close() }
 
-// memoryStore opens a store in memory on first use.
+// memoryStore opens an in-memory store on first use.
 type memoryStore struct {
 	once   sync.Once
 	opened atomic.Pointer[store.Store]
@@ -177,7 +177,8 @@ func (e *enforcement) recorders() []toolyard.Recorder {
 	return []toolyard.Recorder{e.record}
 }
 
-// limitStore returns the store that holds the state of limits, or nil before its first use.
+// limitStore returns the store that holds the limits' state. It returns nil if that is an in-memory
+// store that has not been used yet.
 func (e *enforcement) limitStore() *store.Store {
 	if e.store != nil {
 		return e.store
@@ -185,7 +186,7 @@ func (e *enforcement) limitStore() *store.Store {
 	return e.memory.opened.Load()
 }
 
-// limits returns the state of limits in the store, by key.
+// limits returns the limits' state in the store, by key.
 func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
 	s := e.limitStore()
 	if s == nil || len(keys) == 0 {
@@ -194,7 +195,7 @@ func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]led
 	return s.LimitUsage(ctx, keys)
 }
 
-// spendLimits returns the usage of spend limits, by key.
+// spendLimits returns the spend limits' usage, by key.
 func (e *enforcement) spendLimits(ctx context.Context, periods map[string]ledger.Period) (map[string]ledger.SpendUsage, error) {
 	s := e.limitStore()
 	if s == nil || len(periods) == 0 {

@@ -13,15 +13,15 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// payroll is an MCP server that accepts exchanged tokens only.
+// payroll is an MCP server that accepts only exchanged tokens.
 type payroll struct {
 	address string
 	mu      sync.Mutex
-	sent    []string // Authorization headers
-	refuse  bool     // the next token with a subject
+	sent    []string // Authorization headers received
+	refuse  bool     // whether to refuse the next token that has a subject
 }
 
-// startPayroll starts a server with the tool whoami, which returns the subject of the token.
+// startPayroll starts a server with the tool whoami, which returns the token's subject.
 func startPayroll(t *testing.T, legacy bool) *payroll {
 	t.Helper()
 	inner, err := yard.New(yard.Options{Tools: []*toolyard.Tool{whoami}, Identify: func(r *http.Request) (toolyard.Caller, error) {
@@ -56,7 +56,7 @@ func startPayroll(t *testing.T, legacy bool) *payroll {
 	return p
 }
 
-// newExchangingYard serves the gate chat with the tools of a server that gets exchanged tokens.
+// newExchangingYard serves the gate chat with the tools of a server that receives exchanged tokens.
 func newExchangingYard(t *testing.T, issuer *issuertest.Issuer, p *payroll) (server *httptest.Server, key string) {
 	t.Helper()
 	issuer.Provider.Secret = "yard-secret"
@@ -98,7 +98,7 @@ func callPayroll(t *testing.T, server *httptest.Server, legacy bool, token strin
 	return body
 }
 
-// A server receives a token for the person who calls, in both eras, and never the person's own token.
+// A server receives a token for the calling person, in both eras, and never the person's own token.
 func TestServerWithExchangedTokens(t *testing.T) {
 	for _, legacyServer := range []bool{false, true} {
 		issuer, p := issuertest.New(t), startPayroll(t, legacyServer)
@@ -120,7 +120,7 @@ func TestServerWithExchangedTokens(t *testing.T) {
 			t.Error(body)
 		}
 		p.mu.Lock()
-		for _, header := range p.sent { // A76
+		for _, header := range p.sent { // attack A76
 			if strings.Contains(header, tokens[0]) || strings.Contains(header, tokens[1]) || strings.Contains(header, "ty_") {
 				t.Error("the server received the credentials of a caller")
 			}
@@ -133,7 +133,7 @@ func TestServerWithExchangedTokens(t *testing.T) {
 	}
 }
 
-// A78: responses that are not a token for the server are refused, and the caller learns no details.
+// A78: responses that are not a token for the server are refused, and the caller sees no details.
 func TestInvalidExchangesAreRefused(t *testing.T) {
 	issuer, p := issuertest.New(t), startPayroll(t, false)
 	server, _ := newExchangingYard(t, issuer, p)
@@ -182,7 +182,7 @@ func TestInvalidExchangesAreRefused(t *testing.T) {
 	}
 }
 
-// Calls of one person at the same time cause one exchange.
+// Concurrent calls by one person cause a single exchange.
 func TestExchangesAreShared(t *testing.T) {
 	issuer, p := issuertest.New(t), startPayroll(t, false)
 	server, _ := newExchangingYard(t, issuer, p)

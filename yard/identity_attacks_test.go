@@ -31,8 +31,8 @@ type routeRequest struct {
 	header             map[string]string
 }
 
-// identifyingRequests returns requests to every route of the HTTP API that requires a caller, and to a gate
-// in both eras.
+// identifyingRequests returns a request to every route of the HTTP API that requires a caller, and
+// to a gate in both eras.
 func identifyingRequests(session string) (requests []routeRequest) {
 	parameter := regexp.MustCompile(`\{\w+\}`)
 	for _, rule := range httpapi.Rules() {
@@ -67,7 +67,8 @@ func identifyingRequests(session string) (requests []routeRequest) {
 	return requests
 }
 
-// badCredentials returns headers and queries that identify nobody.
+// badCredentials returns functions that add invalid credentials to a request, as headers or in the
+// query.
 func badCredentials(issuer, other *issuertest.Issuer, key string) map[string]func(r *http.Request) {
 	const audience = publicURL + "/mcp/chat"
 	resources := []string{publicURL + "/mcp/chat", publicURL + "/mcp/dev", publicURL + "/api/v1"}
@@ -105,8 +106,8 @@ func badCredentials(issuer, other *issuertest.Issuer, key string) map[string]fun
 	return bad
 }
 
-// A1 to A35, A40: on every route that identifies its caller, and in both eras, bad credentials are refused
-// before anything runs, and the response shows nothing of them.
+// A1 to A35, A40: on every route that identifies its caller, and in both eras, bad credentials are
+// refused before anything runs, and the response does not repeat them.
 func TestBadCredentialsAreRefusedOnEveryRoute(t *testing.T) {
 	issuer, other := issuertest.New(t), issuertest.New(t)
 	var ran atomic.Int64
@@ -125,7 +126,7 @@ func TestBadCredentialsAreRefusedOnEveryRoute(t *testing.T) {
 		}
 		return res.Header.Get("Mcp-Session-Id")
 	}
-	session := open(issuer.Token(publicURL+"/mcp/chat", nil)) // of a caller whose token is good
+	session := open(issuer.Token(publicURL+"/mcp/chat", nil)) // session of a caller with a valid token
 	requests := identifyingRequests(session)
 	if len(requests) < 90 {
 		t.Fatalf("only %d routes", len(requests))
@@ -158,8 +159,8 @@ func TestBadCredentialsAreRefusedOnEveryRoute(t *testing.T) {
 	}
 }
 
-// A36: a token of an issuer that was removed from the configuration is refused at once, although it was
-// verified before.
+// A36: once an issuer is removed from the configuration, its tokens are refused at once, even if
+// they were verified before.
 func TestTokensOfARemovedIssuerAreRefused(t *testing.T) {
 	issuer, other := issuertest.New(t), issuertest.New(t)
 	config := fmt.Sprintf(issuerConfig, publicURL, issuer.URL)
@@ -179,7 +180,8 @@ func TestTokensOfARemovedIssuerAreRefused(t *testing.T) {
 	}
 }
 
-// A42: the metadata of a gate that accepts only keys cannot be distinguished from that of no gate.
+// A42: for metadata requests, a gate that accepts only keys looks the same as one that does not
+// exist.
 func TestMetadataDoesNotConfirmGates(t *testing.T) {
 	server := newYardWithIssuer(t, issuertest.New(t))
 	var bodies []string
@@ -200,11 +202,12 @@ func TestMetadataDoesNotConfirmGates(t *testing.T) {
 	}
 }
 
-// A43: a token without a scope is told all scopes that the gate needs, and the same ones each time.
+// A43: for a token that lacks a scope, the response lists all scopes that the gate needs, and
+// always the same ones.
 func TestStepUpIsTheSameEachTime(t *testing.T) {
 	issuer := issuertest.New(t)
 	server := newYardWithIssuer(t, issuer)
-	token := issuer.Token(publicURL+"/mcp/dev", map[string]any{"groups": []string{"staff"}, "scope": ""}) // no rule grants the gate
+	token := issuer.Token(publicURL+"/mcp/dev", map[string]any{"groups": []string{"staff"}, "scope": ""}) // no rule grants access to the gate
 	var first string
 	for range 3 {
 		status, challenge, _ := post(t, server, "/mcp/dev", token)
@@ -272,7 +275,7 @@ func TestThereIsOneCallback(t *testing.T) {
 	}
 }
 
-// recordedLog is a log that a test can search.
+// recordedLog is a log that tests can search.
 type recordedLog struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -290,8 +293,8 @@ func (l *recordedLog) String() string {
 	return l.buf.String()
 }
 
-// A59: the log, the metrics and the store contain no code, state, ticket, cookie or token of a sign-in to
-// the console or to a server.
+// A59: the log, the metrics and the store contain no codes, states, tickets, cookies or tokens from
+// sign-ins to the console or to servers.
 func TestSignInsLeaveNoTrace(t *testing.T) {
 	as, corp := oauthtest.New(t), issuertest.New(t)
 	address := startProtectedServer(t, as, false)
@@ -387,8 +390,8 @@ gates:
 	}
 }
 
-// A76: the token of a caller is not sent to any server, whatever its authentication, and is not logged or
-// recorded.
+// A76: a caller's token is not sent to any server, regardless of the server's authentication, and
+// is not logged or recorded.
 func TestCallersTokensStayHere(t *testing.T) {
 	issuer, as := issuertest.New(t), oauthtest.New(t)
 	var mu sync.Mutex
@@ -464,8 +467,8 @@ gates: {chat: {mode: read, callers: tokens}}
 	}
 }
 
-// A80: a server that returns the token that it was called with does not show it to the caller, also after
-// the token was renewed and the configuration reloaded.
+// A80: if a server returns the token that it was called with, the caller does not see it, even
+// after the token was renewed and the configuration was reloaded.
 func TestTokensInResultsAreRedacted(t *testing.T) {
 	as := oauthtest.New(t)
 	inner, err := yard.New(yard.Options{Tools: []*toolyard.Tool{whoami}, Identify: func(r *http.Request) (toolyard.Caller, error) {
@@ -509,7 +512,7 @@ func TestTokensInResultsAreRedacted(t *testing.T) {
 	check("after a reload and a refresh")
 }
 
-// A84: a connection to a server that is removed cannot be used, and can be when the server is back.
+// A84: while a server is removed, its connections cannot be used. They work again once it is back.
 func TestConnectionsOutliveARemovedServer(t *testing.T) {
 	c := newConnectable(t, false, "{type: person}")
 	c.start()

@@ -83,7 +83,7 @@ func TestInputRequestsAreNotCharged(t *testing.T) {
 	}
 	balance("0.5", "0.5")
 
-	status, third := call("") // the key is taken now
+	status, third := call("") // the key has been used now
 	if status != 200 || at(third, "receipt.replayed") != "true" || at(third, "result.content") != at(second, "result.content") {
 		t.Errorf("%d %v", status, third)
 	}
@@ -93,7 +93,7 @@ func TestInputRequestsAreNotCharged(t *testing.T) {
 	}
 }
 
-// A request state is valid for one caller, and only once.
+// A request state is valid only for its caller, and only once.
 func TestRequestStateOfAnotherCallIsRefused(t *testing.T) {
 	tool, ran := confirming()
 	s := newTestAPI(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
@@ -120,7 +120,7 @@ func TestRequestStateOfAnotherCallIsRefused(t *testing.T) {
 	}
 }
 
-// A call that requests input does not count against its session; the call with the answer does.
+// A call that requests input does not count toward its session; the call with the answer does.
 func TestInputRequestsAreNotCounted(t *testing.T) {
 	for _, key := range []string{"", `,"idempotencyKey":"k"`} {
 		tool, _ := confirming()
@@ -141,7 +141,7 @@ func TestInputRequestsAreNotCounted(t *testing.T) {
 	}
 }
 
-// Any replica accepts the answer to an input request.
+// Every replica accepts the answer to an input request.
 func TestAnotherReplicaAcceptsTheAnswer(t *testing.T) {
 	tool, ran := confirming()
 	config := "store: sqlite:" + filepath.Join(t.TempDir(), "shared.db") + "\ngates: {all: {mode: read, callers: keys}}\n"
@@ -154,8 +154,8 @@ func TestAnotherReplicaAcceptsTheAnswer(t *testing.T) {
 	}
 }
 
-// An answer is accepted once by all replicas together. It stays valid if it is refused before the
-// tool runs.
+// Across all replicas, an answer is accepted once. It stays valid if it is refused before the tool
+// runs.
 func TestAnAnswerIsAcceptedOnceByAllReplicas(t *testing.T) {
 	tool, ran := confirming()
 	config := "store: sqlite:" + filepath.Join(t.TempDir(), "shared.db") + "\nlimits: {wait: 100ms}\nterms: {confirm: {rate: {perMinute: 3}}}\ngates: {all: {mode: read, callers: keys}}\n"
@@ -174,7 +174,7 @@ func TestAnAnswerIsAcceptedOnceByAllReplicas(t *testing.T) {
 	used, refused := ask(), ask()
 	answer(one, used, 200)
 	answer(other, used, 400)
-	answer(one, refused, 429) // the limit, so the answer can be sent again, to any replica
+	answer(one, refused, 429) // refused by the limit, so the answer can be sent again to any replica
 	answer(other, refused, 429)
 	if ran.Load() != 3 {
 		t.Errorf("the tool ran %d times", ran.Load())
@@ -191,7 +191,7 @@ func TestInputRequestsNeedAnInteractiveCaller(t *testing.T) {
 	}
 }
 
-// answered is the body of a call with an answer and further members.
+// answered is the body of a call with an answer and placeholders for more members.
 const answered = `{"tool":"confirm","state":%q,"answers":{"sure":{"action":"accept"}}%s}`
 
 // An answer that is resent with the same idempotency key gets the same result.

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // to look into the store
+	_ "github.com/jackc/pgx/v5/stdlib" // opens the store directly
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/store/pgtest"

@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// Opaque tokens enter gates and the HTTP API, and API keys are never sent to the issuer.
+// Gates and the HTTP API accept opaque tokens, and API keys are never sent to the issuer.
 func TestOpaqueTokenAtGates(t *testing.T) {
 	t.Setenv("INTROSPECT_SECRET", issuertest.IntrospectSecret)
 	issuer := issuertest.New(t)

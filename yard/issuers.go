@@ -16,8 +16,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/signin"
 )
 
-// metadataPath is where RFC 9728 places the metadata of a protected resource, followed by the path
-// of the resource.
+// metadataPath is the path prefix that RFC 9728 defines for a protected resource's metadata. The
+// resource's own path follows it.
 const metadataPath = "/.well-known/oauth-protected-resource"
 
 // apiPath is the path of the HTTP API, which is a separate resource.
@@ -28,9 +28,9 @@ const apiPath = "/api/v1"
 type tokenAccess struct {
 	verifier *accesstoken.Verifier
 	signIn   *signin.Client
-	url      string // of this server; resource identifiers are derived from it, never from a Host header
+	url      string // URL of this server; resource identifiers are derived from it, never from a Host header
 	gates    map[string]*gates.Gate
-	main     string // the gate at /mcp
+	main     string // name of the gate at /mcp
 	issuers  []accesstoken.Issuer
 }
 
@@ -64,7 +64,7 @@ func newTokenAccess(s *settings.Settings, previous *tokenAccess, o tokenOptions)
 	return t
 }
 
-// resources returns the identifiers of a gate, or of the HTTP API if the gate is nil.
+// resources returns the resource identifiers of a gate, or of the HTTP API if the gate is nil.
 func (t *tokenAccess) resources(g *gates.Gate) []string {
 	switch {
 	case g == nil:
@@ -87,7 +87,7 @@ func (t *tokenAccess) metadataURL(g *gates.Gate, path string) string {
 }
 
 // scopes returns the scopes, as the issuers call them, that a caller needs for a list of
-// permissions. For a caller without a token, it considers all of the gate's issuers.
+// permissions. For a caller that has no token, it considers all of the gate's issuers.
 func (t *tokenAccess) scopes(c toolyard.Caller, g *gates.Gate, rights []string) (scopes []string) {
 	names := g.Tokens.Issuers
 	if issuer := identity.IssuerOf(c); issuer != "" {
@@ -113,7 +113,7 @@ func rightsFor(g *gates.Gate) []string {
 	return rights
 }
 
-// resourceMetadata is the document of RFC 9728.
+// resourceMetadata is the document that RFC 9728 defines.
 type resourceMetadata struct {
 	Resource             string   `json:"resource"`
 	AuthorizationServers []string `json:"authorization_servers"`
@@ -122,8 +122,8 @@ type resourceMetadata struct {
 	Name                 string   `json:"resource_name"`
 }
 
-// metadata returns the document for the resource at a path. Without a path, it describes the gate
-// at /mcp, for clients that look only at the root.
+// metadata returns the document for the resource at a path. An empty path selects the gate at /mcp,
+// for clients that look only at the root.
 func (t *tokenAccess) metadata(path, gate string) (*resourceMetadata, bool) {
 	m := &resourceMetadata{Resource: t.url + path, BearerMethods: []string{"header"}}
 	var names []string

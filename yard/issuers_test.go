@@ -26,8 +26,8 @@ const publicURL = "https://tools.example.com"
 var whoami = toolyard.Define(toolyard.Spec{Name: "whoami", Description: "Returns the ID of the caller.", Effects: toolyard.ReadOnly},
 	func(_ context.Context, c *toolyard.Call, _ struct{}) (string, error) { return c.Caller.ID, nil })
 
-// issuerConfig has three gates: chat accepts tokens, dev accepts tokens and keys and writes, and internal
-// accepts only keys.
+// issuerConfig has three gates: chat accepts tokens; dev accepts tokens and keys, and allows
+// writes; internal accepts only keys.
 const issuerConfig = `
 url: %s
 hosts: [tools.example.com]
@@ -72,7 +72,7 @@ func post(t *testing.T, server *httptest.Server, path, token string) (status int
 	return postTool(t, server, path, token, "whoami")
 }
 
-// postTool is like post, for any tool without arguments.
+// postTool is like post, for any tool that takes no arguments.
 func postTool(t *testing.T, server *httptest.Server, path, token, tool string) (status int, challenge, body string) {
 	t.Helper()
 	message := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
@@ -92,8 +92,8 @@ func postTool(t *testing.T, server *httptest.Server, path, token, tool string) (
 	return res.StatusCode, res.Header.Get("WWW-Authenticate"), raw
 }
 
-// doPatiently sends a request, and repeats it if it was refused because keys or the store took seconds
-// to respond, as on a busy machine.
+// doPatiently sends a request. It repeats requests that fail because keys or the store are slow to
+// respond, which can happen on a busy machine.
 func doPatiently(t *testing.T, req *http.Request) (*http.Response, string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
@@ -184,7 +184,7 @@ func TestResourceMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Host = "evil.example" // it must not appear in the document
+		req.Host = "evil.example" // must not appear in the document
 		req.Header.Set("X-Forwarded-Host", "evil.example")
 		req.Header.Set("Origin", "https://web-client.example")
 		req.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -213,7 +213,7 @@ func TestResourceMetadata(t *testing.T) {
 		"/api/v1":       document("/api/v1", "Toolyard HTTP API"),
 		"/mcp/internal": nil,
 		"/mcp/unknown":  nil,
-		"/mcp":          nil, // three gates, and none is the default
+		"/mcp":          nil, // there are three gates, and none is the default
 		"":              nil,
 	} {
 		status, doc := get(path)
@@ -223,7 +223,7 @@ func TestResourceMetadata(t *testing.T) {
 	}
 }
 
-// The check of claims predicts what a token with these claims is allowed, at every gate.
+// CheckClaims predicts which access a token with these claims has at every gate.
 func TestCheckOfClaimsPredictsAccess(t *testing.T) {
 	issuer := issuertest.New(t)
 	server := newYardWithIssuer(t, issuer)

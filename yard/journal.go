@@ -21,7 +21,7 @@ import (
 // deleted.
 type Journal interface {
 	// Append adds entries to a stream, all or none, and returns the sequence number of the last
-	// one. Sequence numbers count from 1 without gaps. It returns an error with code
+	// one. Sequence numbers start at 1 and have no gaps. It returns an error with code
 	// [toolyard.VersionConflict] if the stream's last sequence number differs from after. After an
 	// error with code [toolyard.Unavailable], read the stream: the entries may be stored.
 	Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (last uint64, err error)
@@ -33,33 +33,33 @@ type Journal interface {
 	Last(ctx context.Context, stream string) (uint64, error)
 }
 
-// JournalEntry is an entry of a [Journal]. Times have a resolution of one microsecond.
+// JournalEntry is one entry in a [Journal]. Times have a resolution of one microsecond.
 type JournalEntry struct {
-	Seq  uint64          // position in its stream, from 1; set by Append
-	At   time.Time       // time of writing; Append sets it if it is zero
+	Seq  uint64          // position in its stream, starting at 1; set by Append
+	At   time.Time       // time of writing; set by Append if zero
 	AsOf time.Time       // as-of time; defaults to At
 	Kind string          // such as "order" or "fill"; at most 64 bytes
 	Key  string          // identifies the subject, such as an order; may be empty; at most 256 bytes
-	Body json.RawMessage // any JSON value of at most 64 KiB; nil for none
+	Body json.RawMessage // any JSON value of at most 64 KiB; may be nil
 }
 
-// JournalQuery selects entries of a stream. The zero value selects the oldest ones.
+// JournalQuery selects entries from a stream. The zero value selects the oldest ones.
 type JournalQuery struct {
 	After  uint64    // only entries with a greater sequence number
 	Before uint64    // only entries with a smaller sequence number; zero for no bound
-	Kinds  []string  // only entries of these kinds; empty for all; at most 16
+	Kinds  []string  // only entries of these kinds, at most 16; empty for all
 	Key    string    // only entries with this key; empty for all
 	Until  time.Time // only entries whose as-of time is not later; zero for all
-	Newest bool      // the newest entries first, instead of the oldest
+	Newest bool      // return the newest entries first, not the oldest
 	Limit  int       // number of entries; zero for 1000, which is also the maximum
 }
 
-// Limits of a journal.
+// Journal limits.
 const (
 	maxJournalBody    = 64 << 10
-	maxJournalStream  = 256 // bytes in the name of a stream
-	maxJournalKind    = 64  // bytes
-	maxJournalKey     = 256 // bytes
+	maxJournalStream  = 256 // bytes in a stream's name
+	maxJournalKind    = 64  // in bytes
+	maxJournalKey     = 256 // in bytes
 	maxJournalAppend  = 1000
 	maxJournalList    = 1000
 	maxJournalKinds   = 16
@@ -106,7 +106,7 @@ func (j storeJournal) Last(ctx context.Context, stream string) (uint64, error) {
 	return last, journalError(err)
 }
 
-// journalError returns an error without details for callers if the store is not responding.
+// journalError returns an error that hides the details from callers if the store is not responding.
 func journalError(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is not responding.", Err: err}
@@ -117,7 +117,7 @@ func journalError(err error) error {
 // checkedJournal enforces the limits and sets defaults, so that all journals behave alike.
 type checkedJournal struct {
 	backend Journal
-	prefix  string // of the stream names in the backend
+	prefix  string // prefix of the stream names in the backend
 	now     func() time.Time
 }
 
@@ -196,7 +196,7 @@ func (e *JournalEntry) check() error {
 // storable reports whether PostgreSQL can store the text.
 func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// conflict reports that another writer has appended to a stream.
+// conflict returns the error for a stream to which another writer has appended.
 func conflict(stream string, after uint64) error {
 	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q does not end at %d; read it again", stream, after)
 }
@@ -229,7 +229,7 @@ func (j *memoryJournal) List(ctx context.Context, stream string, q JournalQuery)
 		return nil, err
 	}
 	j.mu.RLock()
-	entries := j.streams[stream] // append never changes the elements of this slice
+	entries := j.streams[stream] // safe without a copy: append never changes existing elements
 	j.mu.RUnlock()
 	end := uint64(len(entries))
 	if q.Before > 0 {

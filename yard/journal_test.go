@@ -20,7 +20,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// journals open the implementations that all tests of this file run on.
+// journals opens the implementations that all tests in this file run on.
 var journals = map[string]func(*testing.T) Journal{
 	"memory":   func(*testing.T) Journal { return MemoryJournal() },
 	"sqlite":   func(t *testing.T) Journal { return openJournal(t, "sqlite:"+filepath.Join(t.TempDir(), "j.db")) },
@@ -43,7 +43,7 @@ func forEachJournal(t *testing.T, test func(*testing.T, Journal)) {
 	}
 }
 
-// A pack cannot read the streams of another one.
+// A pack cannot read another pack's streams.
 func TestJournalStreamsArePrivate(t *testing.T) {
 	forEachJournal(t, func(t *testing.T, j Journal) {
 		c := j.(checkedJournal)
@@ -80,8 +80,8 @@ func TestJournalReportsConflicts(t *testing.T) {
 	})
 }
 
-// Writers race for every sequence number. Each number is assigned once, without gaps, and every
-// writer that lost gets a conflict.
+// Writers race for every sequence number. Each number is assigned once, with no gaps, and every
+// writer that loses a race gets a conflict.
 func TestJournalAppendersNeverShareASequenceNumber(t *testing.T) {
 	forEachJournal(t, func(t *testing.T, j Journal) {
 		const writers, each = 8, 12
@@ -147,7 +147,7 @@ func readAll(t *testing.T, j Journal, stream string) (all []JournalEntry) {
 	}
 }
 
-// Every query returns what a scan of the whole stream would select.
+// Every query returns the same entries as a scan of the whole stream.
 func TestJournalListMatchesAScan(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	forEachJournal(t, func(t *testing.T, j Journal) {

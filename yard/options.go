@@ -22,57 +22,57 @@ import (
 // DefaultGate is the name of the gate at /mcp.
 const DefaultGate = config.DefaultGate
 
-// Options configure a yard. The zero value is a yard without tools.
+// Options configure a yard. The zero value is a yard that has no tools.
 type Options struct {
-	Tools   []*toolyard.Tool           // tools written in Go
+	Tools   []*toolyard.Tool           // Go tools
 	Sources map[string]toolyard.Source // more sources of tools, by name
 	Scripts Scripts                    // a directory of TypeScript tools
-	Clients *toolyard.Clients          // clients that tools can borrow
+	Clients *toolyard.Clients          // clients lent to tools
 
-	// Policies are steps of the call path, in order. They see calls whose arguments are valid and
-	// that have not been charged yet. A policy that returns an error refuses the call.
+	// Policies are steps of the call path, in order. They run after the arguments are validated and
+	// before the call is charged. A policy that returns an error refuses the call.
 	Policies []toolyard.Policy
 
 	Recorders     []toolyard.Recorder                 // notified of every call
-	Providers     map[string]toolyard.ContextProvider // context for tools, by kind
-	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables
+	Providers     map[string]toolyard.ContextProvider // providers of context, by kind
+	ProviderKinds map[string]ProviderKind             // more kinds of context that the configuration can enable
 
-	Packs  map[string]Pack        // packs, by name, which the configuration enables
+	Packs  map[string]Pack        // packs that the configuration can enable, by name
 	Models map[string]model.Model // language models for agents, by name, in addition to those in the configuration
 
-	ConfigFile string // empty for none
-	Store      string // overrides the store in the file; without a file, the configuration is read from this store and kept up to date
-	Gates      []Gate // entry points; gates in the file replace those with the same name
+	ConfigFile string // path of the configuration file; may be empty
+	Store      string // overrides the file's store; if there is no file, the configuration is read from this store and kept current
+	Gates      []Gate // gates in the file replace those with the same name
 
 	// Identify authenticates an HTTP request; an error refuses it. The roles viewer and operator
-	// let a caller read and change things in the API and the console. If nil, callers authenticate
-	// with API keys if there is a store, and are anonymous otherwise.
+	// let a caller read and change things in the API and the console. If Identify is nil, callers
+	// authenticate with API keys or, if there is no store, are anonymous.
 	Identify func(*http.Request) (toolyard.Caller, error)
 
-	Log     *slog.Logger // nil to discard
+	Log     *slog.Logger // discards everything if nil
 	Process Process
 	Command Command
 }
 
-// Gate is an entry point with its own rules, served at /mcp/{name}. A yard without gates offers
+// Gate is an entry point with its own rules, served at /mcp/{name}. A yard that has no gates offers
 // all tools at /mcp.
 type Gate struct {
 	Name        string
-	Mode        toolyard.Mode    // a gate in mode Read offers only tools that declare that they only read
-	Surface     toolyard.Surface // empty for both
+	Mode        toolyard.Mode    // mode Read offers only tools that declare that they change nothing
+	Surface     toolyard.Surface // empty means both
 	Tools       []string         // local tools to offer; all tools if Tools and Servers are empty
 	Servers     []string         // IDs of servers whose tools are offered
-	RequireAuth bool             // refuse unauthenticated callers
-	Naming      string           // how tools are named: plain, mcp or client; empty for mcp
-	Errors      string           // how failures are reported: result or protocol; empty for result
-	SourceNotes string           // whether descriptions include a tool's file path: off, relative or absolute; empty for off
-	CallerClock bool             // callers can set the as-of time of their calls, for backtests
-	Offer       string           // what the gate lists: tools, search (meta-tools that find and call tools) or code (also a tool that runs code); empty for tools
-	Pinned      []string         // tools to list in addition if Offer is search or code
-	Show        int              // bytes of a long result to send to the client; zero for the offer's default
+	RequireAuth bool             // whether unauthenticated callers are refused
+	Naming      string           // naming scheme for tools: plain, mcp or client; defaults to mcp
+	Errors      string           // how failures are reported: result or protocol; defaults to result
+	SourceNotes string           // file paths in tool descriptions: off, relative or absolute; defaults to off
+	CallerClock bool             // whether callers can set the as-of time of their calls, for backtests
+	Offer       string           // contents of the tool list: tools, search (meta-tools that find and call tools) or code (also a tool that runs code); defaults to tools
+	Pinned      []string         // tools to list as well if Offer is search or code
+	Show        int              // how many bytes of a long result to send to the client; zero for the offer's default
 }
 
-// check reports a value that does not exist.
+// check returns an error if a field has an invalid value.
 func (g *Gate) check() error {
 	for _, field := range []struct {
 		name, value string
@@ -111,27 +111,27 @@ func (g *Gate) gate() gates.Gate {
 // Process describes the program that a yard runs in.
 type Process struct {
 	Version string                      // shown to clients
-	Now     func() time.Time            // nil for time.Now
-	Getenv  func(string) (string, bool) // nil for os.LookupEnv
+	Now     func() time.Time            // defaults to time.Now
+	Getenv  func(string) (string, bool) // defaults to os.LookupEnv
 }
 
-// Command holds options of command-line programs. Programs that embed a yard seldom need them.
+// Command contains options for command-line programs. Programs that embed a yard seldom need them.
 type Command struct {
 	Samples         []*toolyard.Tool // tools to offer if there are no others
-	RequireApproval bool             // require approval of every server definition, including the first
-	SourceNotes     string           // for gates that do not set it: off, relative or absolute
-	LiveArguments   string           // how much of the arguments live observers see: off, shape or full; empty for as much as is recorded
-	CheckSecrets    bool             // report every configured secret that cannot be read as a problem
+	RequireApproval bool             // whether every server definition requires approval, even the first
+	SourceNotes     string           // default for gates that do not set it: off, relative or absolute
+	LiveArguments   string           // how much of the arguments observers of live calls see: off, shape or full; defaults to the recorded part
+	CheckSecrets    bool             // whether to report every unreadable secret in the configuration as a problem
 
 	TLSCert, TLSKey string // certificate files for Serve; override those in the configuration
 
-	URL string // URL at which people reach this process, for links to connect to servers; overrides url in the configuration
+	URL string // URL at which people reach this process, for sign-in links; overrides url in the configuration
 
-	// OperatorToken grants the role operator while the yard runs, which gives access to the console
-	// of a yard without API keys. Empty for none.
+	// OperatorToken grants the role operator while the yard runs. It gives access to the console of
+	// a yard that has no API keys. It may be empty.
 	OperatorToken string
 
-	// OpenLog opens the log with the configured settings. It is used instead of Options.Log.
+	// OpenLog opens the log with the configured settings. If set, it replaces Options.Log.
 	OpenLog func(level, format, file string) (*slog.Logger, error)
 }
 

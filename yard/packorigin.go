@@ -14,8 +14,8 @@ type packOrigin struct {
 	pack string
 
 	mu sync.Mutex
-	// Copies of the current offer, by original: the catalog compares offers by pointer, so a
-	// republished item must be the same copy.
+	// These maps hold copies of the current offer's items, keyed by the originals. The catalog
+	// compares offers by pointer, so republishing an item must yield the same copy.
 	tools     map[*toolyard.Tool]*toolyard.Tool
 	resources map[*toolyard.Resource]*toolyard.Resource
 	prompts   map[*toolyard.Prompt]*toolyard.Prompt
@@ -53,7 +53,7 @@ func (o *packOrigin) signed(t *toolyard.Tool) *toolyard.Tool {
 }
 
 // copyAll returns edited copies of a list's elements, and a map from originals to copies. It reuses
-// the copies of the previous offer. A nil element stays nil; the catalog reports it.
+// the copies of the previous offer. A nil element stays nil, and the catalog reports it.
 func copyAll[T any](list []*T, previous map[*T]*T, edit func(*T)) ([]*T, map[*T]*T) {
 	copies, byOriginal := make([]*T, len(list)), make(map[*T]*T, len(list))
 	for i, original := range list {

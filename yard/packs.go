@@ -27,19 +27,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/secret"
 )
 
-// maxPackResponse limits the size of HTTP responses to packs, in bytes.
+// maxPackResponse limits the size of the HTTP responses that packs receive, in bytes.
 const maxPackResponse = 64 << 20
 
 // packHost opens, replaces and closes packs. Only one goroutine at a time may do so.
 type packHost struct {
 	opts    *Options
 	log     *slog.Logger
-	journal Journal // of all packs
-	partial bool    // packs whose secrets cannot be read here are not opened
+	journal Journal // shared by all packs
+	partial bool    // skip packs whose secrets cannot be read here
 	slots   map[string]*packSlot
 
 	stopped chan struct{}
-	closing sync.WaitGroup // for retire
+	closing sync.WaitGroup // waits for retire
 
 	mu       sync.Mutex
 	retiring []*openPack // no longer in use, but not closed yet; replaced as a whole
@@ -66,7 +66,7 @@ func (h *packHost) open(c *config.Source, vault *secret.Vault, old map[string]*o
 	return packs, nil
 }
 
-// discard closes packs that were opened but are not used.
+// discard closes packs that were opened but are not in use.
 func (h *packHost) discard(packs, inUse map[string]*openPack) {
 	for name, p := range packs {
 		if inUse[name] != p {
@@ -186,8 +186,8 @@ func packFaults(c *config.Source, vault *secret.Vault, err error, at ...string) 
 	return c.Located(issues, at...)
 }
 
-// reveal returns the settings of a pack with references to secrets replaced. Values whose names
-// suggest that they are secrets are redacted too.
+// reveal returns a pack's settings with secret references replaced. Values whose names suggest a
+// secret are redacted too.
 func (h *packHost) reveal(c *config.Source, name string, vault *secret.Vault) (json.RawMessage, config.Faults) {
 	var value any
 	d := json.NewDecoder(bytes.NewReader(c.Packs[name]))
@@ -218,7 +218,7 @@ func (h *packHost) reveal(c *config.Source, name string, vault *secret.Vault) (j
 	return raw, nil
 }
 
-// replaceStrings replaces the strings of a JSON value, in a fixed order.
+// replaceStrings replaces the strings in a JSON value, in a fixed order.
 func replaceStrings(value any, steps []string, replace func(text string, steps []string) string) any {
 	switch v := value.(type) {
 	case string:
@@ -235,11 +235,11 @@ func replaceStrings(value any, steps []string, replace func(text string, steps [
 	return value
 }
 
-// hostsIn returns the hosts of the URLs in settings, with their ports. The operator chose them,
-// so they may have addresses that are not public.
+// hostsIn returns the hosts of the URLs in the settings, with their ports. The operator chose them,
+// so their addresses need not be public.
 func hostsIn(settings json.RawMessage) (hosts []string) {
 	var value any
-	_ = json.Unmarshal(settings, &value) // it was validated
+	_ = json.Unmarshal(settings, &value) // cannot fail: the settings are validated
 	replaceStrings(value, nil, func(text string, _ []string) string {
 		u, err := url.Parse(text)
 		port, ok := map[string]string{"http": "80", "ws": "80", "https": "443", "wss": "443"}[schemeOf(u)]
@@ -261,7 +261,7 @@ func schemeOf(u *url.URL) string {
 	return strings.ToLower(u.Scheme)
 }
 
-// use makes the packs of an assembly the current ones, and removes the slots of all others.
+// use makes an assembly's packs the current ones, and removes the slots of all others.
 func (h *packHost) use(packs map[string]*openPack) {
 	for name, p := range packs {
 		h.slot(name).use(p)
@@ -277,7 +277,7 @@ func (h *packHost) slot(name string) *packSlot {
 	return h.slots[name]
 }
 
-// leave marks packs that the next assembly does not use. Calls keep them open until they are
+// leave marks packs that the next assembly does not use. Calls can still use them until they are
 // retired.
 func (h *packHost) leave(old, next map[string]*openPack) {
 	h.mu.Lock()
@@ -296,7 +296,7 @@ func (h *packHost) leaving() []*openPack {
 	return h.retiring
 }
 
-// retire closes packs that are no longer in use, after their successors have published their tools
+// retire closes packs that are no longer in use once their successors have published their tools
 // and the calls in flight have ended. publish publishes the sources' current offers.
 func (h *packHost) retire(old, next map[string]*openPack, publish func()) {
 	for name, p := range old {
@@ -410,10 +410,10 @@ func callLend(l Lender, gate PackGate, log *slog.Logger) (clients *toolyard.Clie
 	return l.Lend(gate)
 }
 
-// errReloaded refuses a call to a pack that was replaced after the tool was looked up.
+// errReloaded is returned for a call to a pack that was replaced after the tool was looked up.
 var errReloaded = &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration was reloaded. Repeat the call.", RetryAfter: time.Second}
 
-// gateLender lends clients to the calls of a gate, and keeps packs open during calls.
+// gateLender lends clients to a gate's calls, and keeps packs open during calls.
 type gateLender struct {
 	host    *packHost
 	clients *toolyard.Clients
@@ -428,7 +428,7 @@ func (l *gateLender) Lend() (*toolyard.Clients, func(), error) {
 			p.release()
 		}
 	}
-	for _, p := range l.host.leaving() { // their tools may still be listed
+	for _, p := range l.host.leaving() { // tools of these packs may still be listed
 		if p.acquire() {
 			held = append(held, p)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// ledger is a pack for tests: accounts with a balance, which gates choose.
+// ledger is a test pack: it has accounts with balances, and each gate selects an account.
 type ledger struct {
 	setup    yard.PackSetup
 	settings ledgerSettings
@@ -48,7 +48,7 @@ type account struct {
 	balance int
 }
 
-// opened counts the instances of a pack.
+// opened counts a pack's instances.
 type opened struct {
 	mu   sync.Mutex
 	list []*ledger
@@ -175,7 +175,7 @@ gates:
   other: {mode: read}
 `
 
-// packOptions returns the options of a yard with a configuration file and the pack ledger.
+// packOptions returns options with a configuration file and the pack ledger.
 func packOptions(t *testing.T, text string, o *opened) yard.Options {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
@@ -335,7 +335,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Calls continue while packs are replaced: no call fails, and no call uses a pack that is closed.
+// Calls continue while packs are replaced: no call fails, and no call uses a closed pack.
 func TestReloadDuringCalls(t *testing.T) {
 	o := &opened{}
 	opts := packOptions(t, ledgerFile, o)
@@ -479,7 +479,7 @@ func TestOperatorsRunActionsOfPacks(t *testing.T) {
 	}
 }
 
-// An edit of a gate through the API keeps the settings of packs and the clock of the file.
+// Editing a gate through the API keeps the pack settings and the clock in the file.
 func TestEditedGatesKeepTheirPacks(t *testing.T) {
 	text := "editable: [gates]\n" + strings.Replace(ledgerFile, "chat: {mode: read,", "chat: {mode: read, clock: caller,", 1)
 	opts := packOptions(t, text, &opened{})

@@ -16,10 +16,10 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 )
 
-// Time limits for packs. A pack that exceeds one is abandoned: it must not block the yard.
+// Time limits for packs. A pack that exceeds one is abandoned, because it must not block the yard.
 const (
 	packOpenTimeout  = 30 * time.Second
-	packStopTimeout  = 10 * time.Second // for Run to return, and for Close
+	packStopTimeout  = 10 * time.Second // for Run to return and for Close
 	packOfferTimeout = 10 * time.Second // for a new instance to publish its tools
 	packDrainTimeout = time.Minute      // for calls in flight
 	packGrace        = time.Second      // between the last publication of a tool and closing its pack
@@ -29,19 +29,19 @@ const (
 type openPack struct {
 	name     string
 	source   toolyard.Source
-	actions  []*toolyard.Tool // for operators, by name
-	settings json.RawMessage  // with secrets
-	private  []config.Network // that its HTTP client may reach
+	actions  []*toolyard.Tool // operator actions, sorted by name
+	settings json.RawMessage  // includes secrets
+	private  []config.Network // private networks that its HTTP client may reach
 	http     *http.Client     //nolint:forbidigo // made by internal/trust/outbound
 	log      *slog.Logger
 	origin   *packOrigin
 
-	offered  chan struct{} // closed when it has published its tools
+	offered  chan struct{} // closed once the pack has published its tools
 	offering sync.Once
 
 	mu      sync.Mutex
-	calls   int // in flight
-	running int // calls of Run
+	calls   int // number of calls in flight
+	running int // number of running Run calls
 	closed  bool
 	changed chan struct{} // closed and replaced when calls or running drops to zero
 }
@@ -71,7 +71,7 @@ func (p *openPack) decrease(counter *int) {
 	}
 }
 
-// run runs the source. A panic is an error.
+// run runs the source. It returns an error if the source panics.
 func (p *openPack) run(ctx context.Context, publish func(toolyard.Offer)) (err error) {
 	p.mu.Lock()
 	p.running++
@@ -84,7 +84,7 @@ func (p *openPack) run(ctx context.Context, publish func(toolyard.Offer)) (err e
 	})
 }
 
-// recoverPack turns a panic of a pack into an error.
+// recoverPack turns a pack's panic into an error.
 func recoverPack(log *slog.Logger, err *error) {
 	if v := recover(); v != nil {
 		log.Error("pack panicked", "panic", v, "stack", string(debug.Stack()))
@@ -189,7 +189,7 @@ func (s *packSlot) Run(ctx context.Context, publish func(toolyard.Offer)) error 
 func (s *packSlot) runOne(ctx context.Context, p *openPack, replaced <-chan struct{}, publish func(toolyard.Offer)) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	withdraw := time.AfterFunc(packOfferTimeout, func() { // of its predecessor
+	withdraw := time.AfterFunc(packOfferTimeout, func() { // withdraws the predecessor's tools
 		select {
 		case <-p.offered:
 		default:
@@ -211,7 +211,7 @@ func (s *packSlot) runOne(ctx context.Context, p *openPack, replaced <-chan stru
 			return err
 		}
 		select {
-		case <-p.offered: // its tools no longer change
+		case <-p.offered: // the tools no longer change
 		default:
 			return errors.New("the pack returned without publishing an offer")
 		}

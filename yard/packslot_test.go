@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// stubborn is a pack that ignores the end of contexts.
+// stubborn is a pack that ignores canceled contexts.
 type stubborn struct {
 	stop   chan struct{}
 	closed atomic.Bool
@@ -45,7 +45,7 @@ func testPack(source toolyard.Source) *openPack {
 	return p
 }
 
-// A pack that does not open is given up, and closed if it opens later.
+// A pack that takes too long to open is abandoned, and closed if it opens later.
 func TestOpenOfAPackIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, opens := &stubborn{stop: make(chan struct{})}, make(chan struct{})
@@ -86,8 +86,7 @@ func TestAStubbornPackDoesNotBlockTheYard(t *testing.T) {
 	})
 }
 
-// The tools of a pack stay listed until its successor has published, and are withdrawn if it
-// does not.
+// A pack's tools stay listed until its successor publishes, and are withdrawn if it never does.
 func TestSlotKeepsToolsUntilTheSuccessorPublishes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		publishes := make(chan struct{})

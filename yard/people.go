@@ -21,7 +21,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/signin"
 )
 
-// registrations returns how the console is registered with the issuers.
+// registrations returns the console's registrations with the issuers.
 func registrations(s *settings.Settings, secret func(ref string) (string, error)) (list []*signin.Registration) {
 	for name, issuer := range s.Issuers {
 		if issuer.Console == nil {
@@ -164,8 +164,8 @@ func (p people) CheckClaims(ctx context.Context, claims json.RawMessage) (check 
 	return check
 }
 
-// claimsAt returns whether claims are accepted at a gate or at the HTTP API, given the authorization
-// of the caller there.
+// claimsAt reports whether a gate or the HTTP API accepts claims, given the caller's authorization
+// there.
 func claimsAt(gate string, resources []string, e *accesstoken.Explanation, authorized error) httpapi.ClaimsAtTarget {
 	at := httpapi.ClaimsAtTarget{Gate: gate, Resource: resources[0]}
 	if err := cmp.Or(e.CheckAudience(resources), authorized); err != nil {
@@ -197,7 +197,7 @@ func (p people) States() (items []httpapi.IssuerItem) {
 	return items
 }
 
-// checkBlocked refuses people who are blocked.
+// checkBlocked returns an error if the caller is blocked.
 func (a *access) checkBlocked(ctx context.Context, c toolyard.Caller) error {
 	if a.blocked == nil {
 		return nil
@@ -206,22 +206,22 @@ func (a *access) checkBlocked(ctx context.Context, c toolyard.Caller) error {
 }
 
 const (
-	sightingPause = 10 * time.Minute // between two records of a person on one replica
+	sightingPause = 10 * time.Minute // between two records of the same person on one replica
 	flushPause    = 500 * time.Millisecond
-	flushTimeout  = 2 * time.Second // at the end
+	flushTimeout  = 2 * time.Second // for the last write before shutdown
 	maxSightings  = 10_000          // people remembered in memory
 	maxUnsaved    = 1_000           // people waiting to be written
 )
 
-// sightings records which people use this replica: each at most once per sightingPause, in the
-// background. A person who cannot be recorded now is recorded at a later request.
+// sightings records which people use this replica, each at most once per sightingPause, in the
+// background. If recording fails, a later request records the person.
 type sightings struct {
-	store *store.Store // nil for none
+	store *store.Store // may be nil
 	now   func() time.Time
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	last    map[string]time.Time // by caller; at most maxSightings
+	last    map[string]time.Time // time of the last record, by caller; at most maxSightings
 	unsaved map[string]*store.Person
 }
 
@@ -240,7 +240,7 @@ func (s *sightings) add(caller string, p *accesstoken.Person) {
 	if last, ok := s.last[caller]; ok && now.Sub(last) < sightingPause || len(s.unsaved) >= maxUnsaved {
 		return
 	}
-	for other := range s.last { // an arbitrary one; it will only be written again sooner
+	for other := range s.last { // drops an arbitrary person, who is recorded again sooner than necessary
 		if len(s.last) < maxSightings {
 			break
 		}
@@ -286,13 +286,13 @@ func (s *sightings) flush(ctx context.Context) {
 		s.log.Warn("could not record which people use this server", "people", len(list), "error", err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for caller := range unsaved { // to be recorded at the next request
+		for caller := range unsaved { // so that the next request records them
 			delete(s.last, caller)
 		}
 	}
 }
 
-// newBlocklist returns the list of blocked people, or nil without a store.
+// newBlocklist returns the list of blocked people, or nil if there is no store.
 func newBlocklist(s *store.Store, now func() time.Time) *identity.Blocklist {
 	if s == nil {
 		return nil

@@ -55,13 +55,13 @@ func newPeopleAPI(t *testing.T) (s *testAPI, corp, other *issuertest.Issuer) {
 	return s, corp, other
 }
 
-// browser is a browser with a page of the console: it has cookies, and a storage of the page's origin.
+// browser is a browser with the console open. It has cookies and the page's session storage.
 type browser struct {
 	t      *testing.T
 	server *httptest.Server
-	site   string            // Sec-Fetch-Site of its requests
-	cookie map[string]string // by name
-	flow   string            // secret of a sign-in
+	site   string            // value of Sec-Fetch-Site
+	cookie map[string]string // keyed by name
+	flow   string            // secret of the current sign-in
 	page   string            // page secret
 }
 
@@ -75,7 +75,7 @@ func (b *browser) clone() *browser {
 	return &c
 }
 
-// send sends a request of the page and decodes the response.
+// send sends a request as the page does, and decodes the response.
 func (b *browser) send(method, path string, body any) (status int, answer map[string]any) {
 	b.t.Helper()
 	raw, err := json.Marshal(body)
@@ -116,7 +116,7 @@ func (b *browser) send(method, path string, body any) (status int, answer map[st
 	return res.StatusCode, answer
 }
 
-// begin begins a sign-in and returns the address of the issuer.
+// begin begins a sign-in and returns the issuer's URL.
 func (b *browser) begin(issuer string) string {
 	b.t.Helper()
 	status, answer := b.send("POST", "/signin/issuers/"+issuer, struct{}{})
@@ -127,7 +127,7 @@ func (b *browser) begin(issuer string) string {
 	return answer["address"].(string)
 }
 
-// complete sends the response of an issuer, as the page at its redirect URI does.
+// complete sends an issuer's response, as the page at its redirect URI does.
 func (b *browser) complete(issuer string, response url.Values) (status int, answer map[string]any) {
 	b.t.Helper()
 	status, answer = b.send("POST", "/signin/response", map[string]string{
@@ -139,7 +139,7 @@ func (b *browser) complete(issuer string, response url.Values) (status int, answ
 	return status, answer
 }
 
-// signIn signs a person of corp in.
+// signIn signs in a person from the issuer corp.
 func (b *browser) signIn(corp *issuertest.Issuer) {
 	b.t.Helper()
 	if status, answer := b.complete("corp", corp.Authorize(b.begin("corp"))); status != http.StatusOK {
@@ -187,8 +187,8 @@ func TestPeopleSignInToTheConsole(t *testing.T) {
 	}
 }
 
-// A sign-in is completed only in the browser and on the origin where it began, once, and only with a
-// response of its issuer. Otherwise the code is not sent anywhere.
+// A sign-in can be completed only once, in the browser and on the origin where it began, and only
+// with its own issuer's response. Otherwise the code is not sent anywhere.
 func TestSignInIsBoundToTheBrowser(t *testing.T) {
 	s, corp, other := newPeopleAPI(t)
 	for name, attack := range map[string]func(victim *browser) (int, map[string]any){
@@ -199,7 +199,7 @@ func TestSignInIsBoundToTheBrowser(t *testing.T) {
 		"login CSRF: the attacker's response and cookie, set from another port": func(victim *browser) (int, map[string]any) {
 			attacker := newBrowser(t, s)
 			response := corp.Authorize(attacker.begin("corp"))
-			victim.begin("corp") // the storage of the origin has a secret of the victim
+			victim.begin("corp") // the origin's storage contains a secret of the victim
 			victim.cookie = attacker.cookie
 			return victim.complete("corp", response)
 		},
@@ -280,12 +280,12 @@ func TestSignInIsCompletedOnce(t *testing.T) {
 	}
 }
 
-// The cookie of a person is useless without the page secret, on another origin, and after a sign-in.
+// A person's cookie is useless without the page secret, on another origin, and after a new sign-in.
 func TestPersonCookieAlone(t *testing.T) {
 	s, corp, _ := newPeopleAPI(t)
 	corp.Provider.SetClaims(map[string]any{"groups": []string{"platform"}})
 	b := newBrowser(t, s)
-	b.cookie["toolyard"] = "fixed" // session fixation: the sign-in replaces it
+	b.cookie["toolyard"] = "fixed" // session fixation: the sign-in must replace it
 	b.signIn(corp)
 	first := b.clone()
 	b.signIn(corp)
@@ -316,7 +316,7 @@ func TestSignInWithoutARule(t *testing.T) {
 	}
 }
 
-// Blocking ends the sign-ins and the access tokens of a person; so does a changed rule.
+// Blocking a person, or changing a rule, ends the person's sign-ins and access tokens.
 func TestBlockedPeople(t *testing.T) {
 	s, corp, _ := newPeopleAPI(t)
 	b := newBrowser(t, s)
@@ -331,7 +331,7 @@ func TestBlockedPeople(t *testing.T) {
 		return strings.Contains(fmt.Sprint(answer), "corp:ann") && strings.Contains(fmt.Sprint(answer), "Ann Example")
 	})
 
-	// Another process blocks the person: this one is notified through the store.
+	// Another process blocks the person, and the store notifies this one.
 	if status, answer := s.do(t, "operator", "POST", "/api/v1/people/corp:ann/block", `{"reason":"left"}`); status != 200 || !strings.Contains(fmt.Sprint(answer["blocked"]), "left") {
 		t.Fatal(status, answer)
 	}
@@ -357,7 +357,7 @@ func TestBlockedPeople(t *testing.T) {
 	}
 }
 
-// Another process blocks a person: this one is notified through the store.
+// When another process blocks a person, the store notifies this one.
 func TestAPersonBlockedElsewhereIsRefusedSoon(t *testing.T) {
 	s, corp, _ := newPeopleAPI(t)
 	b := newBrowser(t, s)
@@ -369,7 +369,7 @@ func TestAPersonBlockedElsewhereIsRefusedSoon(t *testing.T) {
 	within(t, time.Minute, "the sign-in to end", func() bool { status, _, _ := b.me(); return status == 401 })
 }
 
-// A person cannot block themselves, and loses the sign-in when the rules change.
+// People cannot block themselves, and lose their sign-in when the rules change.
 func TestRulesApplyToSignedInPeople(t *testing.T) {
 	s, corp, other := newPeopleAPI(t)
 	corp.Provider.SetClaims(map[string]any{"sub": "olivia", "groups": []string{"platform"}})

@@ -20,8 +20,7 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// publisher publishes the tools of the catalog at the gates of the current assembly, and
-// reports problems.
+// publisher publishes the catalog's tools at the current assembly's gates, and reports problems.
 type publisher struct {
 	current     atomic.Pointer[assembly]
 	catalog     *catalog.Catalog
@@ -32,20 +31,20 @@ type publisher struct {
 	log         *slog.Logger
 	tls         serverTLS
 
-	snapshot atomic.Pointer[httpapi.Snapshot]   // of what the gates show, for the API
-	rejected atomic.Pointer[[]toolyard.Problem] // problems of a rejected configuration; nil for none
+	snapshot atomic.Pointer[httpapi.Snapshot]   // everything that the gates show, for the API
+	rejected atomic.Pointer[[]toolyard.Problem] // problems of a rejected configuration; may be nil
 	ready    chan struct{}                      // closed when all sources are loaded and published
-	started  atomic.Bool                        // a connection to every server has been attempted since startup
+	started  atomic.Bool                        // whether a connection to every server has been attempted since startup
 
 	mu        sync.Mutex         // held while publishing
-	published publication        // under mu
-	logged    []toolyard.Problem // under mu
+	published publication        // guarded by mu
+	logged    []toolyard.Problem // guarded by mu
 }
 
 // publication identifies what the gates currently show.
 type publication struct {
 	assembly *assembly
-	offered  uint64 // the generation of the offer
+	offered  uint64 // generation of the offer
 }
 
 // publish updates the gates' views if the tools or the gates have changed, and reports problems.
@@ -83,7 +82,7 @@ func (p *publisher) offer() catalog.Offer {
 	return p.current.Load().Terms.Apply(p.offerOf(p.catalog.Now()))
 }
 
-// offerOf returns the offer of a generation. Before the first one, these are the tools in Go.
+// offerOf returns a generation's offer. Before the first generation, it consists of the Go tools.
 func (p *publisher) offerOf(g *catalog.Generation) catalog.Offer {
 	if g.Number == 0 {
 		return catalog.Offer{Tools: p.current.Load().goTools}
@@ -102,10 +101,10 @@ func (p *publisher) follow(ctx context.Context) {
 		announce()
 		select {
 		case <-g.Next():
-		case <-waiting: // publish the generation that made the catalog ready before announcing it
+		case <-waiting: // publish the generation that made the catalog ready, then announce it
 			waiting, announce = nil, sync.OnceFunc(func() {
 				close(p.ready)
-				p.publish() // some problems are reported only once ready
+				p.publish() // some problems are reported only once the yard is ready
 			})
 		case <-ctx.Done():
 			return
@@ -122,7 +121,7 @@ func (p *publisher) checkTools(s *settings.Settings) error {
 	return s.CheckTools(p.offerOf(p.catalog.Now()))
 }
 
-// updateSnapshot replaces the snapshot if something in it changed.
+// updateSnapshot replaces the snapshot if its contents have changed.
 func (p *publisher) updateSnapshot(g *catalog.Generation, problems []toolyard.Problem) {
 	next := &httpapi.Snapshot{Generation: g.Number, Problems: problems}
 	for _, name := range p.server.Gates() {
@@ -153,7 +152,7 @@ func (p *publisher) problems() []toolyard.Problem {
 	return slices.Concat(problems, p.gateProblems(), p.agentProblems(a))
 }
 
-// termProblems returns the problems with tools' terms.
+// termProblems returns problems with the tools' terms.
 func (p *publisher) termProblems(a *assembly) []toolyard.Problem {
 	tools := p.offerOf(p.catalog.Now()).Tools
 	problems := a.Terms.Problems(tools)
@@ -174,7 +173,7 @@ func (p *publisher) termProblems(a *assembly) []toolyard.Problem {
 	return problems
 }
 
-// ruleProblems returns the problems with the rules.
+// ruleProblems returns problems with the rules.
 func (p *publisher) ruleProblems(a *assembly) []toolyard.Problem {
 	if a.Rules == nil {
 		return nil
@@ -187,17 +186,17 @@ func (p *publisher) ruleProblems(a *assembly) []toolyard.Problem {
 	})
 }
 
-// gateProblems returns the problems of the gates. A problem that several gates share is
-// reported once, with the names of all of them.
+// gateProblems returns problems with the gates. A problem that several gates share is reported
+// once, with all of their names.
 func (p *publisher) gateProblems() (problems []toolyard.Problem) {
-	seen := make(map[toolyard.Problem]int) // index of a problem, by the problem without its gate
+	seen := make(map[toolyard.Problem]int) // index of a problem, keyed by the problem with its gate removed
 	for _, name := range p.server.Gates() {
 		v, ok := p.server.View(name)
 		if !ok {
 			continue
 		}
 		for _, problem := range v.Problems {
-			if problem.Subject != "gate "+name { // it concerns a toolset
+			if problem.Subject != "gate "+name { // the problem concerns a toolset
 				problems = append(problems, problem)
 				continue
 			}
@@ -260,7 +259,7 @@ func (p *publisher) missing() (ids []string) {
 	return ids
 }
 
-// shows reports whether all tools of a server are published.
+// shows reports whether all of a server's tools are published.
 func (p *publisher) shows(s *upstream.Server) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -72,11 +72,12 @@ func (y *Yard) apply(a *assembly) {
 	y.publish()
 }
 
-// pollInterval is how often the file is read without a notification: changes to links and mounts
-// are not always reported.
+// pollInterval is how often the file is read even if no change is reported: changes to links and
+// mounts are not always reported.
 const pollInterval = 2 * time.Second
 
-// quietPeriod is how long a file must stay unchanged before it is read: editors write in steps.
+// quietPeriod is how long a file must stay unchanged before it is read, because editors write in
+// steps.
 const quietPeriod = 50 * time.Millisecond
 
 // WatchConfig reloads the configuration when its file changes, and on every value from trigger,
@@ -89,7 +90,7 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 	defer func() { _ = w.Close() }()
 	file := y.opts.ConfigFile
 	read := func() ([]byte, error) { return os.ReadFile(file) } //nolint:gosec // the operator's own file
-	applied := y.current.Load().Overlay.File.Text()             // the file may have changed since
+	applied := y.current.Load().Overlay.File.Text()             // the file may have changed since then
 	watchFile(w, file)
 	var last []byte // content at the start of the quiet period
 	var quiet <-chan time.Time
@@ -115,7 +116,7 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 			}
 			text, err := read()
 			switch {
-			case err != nil: // missing, or being replaced: the previous configuration stays in effect
+			case err != nil: // missing or being replaced: the previous configuration stays in effect
 			case !bytes.Equal(text, last): // still being written
 				last, quiet = text, time.After(quietPeriod)
 			case !bytes.Equal(text, applied):
@@ -141,7 +142,7 @@ func watchFile(w *fsnotify.Watcher, file string) {
 	if file == "" {
 		return
 	}
-	_ = w.Add(filepath.Dir(file)) // polling covers a failure
+	_ = w.Add(filepath.Dir(file)) // if this fails, polling still detects changes
 	if target, err := filepath.EvalSymlinks(file); err == nil && filepath.Dir(target) != filepath.Dir(file) {
 		_ = w.Add(filepath.Dir(target))
 	}
@@ -155,7 +156,7 @@ func (y *Yard) reloadAndLog() error {
 	} else {
 		y.log.Info("configuration reloaded", "file", y.loader.ConfigName())
 	}
-	y.publish() // the problems changed
+	y.publish() // publishes the changed problems
 	return err
 }
 

@@ -28,14 +28,14 @@ const (
 	sealDocument = "seal"          // the key that seals cookies and request states
 )
 
-// pinsInStore reports whether approved definitions are kept in the store: if there may be other
-// replicas, or if the configuration is there too.
+// pinsInStore reports whether approved definitions are stored in the store: there may be other
+// replicas, or the configuration is in the store too.
 func pinsInStore(loader *settings.Loader, c *config.Source) bool {
 	return loader.FromStore() || strings.HasPrefix(c.Store, "postgres")
 }
 
-// openPins opens the book of approved definitions, in the store or in a file next to the
-// configuration file.
+// openPins opens the approved definitions, in the store or in a file next to the configuration
+// file.
 func openPins(configFile string, inStore bool, s *store.Store, log *slog.Logger) (*pin.Book, error) {
 	path := ""
 	if configFile != "" {
@@ -119,7 +119,7 @@ func (y *Yard) followStore(ctx context.Context) {
 			return
 		}
 		if !y.pinsInStore {
-			return // no other process writes the rest
+			return // no other process writes the remaining documents
 		}
 		switch version := awaitDocument(ctx, y.enforcement.store, name); {
 		case ctx.Err() != nil:
@@ -137,7 +137,7 @@ func (y *Yard) followStore(ctx context.Context) {
 	})
 }
 
-// bus connects the MCP server to those of the other replicas.
+// bus connects the MCP server to the other replicas' MCP servers.
 type bus struct{ *store.Store }
 
 // EndSession implements [mcpserver.ReplicaBus].
@@ -145,7 +145,7 @@ func (b bus) EndSession(ctx context.Context, id string, owner toolyard.Caller, e
 	return b.Store.EndSession(ctx, id, owner.Account+" "+owner.ID, expires)
 }
 
-// bus returns the connection to the other replicas, or nil if the store allows only one.
+// bus returns the connection to the other replicas, or nil if the store supports only one replica.
 func (e *enforcement) bus() mcpserver.ReplicaBus {
 	if e.store == nil || e.store.Kind() != "postgres" {
 		return nil
@@ -153,10 +153,10 @@ func (e *enforcement) bus() mcpserver.ReplicaBus {
 	return bus{e.store}
 }
 
-// maxEndedSessions limits how many ended MCP sessions a replica reads when it starts.
+// maxEndedSessions limits how many ended MCP sessions a replica reads at startup.
 const maxEndedSessions = 100_000
 
-// forgetEndedSessions reads which MCP sessions ended before this replica started to listen.
+// forgetEndedSessions reads which MCP sessions ended before this replica began to listen.
 func (y *Yard) forgetEndedSessions(ctx context.Context) {
 	ended, err := y.enforcement.store.EndedSessions(ctx, maxEndedSessions)
 	if err != nil {
@@ -182,8 +182,8 @@ func (y *Yard) recheckPins() {
 // storeRetry is the pause between attempts to read from a store that is not responding.
 const storeRetry = 50 * time.Millisecond
 
-// awaitDocument waits until a changed document can be read, and returns its version: the store
-// notifies of each change only once.
+// awaitDocument waits until a changed document can be read, and returns its version. It retries
+// because the store reports each change only once.
 func awaitDocument(ctx context.Context, s *store.Store, name string) (version int64) {
 	for ctx.Err() == nil {
 		_, version, err := s.Document(ctx, name)
@@ -207,8 +207,8 @@ func newSealKey(s *store.Store, log *slog.Logger) httpapi.SealKey {
 	return seal.NewKeyring(func() [][]byte { return [][]byte{loadSealKey(s, log)} })
 }
 
-// loadSealKey returns the key in the store. Without a store, or if the store is not responding, the
-// key is valid only in this process.
+// loadSealKey returns the key in the store. If there is no store, or it is not responding, the key
+// is valid only in this process.
 func loadSealKey(s *store.Store, log *slog.Logger) []byte {
 	own := make([]byte, sealKeySize)
 	_, _ = rand.Read(own) // never fails
@@ -219,7 +219,7 @@ func loadSealKey(s *store.Store, log *slog.Logger) []byte {
 	defer cancel()
 	body, version, err := s.Document(ctx, sealDocument)
 	if err == nil && version == 0 {
-		_, writeErr := s.SetDocument(ctx, sealDocument, own, 0) // fails if another replica was faster
+		_, writeErr := s.SetDocument(ctx, sealDocument, own, 0) // fails if another replica wrote its key first
 		body, _, err = s.Document(ctx, sealDocument)
 		err = errors.Join(err, writeErr)
 	}

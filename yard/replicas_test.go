@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// syncLog is a log that can be read while it is written.
+// syncLog is a log that can be read while it is being written.
 type syncLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -47,7 +47,7 @@ func openStore(t *testing.T, address string) *store.Store {
 	return s
 }
 
-// put stores the next version of the configuration.
+// put writes the given version of the configuration to the store.
 func put(t *testing.T, s *store.Store, text string, version int64) {
 	t.Helper()
 	if next, err := s.SetDocument(t.Context(), "toolyard.yaml", []byte(text), version); err != nil || next != version+1 {
@@ -64,7 +64,7 @@ func within(t *testing.T, limit time.Duration, what string, done func() bool) {
 	}
 }
 
-// stores return the address of a new store, by kind.
+// stores creates stores by kind and returns their addresses.
 var stores = map[string]func(*testing.T) string{
 	"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "yard.db") },
 	"postgres": func(t *testing.T) string { return pgtest.ForTest(t).Database(t) },
@@ -109,7 +109,7 @@ func TestConfigurationInTheStoreIsFollowed(t *testing.T) {
 	}
 }
 
-// A yard with a file ignores the configuration in the store.
+// A yard that has a file ignores the configuration in the store.
 func TestAFileOverridesTheStore(t *testing.T) {
 	address := stores["sqlite"](t)
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")

@@ -42,12 +42,12 @@ func (y *Yard) routes(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	mux.HandleFunc("GET /licenses", serveLicenses)
 	all := http.NewServeMux()
 	for _, path := range []string{"", "/mcp", "/mcp/{gate}", apiPath} {
-		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // for clients from any origin
+		all.HandleFunc(metadataPath+path, y.access.serveMetadata) // open to clients from any origin
 	}
 	if y.enforcement.store != nil {
 		people := y.assembler.connections.connector(y.assembler.connections.address(c.URL))
 		mux.HandleFunc(serverauth.CallbackPath, people.ServeCallback)
-		all.HandleFunc(serverauth.DocumentPath, people.ServeDocument) // for authorization servers
+		all.HandleFunc(serverauth.DocumentPath, people.ServeDocument) // fetched by authorization servers
 	}
 	all.Handle("/", protect(c, y.access.keepToken(mux)))
 	return all
@@ -65,7 +65,7 @@ func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// serveLicenses serves the license texts of this binary's components, without their versions.
+// serveLicenses serves the license texts of this binary's components, omitting their versions.
 func serveLicenses(w http.ResponseWriter, _ *http.Request) {
 	text, err := buildinfo.Licenses()
 	if err != nil {
@@ -76,14 +76,14 @@ func serveLicenses(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// api returns the HTTP API. Without a store, its endpoints for keys, balances and recorded calls
-// are disabled.
+// api returns the HTTP API. If there is no store, its endpoints for keys, balances and recorded
+// calls are disabled.
 func (y *Yard) api(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 	o := httpapi.Options{
 		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, Links: httpapi.LinkOptions{Check: y.opts.CheckLink},
 		MaxBody: int64(c.Limits.Body), Now: y.opts.Process.Now, Log: y.log,
 	}
-	if y.opts.Identify == nil { // otherwise the program identifies callers
+	if y.opts.Identify == nil { // otherwise the embedding program identifies callers
 		o.People.Issuers = people{y.access}
 	}
 	if s := y.enforcement.store; s != nil {
@@ -91,7 +91,7 @@ func (y *Yard) api(c *config.Source, sealKey httpapi.SealKey) http.Handler {
 		o.Connections = y.assembler.connections
 		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, &exportedChanges{Store: s, log: y.auditLog}
 		o.Queries = httpapi.QueryOptions{Store: s, Time: y.queryTime}
-		if y.opts.Identify == nil { // otherwise keys are not used for authentication
+		if y.opts.Identify == nil { // otherwise API keys are not used for authentication
 			o.Keys = s
 		}
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
-// governor holds what all assemblies need to request approvals.
+// governor holds everything that assemblies need to request approvals.
 type governor struct {
 	sealer    func() seal.Sealer
-	operators *approvals.Service // nil without a store
+	operators *approvals.Service // nil if there is no store
 	recheck   func(context.Context, *toolyard.Call) error
 }
 
-// newGovernor returns the governor of a yard.
+// newGovernor returns the yard's governor.
 func (y *Yard) newGovernor(s *store.Store, sealKey httpapi.SealKey) *governor {
 	sealer := sealKey.Sealer("toolyard approval")
 	g := &governor{recheck: y.recheckCall, sealer: func() seal.Sealer { return sealer }}
@@ -38,7 +38,7 @@ func (y *Yard) newGovernor(s *store.Store, sealKey httpapi.SealKey) *governor {
 	return g
 }
 
-// governance returns how an assembly's rules apply to calls.
+// governance returns the rules of an assembly and everything needed to apply them to calls.
 func (b *assembler) governance(a *assembly) callpath.Governance {
 	g := callpath.Governance{Rules: a.Rules, Tracked: offersCode(a.Gates) || len(a.Agents) > 0, Digest: a.approvalDigest, Redact: b.secrets.redact, Sealer: b.governor.sealer, Recheck: b.governor.recheck}
 	if b.governor.operators != nil {
@@ -47,8 +47,8 @@ func (b *assembler) governance(a *assembly) callpath.Governance {
 	return g
 }
 
-// approvalDigest identifies a call for its approval. The as-of time is included only where callers
-// can set it: elsewhere it is the current time, which differs when the call is repeated.
+// approvalDigest identifies a call for its approval. It includes the as-of time only if the gate's
+// callers can set it; otherwise that is the current time, which changes when the call is repeated.
 func (a *assembly) approvalDigest(c *toolyard.Call) [sha256.Size]byte {
 	i := slices.IndexFunc(a.Gates, func(g *gates.Gate) bool { return g.Name == c.Gate })
 	if i >= 0 && a.Gates[i].CallerClock {
@@ -59,8 +59,8 @@ func (a *assembly) approvalDigest(c *toolyard.Call) [sha256.Size]byte {
 	return settings.CallDigest(&now)
 }
 
-// recheckCall refuses a call that has waited for approval if it could not be made now: the gate does
-// not offer the tool as it was approved, a rule has changed, or the caller has lost its key.
+// recheckCall returns an error if a call that waited for approval could not be made now: the gate
+// no longer offers the tool as approved, a rule has changed, or the caller has lost its key.
 func (y *Yard) recheckCall(ctx context.Context, c *toolyard.Call) error {
 	v, ok := y.server.View(c.Gate)
 	if !ok || !offers(v, c.Tool) {
@@ -72,8 +72,8 @@ func (y *Yard) recheckCall(ctx context.Context, c *toolyard.Call) error {
 	return y.access.recheck(ctx, y.enforcement.store, c.Caller, v.Gate)
 }
 
-// offers reports whether a view has a tool with the same definition, including internal tools that
-// read a resource or get a prompt.
+// offers reports whether a view has a tool with the same definition, including the internal tools
+// that read resources and render prompts.
 func offers(v *gates.View, t *toolyard.Tool) bool {
 	same := func(shown *toolyard.Tool) bool { return shown != nil && shown.Digest() == t.Digest() }
 	return slices.ContainsFunc(v.Tools, func(n gates.NamedTool) bool { return same(n.Tool) }) ||
@@ -81,10 +81,11 @@ func offers(v *gates.View, t *toolyard.Tool) bool {
 		slices.ContainsFunc(v.Prompts, func(p gates.NamedPrompt) bool { return same(p.Getter) })
 }
 
-// recheck refuses a caller whose keys have all been revoked or have expired since it sent the request.
+// recheck returns an error if all of the caller's keys have expired or been revoked since it sent
+// the request.
 func (a *access) recheck(ctx context.Context, s *store.Store, c toolyard.Caller, g *gates.Gate) error {
 	switch {
-	case c.ID == identity.Local: // the user who started the process has no key, and may use every gate
+	case c.ID == identity.Local: // the local user has no key and may use every gate
 		return nil
 	case a.program != nil || s == nil || !c.Authenticated():
 		return a.authorize(c, g)

@@ -16,21 +16,21 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// eras are the two families of MCP versions, as the tests of rules use them.
+// eras has one version from each of the two families of MCP versions.
 var eras = []string{"2026-07-28", "2025-11-25"}
 
-// mcpClient is a client on stdio that answers questions of the server.
+// mcpClient is a stdio client that answers the server's questions.
 type mcpClient struct {
 	t       *testing.T
 	version string
-	meta    string // of every modern request
+	meta    string // _meta of every modern request
 	to      io.WriteCloser
 	from    *bufio.Scanner
-	answer  func(question string) string // returns the result of an elicitation
-	asked   []string                     // messages of the questions
+	answer  func(question string) string // returns an elicitation result
+	asked   []string                     // messages of the questions received
 }
 
-// connect starts a client with capabilities, such as {"elicitation":{}}.
+// connect starts a client with the given capabilities, such as {"elicitation":{}}.
 func connect(t *testing.T, y *yard.Yard, gate, version, capabilities string, answer func(question string) string) *mcpClient {
 	t.Helper()
 	in, to := io.Pipe()
@@ -64,7 +64,8 @@ func (c *mcpClient) send(line string) {
 	}
 }
 
-// request sends a request and returns the response. It answers questions of the legacy era on the way.
+// request sends a request and returns the response. In the legacy era, it answers questions that
+// arrive first.
 func (c *mcpClient) request(line string) map[string]any {
 	c.send(line)
 	for c.from.Scan() {
@@ -112,7 +113,7 @@ func (c *mcpClient) call(tool, args string) map[string]any {
 	return nil
 }
 
-// modern sends one request of the modern era.
+// modern sends one request in the modern era.
 func (c *mcpClient) modern(tool, args, more string) map[string]any {
 	return c.request(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + more + `,"_meta":{` + c.meta + `}}}`)
 }
@@ -159,7 +160,7 @@ rules:
 gates: {all: {mode: write}}
 `
 
-// The strictest rule decides, over arguments with their defaults, in both eras.
+// The strictest rule decides. Rules see arguments with their defaults, in both eras.
 func TestRulesDenyAskAndAllow(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -171,7 +172,7 @@ func TestRulesDenyAskAndAllow(t *testing.T) {
 				args, decision, want string
 				asked, ran           int
 			}{
-				{`{"order":"A"}`, "", "OK", 0, 1}, // the default amount
+				{`{"order":"A"}`, "", "OK", 0, 1}, // uses the default amount
 				{`{"order":"A","amount":10}`, "", "OK", 0, 2},
 				{`{"order":"A","amount":11}`, "approve", "OK", 1, 3},
 				{`{"order":"A","amount":11}`, "decline", "AUTHORIZATION_ERROR", 2, 3},
@@ -194,8 +195,8 @@ func TestRulesDenyAskAndAllow(t *testing.T) {
 	}
 }
 
-// A client that cannot ask its user fails closed without a store, and no argument or forged answer
-// stands in for the user.
+// If the client cannot ask its user and there is no store, the call fails closed. No argument or
+// forged answer can replace the user's decision.
 func TestAttack24ClientsThatCannotAskFailClosed(t *testing.T) {
 	for _, era := range eras {
 		for _, capabilities := range []string{`{}`, `{"elicitation":{"url":{}}}`, `{"sampling":{}}`} {
@@ -210,7 +211,7 @@ func TestAttack24ClientsThatCannotAskFailClosed(t *testing.T) {
 	}
 }
 
-// newMemoryYard returns a running yard without a store.
+// newMemoryYard returns a running yard that has no store.
 func newMemoryYard(t *testing.T, config string, tools ...*toolyard.Tool) (y *yard.Yard, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "toolyard.yaml")
@@ -255,7 +256,7 @@ func TestAttack19ForgedAnswersDoNotApprove(t *testing.T) {
 			t.Fatalf("%s: the tool ran", name)
 		}
 	}
-	// The decision as an argument is no decision.
+	// A decision in the arguments does not count.
 	if m := c.modern("refund", `{"order":"A","amount":11,"decision":"approve"}`, ""); code(m) != "VALIDATION_ERROR" || r.ran.Load() != 1 {
 		t.Error(m)
 	}
@@ -271,8 +272,8 @@ func TestAttack19ForgedAnswersDoNotApprove(t *testing.T) {
 	}
 }
 
-// A tool that asks the user itself after an approval is not approved twice, and its answer approves
-// nothing else.
+// If a tool asks the user a question of its own after an approval, the call is not approved twice,
+// and the answer approves nothing else.
 func TestAttack25AnUpstreamQuestionNeedsNoSecondApproval(t *testing.T) {
 	const rule = "rules: [{name: doors, tools: [unlock], then: ask}]\ngates: {all: {mode: write}}\n"
 	for _, era := range eras {
@@ -295,7 +296,8 @@ func TestAttack25AnUpstreamQuestionNeedsNoSecondApproval(t *testing.T) {
 	}
 }
 
-// A tool cannot forge an approval in its request state: neither one given nor a question of its own.
+// A tool cannot forge an approval in its request state, either as a given approval or as an open
+// question.
 func TestATreacherousStateDoesNotApprove(t *testing.T) {
 	for _, state := range []string{"toolyard.approved\nx\ninner", `toolyard.asked` + "\n" + `{"key":"toolyard.approval","open":{}}`} {
 		var ran atomic.Int64
@@ -308,7 +310,7 @@ func TestATreacherousStateDoesNotApprove(t *testing.T) {
 		})
 		y, file := newMemoryYard(t, "gates: {all: {mode: write}}\n", tool)
 		c := connect(t, y, "all", eras[0], `{"elicitation":{}}`, accept("approve"))
-		first := c.modern("sly", `{}`, "") // no rule yet
+		first := c.modern("sly", `{}`, "") // there is no rule yet
 		write(t, file, "rules: [{name: all, then: ask}]\ngates: {all: {mode: write}}\n")
 		if err := y.Reload(); err != nil {
 			t.Fatal(err)
@@ -320,8 +322,7 @@ func TestATreacherousStateDoesNotApprove(t *testing.T) {
 	}
 }
 
-// A rule that names a tool or an argument that does not exist is a problem, because it matches no
-// call.
+// A rule that names an unknown tool or argument is a problem, because it matches no call.
 func TestRulesForUnknownToolsAreProblems(t *testing.T) {
 	r := newRefunds()
 	s := newTestAPI(t, `

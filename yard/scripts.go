@@ -12,15 +12,15 @@ import (
 // Scripts configures a directory of TypeScript tools. Its fields override the configuration
 // file.
 type Scripts struct {
-	Dir    string            // empty to use the configuration's, if any
-	Glob   string            // empty to use the configuration's, or **/*.ts
-	Cache  string            // directory for compiled scripts; empty for no cache
+	Dir    string            // defaults to the configured directory, if any
+	Glob   string            // defaults to the configured pattern, or to **/*.ts
+	Cache  string            // directory for compiled scripts; no cache if empty
 	OnLoad func(script.Load) // called after each load; may be nil
 }
 
 // newScripts returns the source of TypeScript tools, or nil if there is none.
 func (b *assembler) newScripts(c *config.Scripts, private []config.Network) (*script.Folder, error) {
-	base := filepath.Dir(b.opts.ConfigFile) // "." without a file
+	base := filepath.Dir(b.opts.ConfigFile) // "." if there is no file
 	dir := b.opts.Scripts.Dir
 	switch {
 	case c == nil && dir == "":

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/secret"
 )
 
-// openVault opens the vault of an assembly and applies its seal keys.
+// openVault opens an assembly's vault and applies its seal keys.
 func (b *assembler) openVault(a *assembly) (*secret.Vault, error) {
 	named := make(map[string]string, len(a.Secrets))
 	for name, ref := range a.Secrets {
@@ -84,8 +84,8 @@ func (y *Yard) followSecrets(ctx context.Context) {
 	}
 }
 
-// secretProblems reports the secrets that cannot be read. All secrets are read first if the program
-// requests it.
+// secretProblems reports secrets that cannot be read. If Command.CheckSecrets is set, it reads all
+// of them first.
 func (p *publisher) secretProblems(a *assembly) (problems []toolyard.Problem) {
 	vault := p.secrets.vault.Load()
 	if p.secrets.checkAll {
@@ -113,8 +113,8 @@ func usesSecrets(s *config.Server) bool {
 		slices.ContainsFunc(slices.Collect(maps.Values(s.Headers)), isSecret)
 }
 
-// reveal expands the secrets in a map's values. A value whose name suggests that it is a secret is
-// redacted too.
+// reveal expands the secrets in a map's values. It also redacts values whose names suggest a
+// secret.
 func reveal(values map[string]string, vault *secret.Vault, use func(name, value string)) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value, isSecret, err := vault.Expand(values[name])
@@ -129,13 +129,13 @@ func reveal(values map[string]string, vault *secret.Vault, use func(name, value 
 	return nil
 }
 
-// environment returns the environment variables of a server process.
+// environment returns a server process's environment variables.
 func environment(values map[string]string, vault *secret.Vault) (env []string, err error) {
 	err = reveal(values, vault, func(name, value string) { env = append(env, name+"="+value) })
 	return env, err
 }
 
-// headers returns the headers of every request to a server.
+// headers returns the headers to send with every request to a server.
 func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
 	h := http.Header{}
 	if err := reveal(s.Headers, vault, h.Set); err != nil {

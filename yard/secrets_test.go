@@ -14,11 +14,11 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// secretServer answers like a Vault server, with one secret.
+// secretServer acts as a Vault server with one secret.
 type secretServer struct {
 	*httptest.Server
 	mu    sync.Mutex
-	value string // empty for a sealed server
+	value string // empty if the server is sealed
 }
 
 func newSecretServer(t *testing.T) *secretServer {
@@ -42,7 +42,7 @@ func (s *secretServer) set(value string) {
 	s.value = value
 }
 
-// openWith opens a yard with a configuration; it does not run.
+// openWith opens a yard with a configuration but does not run it.
 func openWith(t *testing.T, config string, change func(*yard.Options)) (*yard.Yard, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
@@ -87,7 +87,7 @@ func TestCheckReadsAllSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problems := y.Problems(); len(problems) > 0 { // secrets that are not in use are not read
+	if problems := y.Problems(); len(problems) > 0 { // unused secrets are not read
 		t.Errorf("%v", problems)
 	}
 }
@@ -108,7 +108,7 @@ func TestSealKeysOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// A sign-in outlives the replacement of the seal key.
+// A sign-in stays valid when the seal key is replaced.
 func TestASealKeyIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "toolyard.yaml")

@@ -22,8 +22,8 @@ const drainTimeout = 20 * time.Second
 // bodyTimeout limits how long a client may take to send a request body.
 const bodyTimeout = 10 * time.Second
 
-// limitBodies sets a deadline for the body of every request, even if the handler does not read
-// it: net/http reads the rest. Handlers that have read the body reset the deadline.
+// limitBodies sets a deadline for reading each request's body, even if the handler ignores the
+// body, because net/http then reads the rest. Handlers that have read the body reset the deadline.
 func limitBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -85,7 +85,7 @@ func logRefusedConnections(log *slog.Logger, now func() time.Time) func(address 
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true) // over TLS
+	protocols.SetHTTP2(true) // used over TLS
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Handler:           h,
@@ -93,13 +93,13 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      60 * time.Second, // MCP sets its own for each write
+		WriteTimeout:      60 * time.Second, // the MCP server sets its own deadline for each write
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 	}
 }
 
-// serveMetrics serves the metrics at metrics.listen, if it is set, until stop is called.
+// serveMetrics serves metrics at metrics.listen, if set, until stop is called.
 func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 	c := y.current.Load()
 	if c.Metrics.Listen == "" {

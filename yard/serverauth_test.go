@@ -16,8 +16,8 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// startProtectedServer starts an MCP server with the tool whoami, which requires tokens of an
-// authorization server. It returns its address.
+// startProtectedServer starts an MCP server that requires an authorization server's tokens and has
+// the tool whoami. It returns the server's URL.
 func startProtectedServer(t *testing.T, as *oauthtest.Server, legacy bool, scopes ...string) string {
 	t.Helper()
 	y, err := yard.New(yard.Options{Tools: []*toolyard.Tool{whoami}, Identify: func(r *http.Request) (toolyard.Caller, error) {
@@ -54,7 +54,7 @@ func runYard(t *testing.T, y *yard.Yard) {
 	<-y.Ready()
 }
 
-// newConfiguredYard runs a yard with a configuration.
+// newConfiguredYard runs a yard with the given configuration.
 func newConfiguredYard(t *testing.T, text string, env map[string]string) *yard.Yard {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
@@ -72,7 +72,7 @@ func newConfiguredYard(t *testing.T, text string, env map[string]string) *yard.Y
 	return y
 }
 
-// callWhoami calls the tool of the upstream server.
+// callWhoami calls the upstream server's tool.
 func callWhoami(t *testing.T, y *yard.Yard, caller string) (string, error) {
 	t.Helper()
 	res, err := y.Call(t.Context(), "", toolyard.Caller{ID: caller, Account: caller}, "crm__whoami", nil)

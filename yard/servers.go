@@ -33,9 +33,9 @@ type serverConfig struct {
 	secrets  map[string]config.SecretRef
 	stores   map[string]config.SecretStore
 	identity string
-	url      string             // of this yard, for links
+	url      string             // URL of this yard, for links
 	issuer   string             // the URL of the issuer that exchanges tokens
-	console  *config.AuthClient // of the issuer; nil for none
+	console  *config.AuthClient // the console's client at the issuer; may be nil
 }
 
 // addServers builds the upstream servers. Servers whose configuration has not changed keep running.
@@ -48,7 +48,7 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 	a.upstreams, a.builtFrom = make(map[string]*upstream.Server, len(a.Servers)), make(map[string]serverConfig, len(a.Servers))
 	for id, s := range a.Servers {
 		sc := serverConfig{Server: s, private: a.PrivateNetworks}
-		sc.Rate, sc.Spend, sc.ExecuteUSD, sc.Terms = nil, nil, nil, nil // read from the settings: no reason to restart the server
+		sc.Rate, sc.Spend, sc.ExecuteUSD, sc.Terms = nil, nil, nil, nil // read from the settings, so a change does not require a restart of the server
 		if usesSecrets(&s) {
 			sc.secrets, sc.stores, sc.identity = a.Secrets, a.SecretStores, a.AgeIdentity
 		}
@@ -104,7 +104,7 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 	}
 	if c.Command != "" {
 		program := c.Command
-		if strings.ContainsRune(program, '/') { // otherwise it is looked up in PATH
+		if strings.ContainsRune(program, '/') { // otherwise the program is looked up in PATH
 			if abs, err := filepath.Abs(b.beside(program)); err == nil {
 				program = abs
 			}
@@ -147,8 +147,8 @@ func (b *assembler) authorizer(id string, c *serverConfig, vault *secret.Vault) 
 	return serverauth.NewPerson(b.connections.options(c.url), protectedServer(id, c, vault), header)
 }
 
-// delegation returns the options for a server that is called with tokens for which the client
-// exchanges those of callers.
+// delegation returns the options for a server that is called with exchanged tokens: the client
+// exchanges the callers' tokens for them.
 func (b *assembler) delegation(id string, c *serverConfig, client *config.AuthClient, vault *secret.Vault) serverauth.DelegationOptions {
 	o := serverauth.DelegationOptions{
 		Issuer:   exchangingIssuer(c.Auth.At, c.issuer, client, vault),
@@ -169,7 +169,7 @@ func exchangingIssuer(name, address string, client *config.AuthClient, vault *se
 	return serverauth.Issuer{Name: name, URL: address, Client: func() (*oauthclient.Credentials, error) { return clientCredentials(client, vault) }}
 }
 
-// signIns returns the stores of sign-ins that servers need, by issuer.
+// signIns returns the sign-in stores that servers need, by issuer.
 func (b *assembler) signIns(a *assembly, vault *secret.Vault) map[string]*serverauth.SignIns {
 	stores := make(map[string]*serverauth.SignIns)
 	for _, s := range a.Servers {
@@ -184,7 +184,7 @@ func (b *assembler) signIns(a *assembly, vault *secret.Vault) map[string]*server
 	return stores
 }
 
-// consoleClient returns the client as which the console is registered with an issuer, or nil.
+// consoleClient returns the client that the console uses at an issuer, or nil.
 func consoleClient(c *config.ConsoleClient) *config.AuthClient {
 	if c == nil {
 		return nil
@@ -216,7 +216,7 @@ func clientCredentials(c *config.AuthClient, vault *secret.Vault) (*oauthclient.
 	return own, nil
 }
 
-// pins adapts the book of approved definitions to [upstream.Pins].
+// pins adapts the approved definitions to [upstream.Pins].
 type pins struct{ book *pin.Book }
 
 // Pinned implements [upstream.Pins].

@@ -10,13 +10,13 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// A call over a spend limit is refused with the limit and when it renews, the console lists the limit,
-// and other callers and free gates are not affected.
+// A call over a spend limit is refused with the limit and the time when it renews. The console
+// lists the limit; other callers and free gates are not affected.
 func TestSpendLimitRefusesAndRenews(t *testing.T) {
 	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
 	day := today()
 	problems := spendLimitProblems(t)
-	for ; day != today(); problems = spendLimitProblems(t) { // the limits renewed in the meantime
+	for ; day != today(); problems = spendLimitProblems(t) { // the limits were renewed in the meantime
 		day = today()
 	}
 	for _, problem := range problems {

@@ -14,8 +14,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// caller is a model that makes the calls of a question, which lists the names of tools, one in each
-// turn.
+// caller is a model that calls the tools listed in the question, one per turn.
 type caller struct{}
 
 func (caller) Turn(_ context.Context, r *model.Request, _ func(model.Event)) (*model.Turn, error) {
@@ -41,7 +40,7 @@ gates:
   ask: {mode: write, callers: keys, agents: [clerk, chief]}
 `
 
-// newTaintAPI starts a yard whose tools have labels. It returns how often data was sent out.
+// newTaintAPI starts a yard whose tools have labels. sent counts how often data was sent out.
 func newTaintAPI(t *testing.T, accept string) (s *testAPI, sent *atomic.Int64) {
 	t.Helper()
 	sent = &atomic.Int64{}
@@ -58,8 +57,8 @@ func newTaintAPI(t *testing.T, accept string) (s *testAPI, sent *atomic.Int64) {
 	return s, sent
 }
 
-// Attack 31: after private data and untrusted text entered a query, in both orders, a call that sends
-// data out needs the approval of an operator. Other queries are not affected.
+// Attack 31: after private data and untrusted text have entered a query, in either order, a call
+// that sends data out needs an operator's approval. Other queries are not affected.
 func TestAttack31TaintWithinAQuery(t *testing.T) {
 	s, sent := newTaintAPI(t, "")
 	for question, want := range map[string]struct {
@@ -84,7 +83,7 @@ func TestAttack31TaintWithinAQuery(t *testing.T) {
 	}
 }
 
-// The queries of one run of code, or of one other query, share what was read.
+// Queries made by the same code run, or by the same parent query, share their taint.
 func TestTaintCoversNestedQueries(t *testing.T) {
 	s, sent := newTaintAPI(t, "")
 	ctx := taint.With(t.Context(), &taint.Tracker{})
@@ -134,13 +133,14 @@ gates:
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	// An agent that a gate offers counts like a delegate.
+	// An agent that a gate offers counts as a delegate.
 	if got := problems("delegates: [clerk]", "delegates: []", "toolset: inbox}", "toolset: inbox, agents: [clerk]}"); !strings.Contains(got, path) {
 		t.Error(got)
 	}
 }
 
-// A gate whose tools have all three labels is a problem if an agent uses it, unless that is accepted.
+// A gate whose tools together have all three labels is a problem if an agent uses it, unless the
+// risk is accepted.
 func TestRuleOfTwoForAgents(t *testing.T) {
 	problems := func(accept string) string {
 		s, _ := newTaintAPI(t, accept)

@@ -44,7 +44,7 @@ func methods() []*toolyard.Tool {
 	}
 }
 
-// termsYard returns a yard with the same tools locally and at a server named up, and a function
+// termsYard returns a yard that has the same tools locally and on a server named up, and a function
 // that changes its file.
 func termsYard(t *testing.T) (y *yard.Yard, reload func(local, server string)) {
 	t.Helper()
@@ -70,7 +70,7 @@ func termsYard(t *testing.T) (y *yard.Yard, reload func(local, server string)) {
 	}
 }
 
-// prices returns the prices of the tools at the execute gate.
+// prices returns the tools' prices at the execute gate.
 func prices(t *testing.T, y *yard.Yard) string {
 	t.Helper()
 	v, ok := y.View("sdk")
@@ -194,7 +194,7 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 }
 
-// A context without a provider is a problem, and so is one without an argument.
+// A context that has no provider, or no argument, is a problem.
 func TestMissingContextIsAProblem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, []byte("context: {hyperliquid: {}}\n"), 0o600); err != nil {
@@ -214,7 +214,7 @@ func TestMissingContextIsAProblem(t *testing.T) {
 	}
 }
 
-// Toolsets of a new file are checked against the terms of the same file.
+// A new file's toolsets are checked against the same file's terms.
 func TestTermsAndToolsetsChangeTogether(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	write := func(text string) {
@@ -240,7 +240,7 @@ func TestTermsAndToolsetsChangeTogether(t *testing.T) {
 	}
 }
 
-// A tool with an invalid limit is withheld instead of offered without one. Terms do not change the
+// A tool with an invalid limit is withheld, not offered with no limit. Terms do not change the
 // approved definition.
 func TestAToolWithAnInvalidLimitIsWithheld(t *testing.T) {
 	broken, err := toolyard.NewTool(toolyard.Spec{Name: "broken", Extra: map[string]json.RawMessage{"_meta": json.RawMessage(`{"rateLimit":{"maxRequestsPerMinute":"30"}}`)}},
@@ -249,7 +249,7 @@ func TestAToolWithAnInvalidLimitIsWithheld(t *testing.T) {
 		t.Fatal(err)
 	}
 	upstream := httptest.NewServer(start(t, yard.Options{Tools: []*toolyard.Tool{broken, declaring("good", `{}`)}}).Handler())
-	t.Cleanup(upstream.Close) // after the yard that listens to it
+	t.Cleanup(upstream.Close) // closed after the yard that listens to it
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	write := func(terms string) {
 		if err := os.WriteFile(file, fmt.Appendf(nil, "servers: {up: {url: %q%s}}\n", upstream.URL+"/mcp", terms), 0o600); err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
-// serverTLS is the certificate with which Serve serves HTTPS.
+// serverTLS holds the certificate that Serve uses for HTTPS.
 type serverTLS struct {
-	certificate atomic.Pointer[inbound.Certificate] // nil until Serve is called, and without TLS
-	expiring    atomic.Bool                         // it should have been renewed
+	certificate atomic.Pointer[inbound.Certificate] // nil before Serve is called, or if TLS is off
+	expiring    atomic.Bool                         // whether the certificate expires soon
 }
 
 // certificateInterval is how often the files are reread, because replaced links are not always reported.
@@ -39,7 +39,7 @@ func tlsFiles(a *assembly, opts *Options) (files inbound.CertificateFiles, ok bo
 	return inbound.CertificateFiles{Cert: beside(a.TLS.Cert), Key: beside(a.TLS.Key)}, true
 }
 
-// start loads the certificate and reads its files again until stop is called.
+// start loads the certificate and rereads its files until stop is called.
 func (t *serverTLS) start(p *publisher, opts *Options) (stop func(), err error) {
 	files, _ := tlsFiles(p.current.Load(), opts)
 	certificate, err := inbound.LoadCertificate(files)
@@ -70,8 +70,8 @@ func (t *serverTLS) start(p *publisher, opts *Options) (stop func(), err error) 
 	}, nil
 }
 
-// reload reads the files of the current configuration. If they cannot be used, the previous
-// certificate stays in use, and the reason is reported as a problem.
+// reload reads the current configuration's certificate files. If they cannot be used, the previous
+// certificate stays in use, and the error is reported as a problem.
 func (t *serverTLS) reload(p *publisher, opts *Options) {
 	certificate := t.certificate.Load()
 	files, ok := tlsFiles(p.current.Load(), opts)
@@ -117,7 +117,7 @@ func (t *serverTLS) problems() (problems []toolyard.Problem) {
 	return problems
 }
 
-// quietHandshakes lowers failed TLS handshakes to the level debug: any client can cause them.
+// quietHandshakes logs failed TLS handshakes at debug level, because any client can cause them.
 type quietHandshakes struct{ slog.Handler }
 
 // Handle implements [slog.Handler].

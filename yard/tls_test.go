@@ -21,7 +21,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// serveTLS serves a yard with the certificate in a folder until the test ends.
+// serveTLS serves a yard with the certificate in dir until the test ends.
 func serveTLS(t *testing.T, dir string) (y *yard.Yard, base string) {
 	t.Helper()
 	file := filepath.Join(dir, "toolyard.yaml")
@@ -119,7 +119,7 @@ func TestServeTLSRefusesOldVersions(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// A client that opens a connection and sends nothing does not hold it.
+// A client that opens a connection and sends nothing is disconnected.
 func TestServeTLSBoundsHandshakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -174,7 +174,7 @@ func TestServeTLSUsesReplacedFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "tls.key"), []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // a file that is read once may be half-written
+	for range 2 { // a file that is read only once may be half-written
 		if err := y.Reload(); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestServeTLSUsesReplacedFiles(t *testing.T) {
 	if got := expiry(); !got.Equal(second.Leaf.NotAfter) {
 		t.Error("the previous certificate is not in use:", got)
 	}
-	// Other files, after a reload of the configuration.
+	// After a reload of the configuration, the yard uses other files.
 	other := filepath.Join(dir, "other")
 	if err := os.Mkdir(other, 0o700); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// toolbox lets a tool call other tools and read resources at the gate of its own call.
+// toolbox lets a tool call other tools and read resources at its own call's gate.
 type toolbox struct{ *publisher }
 
 // maxDepth limits how deeply calls can be nested.

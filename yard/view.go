@@ -28,10 +28,10 @@ type View struct {
 	view   *gates.View
 }
 
-// Offer returns what the gate lists: tools, search or code.
+// Offer returns the kind of tool list at the gate: tools, search or code.
 func (v *View) Offer() string { return string(cmp.Or(v.view.Gate.Offer, gates.OfferTools)) }
 
-// IsMetaTool reports whether a name is that of a tool of the gate itself, such as search_tools.
+// IsMetaTool reports whether the name belongs to one of the gate's own tools, such as search_tools.
 func (v *View) IsMetaTool(name string) bool { return v.view.Gate.IsMetaTool(name) }
 
 // ListTokens estimates how many tokens the gate's tool list uses in every prompt.
@@ -43,13 +43,13 @@ type NamedTool struct {
 	*toolyard.Tool
 }
 
-// AppliedRule is a rule of the configuration that can apply to calls at a gate.
+// AppliedRule is a configured rule that can apply to calls at a gate.
 type AppliedRule struct {
 	Name  string
 	Then  string   // deny, ask or allow
-	By    string   // who approves, for ask: caller or operator
-	Some  bool     // whether it depends on the arguments, the caller, the price or the depth of a call
-	Tools []string // names of the tools at the gate, sorted
+	By    string   // for ask: who approves, caller or operator
+	Some  bool     // whether the rule depends on a call's arguments, caller, price or depth
+	Tools []string // names of the matching tools at the gate, sorted
 }
 
 // NamedPrompt is a prompt with the name that a gate gives it.
@@ -76,7 +76,7 @@ func (y *Yard) View(gate string) (*View, bool) {
 	return view, true
 }
 
-// appliedRules returns the rules that can apply to the tools of a view.
+// appliedRules returns the rules that can apply to a view's tools.
 func appliedRules(set *rules.Set, v *gates.View) (list []AppliedRule) {
 	index := make(map[string]int)
 	for _, t := range v.Tools {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// The explanation of a tool names its limits, who has them, and who sets the as-of time.
+// The explanation of a tool includes its limits, their scope, and who sets the as-of time.
 func TestWhyNamesLimitsAndTheClock(t *testing.T) {
 	s := newTestAPI(t, "terms: {greet: {rate: {perMinute: 5, per: account}}}\ngates: {past: {mode: read, clock: caller, callers: keys}, now: {mode: read, callers: keys}}\n", yard.Options{})
 	quotas := newTestAPI(t, "terms: {greet: {rate: [{perMinute: 5, per: account}, {perMinute: 50}]}}\ngates: {chat: {mode: read, rate: [{per: caller, concurrency: 2}]}}\n", yard.Options{})

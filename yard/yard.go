@@ -54,7 +54,7 @@ import (
 
 // Yard is a running set of tools with the gates that offer them. Its methods may be called concurrently.
 type Yard struct {
-	*publisher // the current assembly and what the gates show of it
+	*publisher // the current assembly, and the gates' published views
 
 	opts        Options
 	replica     string // ID of this process among the replicas
@@ -65,7 +65,7 @@ type Yard struct {
 	live        *live.Hub
 	tracer      *telemetry.Tracer
 	auditLog    *telemetry.AuditLog
-	pins        *pin.Book // the approved definitions
+	pins        *pin.Book // approved definitions
 	pinsInStore bool
 	handler     http.Handler
 	reloading   sync.Mutex // held during Reload
@@ -124,7 +124,7 @@ func open(opts Options, loader *settings.Loader) (*Yard, error) {
 	return y, nil
 }
 
-// assemble opens the store and builds all parts. It starts nothing; see Run.
+// assemble opens the store and builds all parts. It does not start them; see Run.
 func (y *Yard) assemble(source *config.Source) error {
 	s, err := y.loader.OpenStore(source)
 	if err != nil {
@@ -212,7 +212,7 @@ func (y *Yard) close(ctx context.Context) error {
 	return errors.Join(y.enforcement.close(), y.loader.Close(), y.tracer.Close(ctx), y.auditLog.Close(ctx))
 }
 
-// newLive returns the hub of live calls. It sends results only if arguments are sent in full.
+// newLive returns the hub for live calls. It sends results only if arguments are sent in full.
 func newLive(opts *Options, s *store.Store, args record.Arguments, secrets *redactor) *live.Hub {
 	if opts.Command.LiveArguments != "" {
 		args.Keep = record.Keep(opts.Command.LiveArguments)
@@ -292,14 +292,14 @@ func (y *Yard) Run(ctx context.Context) {
 const startTimeout = 2 * time.Minute
 
 // awaitStart waits until a connection to every server has been attempted once. From then on, names
-// and URIs belong to the server that had them first. Before that, the order depends on chance:
-// which server connects first, and whether approved tools are offered before their server is
-// connected.
+// and URIs belong to the server that had them first. Before that, the order is a matter of chance:
+// it depends on which server connects first, and on whether approved tools are offered before their
+// server is connected.
 func (y *Yard) awaitStart(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	select {
-	case <-y.ready: // before that there may be nothing to publish
+	case <-y.ready: // before this, there may be nothing to publish
 		y.awaitServers(waiting)
 	case <-waiting.Done():
 	}
@@ -357,7 +357,7 @@ func (y *Yard) CheckAddress(address string) error {
 	return fmt.Errorf("%s is reachable from other machines, and a gate accepts unauthenticated callers; listen on 127.0.0.1, set callers: keys on every gate, or set anonymous: true", address)
 }
 
-// Call calls a tool at a gate, on the same path as every other call.
+// Call calls a tool at a gate. The call takes the same path as every other call.
 func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	return y.server.Call(ctx, &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller})
 }
@@ -372,7 +372,7 @@ func (y *Yard) CallAsOf(ctx context.Context, asOf time.Time, gate string, caller
 // such as {"name":{"action":"accept","content":{"name":"Ann"}}}.
 type Ask func(context.Context, []toolyard.Question) (json.RawMessage, error)
 
-// maxRounds limits how often one call may ask questions.
+// maxRounds limits how many times one call may ask questions.
 const maxRounds = 8
 
 // CallAsking is like Call, for callers that can answer the tool's questions.

@@ -89,7 +89,7 @@ func TestEveryRouteRefusesCrossOriginRequests(t *testing.T) {
 	}
 }
 
-// A binary without the license texts, which "make build" collects, names the command.
+// If a binary lacks the license texts, the response names the command that collects them.
 func TestLicensesAreServed(t *testing.T) {
 	y := start(t, yard.Options{Tools: basics.Tools()})
 	w := httptest.NewRecorder()
@@ -106,7 +106,7 @@ func TestRootRedirectsToTheConsole(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, http.NoBody)
 		for key, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"} {
-			if path == "/" { // as a link of another site
+			if path == "/" { // as if followed from another site
 				r.Header.Set(key, value)
 			}
 		}
@@ -128,7 +128,7 @@ func (s lateSource) Run(ctx context.Context, publish func(toolyard.Offer)) error
 	return nil
 }
 
-// Toolsets are checked once all sources are loaded, so a start without problems logs none.
+// Toolsets are checked once all sources are loaded, so a start that has no problems logs none.
 func TestStartLogsNoFalseProblems(t *testing.T) {
 	log := &syncLog{}
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
@@ -154,9 +154,9 @@ func TestStartLogsNoFalseProblems(t *testing.T) {
 	}
 }
 
-// Request bodies have a deadline in programs that embed the handler, too.
+// Request bodies also have a deadline in programs that embed the handler.
 func TestEmbeddedHandlerTimesOutSlowBodies(t *testing.T) {
-	t.Parallel() // it takes ten seconds
+	t.Parallel() // takes ten seconds
 	y := start(t, yard.Options{Tools: basics.Tools()})
 	server := httptest.NewServer(y.Handler())
 	defer server.Close()
@@ -179,7 +179,8 @@ func TestGateOptionsAreValidated(t *testing.T) {
 	}
 }
 
-// TestGateOptionsSelectNames checks that a gate of an embedding program can choose how its tools are named.
+// TestGateOptionsSelectNames checks that a gate in an embedding program can choose its naming
+// scheme.
 func TestGateOptionsSelectNames(t *testing.T) {
 	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []yard.Gate{{Name: "chat", Mode: toolyard.Read, Naming: "client"}}})
 	if list := names(t, y, "chat"); len(list) == 0 || !strings.HasPrefix(list[0], "mcp_") {
@@ -287,7 +288,7 @@ func TestMetricsRequireViewerOnceAGateRequiresKeys(t *testing.T) {
 	}
 }
 
-// Metrics that required a key keep requiring it when no gate does anymore.
+// Once metrics have required a key, they still require it when no gate does anymore.
 func TestMetricsStayProtected(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	write := func(gates string) {
@@ -308,7 +309,7 @@ func TestMetricsStayProtected(t *testing.T) {
 	}
 }
 
-// With metrics.listen, metrics are public at that address and absent at the main one.
+// If metrics.listen is set, metrics are public at that address and absent from the main one.
 func TestMetricsAtASeparateAddress(t *testing.T) {
 	listen := func(host string) net.Listener {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host+":0")
@@ -349,8 +350,8 @@ func TestMetricsAtASeparateAddress(t *testing.T) {
 	}
 }
 
-// unusedHost returns an address of the loopback network at which no other process listens, so that a
-// port stays free after it was closed. On systems whose loopback network has one address, it is that.
+// unusedHost returns a loopback address at which no other process listens, so that a port stays
+// free after it is closed. If the system has only one loopback address, it returns that one.
 func unusedHost(t *testing.T) string {
 	t.Helper()
 	pid := os.Getpid()
@@ -363,7 +364,7 @@ func unusedHost(t *testing.T) string {
 	return host
 }
 
-// status returns the status of a GET request, 0 if the connection fails.
+// status returns the status of a GET request, or 0 if the connection fails.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -429,8 +430,8 @@ func ExampleNew() {
 	// Output: [{"name":"hello","category":"","description":"","modes":["read","write"],"inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"surface":"both","queryEligible":true,"latencyClass":"slow","executeEligible":false}]
 }
 
-// Changes of the file are detected through a link, and while other files in its directory change
-// all the time.
+// Changes to the file are detected through a link, and while other files in the directory change
+// constantly.
 func TestTheConfigurationFileIsWatched(t *testing.T) {
 	for _, linked := range []bool{false, true} {
 		t.Run(fmt.Sprint("linked ", linked), func(t *testing.T) {
@@ -462,7 +463,7 @@ func TestTheConfigurationFileIsWatched(t *testing.T) {
 				cancel()
 				<-done
 			}()
-			write(target, "gates: {b: {mode: read}}\n") // possibly before the watch begins
+			write(target, "gates: {b: {mode: read}}\n") // may happen before the watch begins
 			for deadline := time.Now().Add(time.Minute); fmt.Sprint(y.Gates()) != "[b]"; time.Sleep(5 * time.Millisecond) {
 				write(filepath.Join(dir, "busy.log"), time.Now().String())
 				if time.Now().After(deadline) {
@@ -473,7 +474,7 @@ func TestTheConfigurationFileIsWatched(t *testing.T) {
 	}
 }
 
-// A change between the start of the yard and that of the watch is not lost.
+// A change between the start of the yard and the start of the watch is not lost.
 func TestAChangeBeforeTheWatchIsApplied(t *testing.T) {
 	file := writeConfig(t, "gates: {a: {mode: read}}\n")
 	y := start(t, yard.Options{Tools: basics.Tools(), ConfigFile: file})
