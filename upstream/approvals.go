@@ -18,7 +18,7 @@ type approvals struct {
 	definitions *definitions
 
 	updating sync.Mutex               // held by update
-	pending  map[string]pendingDigest // of the last update
+	pending  map[string]pendingDigest // definitions pending at the last update
 
 	mu                sync.Mutex
 	waiting, rejected int
@@ -35,7 +35,7 @@ func (p pendingDigest) sameDefinition(other pendingDigest) bool {
 	return p.hash == other.hash && p.kind == other.kind
 }
 
-// compare returns the definitions that differ from the approved ones, by name.
+// compare returns the definitions that differ from the approved ones, sorted by name.
 func (a *approvals) compare() (list []Pending) {
 	if a.opts.Pinning == PinOff {
 		return nil
@@ -67,7 +67,7 @@ func (a *approvals) compare() (list []Pending) {
 	return list
 }
 
-// byValidity returns the definitions that can be approved, and those that cannot.
+// byValidity splits the definitions into those that can be approved and those that cannot.
 func (d *definitions) byValidity() (valid map[string]*definition, invalid []*definition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,8 +157,8 @@ func (a *approvals) count() (waiting, rejected int) {
 	return a.waiting, a.rejected
 }
 
-// update counts the pending definitions, and records what has changed since the last update,
-// including decisions made by other processes.
+// update counts the pending definitions and records changes since the last update, including
+// decisions made by other processes.
 func (a *approvals) update() {
 	a.updating.Lock()
 	defer a.updating.Unlock()
@@ -214,7 +214,7 @@ func (a *approvals) approvedSince(before, now map[string]pendingDigest) (tools [
 	return tools
 }
 
-// recordEvent adds one event about definitions, if there are any.
+// recordEvent adds an event for the given definitions, if there are any.
 func (a *approvals) recordEvent(kind, verb string, tools []string) {
 	if len(tools) == 0 {
 		return

@@ -16,18 +16,18 @@ type Authorizer interface {
 	// Begin is called before a call is sent. It returns the identity under which the server sees
 	// the call, or "" if all callers share one. Its error is returned to the caller; if the error
 	// has a method Unfinished() *toolyard.Result, the caller receives that result instead. Begin
-	// may remove an answer that was meant for it from the call.
+	// may remove from the call an answer that was meant for it.
 	Begin(ctx context.Context, c *toolyard.Call) (identity string, err error)
 	// Authorize returns headers with the credentials for a call's request. The call is nil for the
 	// yard's own requests, such as listing tools. Its error is returned to the caller.
 	Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error)
 	// Refused is called when the server refuses credentials with status 401 or 403. It reports
-	// whether there are new credentials with which to resend the request once.
+	// whether the request should be resent once with new credentials.
 	Refused(ctx context.Context, c *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error)
 }
 
-// credentialError is returned for a request without credentials. The server was not called, or it
-// refused the request without processing it.
+// credentialError is returned for a request that has no valid credentials. The server was not
+// called, or it refused the request and did not process it.
 type credentialError struct{ err error }
 
 // Error returns the cause, for operators. Callers receive the message of the inner error.
@@ -40,7 +40,7 @@ func (e *credentialError) Error() string {
 
 func (e *credentialError) Unwrap() error { return e.err }
 
-// unfinished is the error that an authorizer returns to ask the caller's user.
+// unfinished is an authorizer's error that asks the caller's user a question.
 type unfinished interface {
 	error
 	Unfinished() *toolyard.Result

@@ -30,7 +30,7 @@ func newConversations(r *reporter, d *definitions, sup *supervisor) *conversatio
 	return &conversations{reporter: r, definitions: d, supervisor: sup, suspended: make(map[string]*suspendedCall)}
 }
 
-// toolHandler returns the handler of one tool.
+// toolHandler returns the handler for one tool.
 func (conv *conversations) toolHandler(name string, definition json.RawMessage, bindings []paramheader.Binding) toolyard.Handler {
 	quoted := jsonobject.AppendString(nil, name)
 	current := func() bool { return conv.definitions.toolOf(definition) != nil }
@@ -65,14 +65,14 @@ func (conv *conversations) complete(ctx context.Context, c *toolyard.Call) (*too
 	return conv.call(ctx, c, request{method: "completion/complete", params: membersOf(c.Args)})
 }
 
-// membersOf returns the members of an object without its braces.
+// membersOf returns an object's members without the enclosing braces.
 func membersOf(object json.RawMessage) []byte {
 	s := strings.TrimSpace(string(object))
 	return []byte(s[1 : len(s)-1])
 }
 
-// call sends a call's request. If the server did not process it because it had lost the session,
-// the request is sent once more.
+// call sends a call's request. If the server did not process it because it lost the session, call
+// sends the request once more.
 func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request) (*toolyard.Result, error) {
 	if p := conv.takeSuspended(c.RequestState); p != nil {
 		return conv.resume(ctx, c, p)
@@ -93,7 +93,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 		if err != nil {
 			return nil, err
 		}
-		if r.current != nil && !r.current() { // the definition may have changed with a restart
+		if r.current != nil && !r.current() { // a restart may have changed the definition
 			return nil, toolyard.Errorf(toolyard.Unavailable, "Server %s no longer offers %s with its approved definition.", conv.opts.ID, c.Tool.Name)
 		}
 		if c.RequestState != "" && !s.modern() { // starting over could repeat a side effect
@@ -136,7 +136,7 @@ func (conv *conversations) send(ctx context.Context, s *session, r request) (jso
 	return conv.sendSuspendable(ctx, s, r)
 }
 
-// appendAnswers adds the client's answers to the questions of an unfinished result.
+// appendAnswers adds the client's answers to an earlier result's questions.
 func appendAnswers(params []byte, c *toolyard.Call) []byte {
 	if len(c.InputResponses) > 0 {
 		params = append(append(params, `,"inputResponses":`...), c.InputResponses...)

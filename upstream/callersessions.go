@@ -16,20 +16,20 @@ const (
 )
 
 // callerSessions manages the sessions with a legacy server that is called under each caller's own
-// identity. The server binds a session to the credentials with which it was opened.
+// identity. The server binds each session to the credentials that opened it.
 type callerSessions struct {
 	supervisor *supervisor
 
 	mu     sync.Mutex
-	all    map[string]*callerSession // by identity
+	all    map[string]*callerSession // keyed by identity
 	closed bool
-	ending sync.WaitGroup // sessions that are open
+	ending sync.WaitGroup // counts open sessions
 }
 
-// callerSession is the session of one identity.
+// callerSession is one identity's session.
 type callerSession struct {
-	opened  chan struct{} // closed when the session is open or has failed
-	session *session      // set before opened is closed; nil if it failed
+	opened  chan struct{} // closed when the session has been opened or has failed
+	session *session      // set before opened is closed; nil on failure
 	err     error
 	used    time.Time
 	stop    context.CancelFunc // ends the notification stream
@@ -55,7 +55,7 @@ func (sup *supervisor) replace(ctx context.Context, lost *session) {
 	}
 }
 
-// get returns the session of an identity, opening one if necessary.
+// get returns an identity's session, opening one if necessary.
 func (cs *callerSessions) get(ctx context.Context, identity string, c *toolyard.Call) (*session, error) {
 	cs.mu.Lock()
 	if cs.closed {
@@ -87,7 +87,7 @@ func (cs *callerSessions) get(ctx context.Context, identity string, c *toolyard.
 	return own.session, nil
 }
 
-// open opens the session of an identity.
+// open opens an identity's session.
 func (cs *callerSessions) open(ctx context.Context, identity string, own *callerSession, owner *toolyard.Call) {
 	sup := cs.supervisor
 	opts := *sup.opts
@@ -129,7 +129,7 @@ func (cs *callerSessions) open(ctx context.Context, identity string, own *caller
 }
 
 // evict ends sessions that have been idle for a while, and the least recently used one if there are
-// too many. Sessions with running calls stay until the calls end.
+// too many. Sessions with running calls are kept until the calls end.
 func (cs *callerSessions) evict() {
 	var oldest string
 	for identity, own := range cs.all {

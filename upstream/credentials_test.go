@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// Changed headers are used without a new session.
+// Changed headers take effect in the existing session.
 func TestChangedHeadersAreUsedWithoutANewSession(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		t.Run(fmt.Sprintf("modern=%v", modern), func(t *testing.T) {
@@ -81,7 +81,7 @@ func serveEnvironment() {
 	}
 }
 
-// A process is restarted with its changed environment, and no call fails.
+// When its environment changes, a process is restarted and no call fails.
 func TestAChangedEnvironmentRestartsTheProcess(t *testing.T) {
 	var secret atomic.Value
 	secret.Store("first")

@@ -29,43 +29,43 @@ type definitions struct {
 
 	mu        sync.Mutex
 	listed    []*definition
-	pins      map[string]json.RawMessage // as last read
-	sum       [32]byte                   // of the last listing
-	complete  bool                       // the server was listed at least once
-	byRaw     map[string]*toolyard.Tool  // tools by their definition
-	actions   map[string]*toolyard.Tool  // resources.read, prompts.get, completion.complete
+	pins      map[string]json.RawMessage // pins as last read
+	sum       [32]byte                   // hash of the last listing
+	complete  bool                       // whether the server has been listed at least once
+	byRaw     map[string]*toolyard.Tool  // tools, keyed by their definition
+	actions   map[string]*toolyard.Tool  // keyed by resources.read, prompts.get and completion.complete
 	resources []*toolyard.Resource
 	prompts   []*toolyard.Prompt
-	problems  []toolyard.Problem // of the last listing
-	notices   []toolyard.Problem // that do not concern a definition
-	silent    bool               // the server has not responded for too long
+	problems  []toolyard.Problem // problems with the last listing
+	notices   []toolyard.Problem // problems that do not concern a definition
+	silent    bool               // whether the server has been silent for too long
 }
 
 func newDefinitions(r *reporter) *definitions {
 	return &definitions{reporter: r, relay: newRelay(), byRaw: make(map[string]*toolyard.Tool), actions: make(map[string]*toolyard.Tool)}
 }
 
-// definition is a tool or prompt as the server defines it.
+// definition is a server's definition of a tool or a prompt.
 type definition struct {
-	key        string // of its pin: a tool's name, or promptKey followed by a prompt's name
+	key        string // key of its pin: a tool's name, or promptKey followed by a prompt's name
 	name       string
 	raw        json.RawMessage
 	canonical  json.RawMessage  // nil if it is invalid
-	tool       *toolyard.Tool   // nil if it is withheld, or a prompt
-	prompt     *toolyard.Prompt // nil if it is withheld, or a tool
+	tool       *toolyard.Tool   // nil for a prompt, or if withheld
+	prompt     *toolyard.Prompt // nil for a tool, or if withheld
 	reason     string           // why it is withheld
 	fix        string
 	unselected bool // withheld because the operator did not select it
 	unapproved bool // withheld because it differs from the approved definition
-	rejected   bool // an operator has rejected it
+	rejected   bool // whether an operator has rejected it
 }
 
-// promptKey is the prefix of the pins of prompts. No tool name contains a slash.
+// promptKey is the prefix of prompts' pins. No tool name contains a slash.
 const promptKey = "prompts/"
 
 func (def *definition) isPrompt() bool { return strings.HasPrefix(def.key, promptKey) }
 
-// isInvalid reports whether it is withheld because it cannot be approved.
+// isInvalid reports whether the definition is withheld because it cannot be approved.
 func (def *definition) isInvalid() bool {
 	return def.reason != "" && !def.unselected && !def.unapproved
 }
@@ -79,14 +79,15 @@ func (def *definition) withhold(reason, fix string) {
 }
 
 // replaceRaw replaces the definition with an equivalent one. The tool is rebuilt only if the bytes
-// differ.
+// have changed.
 func (def *definition) replaceRaw(raw json.RawMessage) {
 	if !bytes.Equal(def.raw, raw) {
 		def.raw, def.tool, def.prompt = raw, nil, nil
 	}
 }
 
-// applyIfChanged offers a listing from the server, and reports whether it differs from the last one.
+// applyIfChanged applies a listing from the server, and reports whether it differs from the last
+// one.
 func (d *definitions) applyIfChanged(l *listing) bool {
 	sum := l.sum()
 	d.mu.Lock()
@@ -116,7 +117,7 @@ func (d *definitions) wasListed() bool {
 	return d.complete
 }
 
-// apply offers a listing.
+// apply builds the tools, resources and prompts in a listing and offers them.
 func (d *definitions) apply(l *listing) {
 	d.mu.Lock()
 	d.notices = nil
@@ -166,7 +167,7 @@ func (d *definitions) evaluate(l *listing) []*definition {
 	d.withholdUnapproved(list)
 	for _, def := range list {
 		if def.reason == "" {
-			if err := d.build(def); err != nil { // from the approved bytes
+			if err := d.build(def); err != nil { // builds from the approved bytes
 				def.withhold(err.Error(), "Approve it again: toolyard approve "+d.opts.ID)
 			}
 		}
@@ -175,7 +176,7 @@ func (d *definitions) evaluate(l *listing) []*definition {
 	return list
 }
 
-// compact removes white space from a definition, as in the pins.
+// compact removes white space from a definition, as is done for pins.
 func compact(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
@@ -238,7 +239,7 @@ func withholdLookalikes(list []*definition) {
 	}
 }
 
-// build builds the tool or prompt of a valid definition, unless it exists.
+// build builds a valid definition's tool or prompt, unless it exists.
 func (d *definitions) build(def *definition) (err error) {
 	if def.tool != nil || def.prompt != nil {
 		return nil
@@ -256,14 +257,14 @@ func (d *definitions) build(def *definition) (err error) {
 	return err
 }
 
-// toolOf returns the tool that was built from a definition before, or nil.
+// toolOf returns the tool that was already built from a definition, or nil.
 func (d *definitions) toolOf(raw json.RawMessage) *toolyard.Tool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.byRaw[string(raw)]
 }
 
-// specMembers are the members of a definition that have a field in a Spec.
+// specMembers are the members of a definition that correspond to a field of Spec.
 var specMembers = []string{"name", "title", "description", "inputSchema", "outputSchema", "_meta"}
 
 func (d *definitions) newTool(def *definition) (*toolyard.Tool, error) {
@@ -311,16 +312,16 @@ func (d *definitions) action(name string, h toolyard.Handler) *toolyard.Tool {
 		Effects: toolyard.ReadOnly, Terms: d.opts.terms(d.opts.Timeout),
 	}, h)
 	if err != nil {
-		panic(err) // the spec is a constant
+		panic(err) // the Spec is constant
 	}
 	d.actions[name] = t
 	return t
 }
 
-// reservedPrefix is the prefix of metadata that only Toolyard may set.
+// reservedPrefix is the prefix of metadata keys that only Toolyard may set.
 const reservedPrefix = "dev.toolyard/"
 
-// safeIcons reports whether all icon URLs are ones that clients may fetch.
+// safeIcons reports whether clients may fetch all of the icons' URLs.
 func safeIcons(icons json.RawMessage) bool {
 	var list []struct{ Src string }
 	return json.Unmarshal(icons, &list) == nil && !slices.ContainsFunc(list, func(i struct{ Src string }) bool {
@@ -328,7 +329,7 @@ func safeIcons(icons json.RawMessage) bool {
 	})
 }
 
-// objectSchema adds the required type to an input schema that lacks it.
+// objectSchema adds "type": "object" to an input schema that lacks it.
 func objectSchema(schema json.RawMessage) json.RawMessage {
 	if len(schema) < 2 || schema[0] != '{' || strictjson.Member(schema, "type") != nil {
 		return schema
@@ -354,8 +355,8 @@ func (o *Options) effects(def *definition) toolyard.Effects {
 	return ""
 }
 
-// withoutSafetyHints removes annotations that make a tool look safer than an undeclared one,
-// because clients would assume that the yard vouches for them.
+// withoutSafetyHints removes annotations that would make a tool look safer than one that declares
+// nothing, because clients would assume that the yard vouches for them.
 func withoutSafetyHints(extra map[string]json.RawMessage) map[string]json.RawMessage {
 	annotations, ok := extra["annotations"]
 	if !ok {

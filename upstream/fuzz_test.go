@@ -8,7 +8,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Whatever a server sends is parsed as a message or an error, and converts to valid JSON.
+// Everything that a server sends is either a valid message, which encodes to valid JSON, or an
+// error.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":7,"result":{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{},"a":1}}}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"x","error":{"code":-32602,"message":"no","data":{"supported":["2026-07-28"]}}}`))
@@ -26,7 +27,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// An offered definition has passed every check.
+// Every offered definition has passed all checks.
 func FuzzDefine(f *testing.F) {
 	f.Add([]byte(`{"name":"a","description":"x","inputSchema":{"type":"object","properties":{"p":{"type":"string","x-mcp-header":"P"}}},"annotations":{"readOnlyHint":true},"_meta":{"rateLimit":{"cooldownMs":3}}}`))
 	f.Add([]byte(`{"name":"a","inputSchema":{}}`))

@@ -21,7 +21,7 @@ func headerValue(value string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
 }
 
-// paramHeaders returns the arguments that the tool's schema also requires as headers.
+// paramHeaders returns headers for the arguments that the tool's schema also requires as headers.
 func paramHeaders(bindings []paramheader.Binding, args json.RawMessage) (headers [][2]string) {
 	for _, b := range bindings {
 		arg := b.Argument(args)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Event is an entry in a server's history.
+// Event is one entry in a server's history.
 type Event struct {
 	At   time.Time
 	Kind string
 	Text string
 }
 
-// The kinds of events.
+// Kinds of events.
 const (
 	EventStart    = "start"    // an attempt to reach the server begins
 	EventUp       = "up"       // the server can be called
@@ -24,7 +24,7 @@ const (
 	EventRejected = "rejected" // definitions were rejected
 )
 
-// maxHistory is the number of events to keep.
+// maxHistory is the maximum number of events in a history.
 const maxHistory = 100
 
 // history holds the most recent events. The zero value is empty.
@@ -33,7 +33,8 @@ type history struct {
 	events []repeatedEvent // oldest first
 }
 
-// repeatedEvent is an event that may have occurred several times in a row, last at its time.
+// repeatedEvent is an event that may have occurred several times in a row. Its time is that of the
+// last occurrence.
 type repeatedEvent struct {
 	Event
 	count int
@@ -43,8 +44,8 @@ func (r *repeatedEvent) matches(kind, text string) bool {
 	return r.Kind == kind && r.Text == text && text != ""
 }
 
-// add adds an event. Repeated events, and attempts that fail in the same way as the previous one,
-// are only counted.
+// add adds an event. It only counts repeated events, and attempts that fail in the same way as the
+// previous one.
 func (h *history) add(kind, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// told returns the events of a history, oldest first, as kind@seconds:text.
+// told returns a history's events as kind@seconds:text, oldest first.
 func told(h *history, begin time.Time) (list []string) {
 	for _, e := range h.newest() {
 		list = append([]string{fmt.Sprintf("%s@%d:%s", e.Kind, int(e.At.Sub(begin).Seconds()), e.Text)}, list...)
@@ -59,7 +59,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A server is down since its first failure, however often it is retried.
+// A server counts as down since its first failure, no matter how often it is retried.
 func TestCondition(t *testing.T) {
 	down, up := &state{err: errClosed}, &state{session: &session{}}
 	for name, tt := range map[string]struct {

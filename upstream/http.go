@@ -19,33 +19,33 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// Bounds on responses over HTTP.
+// Limits on HTTP responses.
 const (
-	maxEvents    = maxUnsolicited // in one response
+	maxEvents    = maxUnsolicited // events in one response
 	streamIdle   = 90 * time.Second
 	maxSessionID = 1 << 10
 )
 
-// httpLink is a link to a URL. Each request has its own HTTP response; notifications arrive on a
-// stream that listen keeps open.
+// httpLink is a link to a URL. Each request has its own HTTP response; notifications arrive on the
+// stream that listen reads.
 type httpLink struct {
 	client      *outbound.ServerClient
 	url         string
-	authorizer  Authorizer     // of every request; may be nil
-	owner       *toolyard.Call // provides the credentials for messages without a call; may be nil
+	authorizer  Authorizer     // authorizes every request; may be nil
+	owner       *toolyard.Call // the call whose credentials are used for messages that belong to no call; may be nil
 	onMessage   func(message)
 	calls       runningCalls
-	streamReady chan struct{} // closed when the notification stream is open or refused
+	streamReady chan struct{} // closed when the notification stream has been opened or refused
 	streamOnce  sync.Once
 	*ending
 
 	mu      sync.Mutex
-	header  http.Header // of every request; replaced as a whole
-	session string      // ID of a legacy session
-	version string      // negotiated; empty before
+	header  http.Header // sent with every request; replaced as a whole
+	session string      // ID of the legacy session
+	version string      // negotiated version; empty until then
 }
 
-// newHTTPLink creates a link to a URL. It sends nothing.
+// newHTTPLink creates a link to a URL. It does not send anything yet.
 func newHTTPLink(o *Options, onMessage func(message)) (*httpLink, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
@@ -61,7 +61,7 @@ func newHTTPLink(o *Options, onMessage func(message)) (*httpLink, error) {
 	return l, nil
 }
 
-// requestHeader returns the header of every request.
+// requestHeader returns the header that every request has.
 func requestHeader(o *Options) (h http.Header, err error) {
 	h = http.Header{}
 	if o.Headers != nil {
@@ -89,7 +89,7 @@ func (l *httpLink) updateCredentials(o *Options) (restart bool) {
 type statusError struct {
 	status     int
 	retryAfter time.Duration
-	text       string // the beginning of the body
+	text       string // beginning of the body
 }
 
 func (e *statusError) Error() string {
@@ -98,12 +98,12 @@ func (e *statusError) Error() string {
 		s += " " + name
 	}
 	if e.text != "" {
-		s += ": " + e.text // callers redact it before it is shown
+		s += ": " + e.text // callers redact the text before showing it
 	}
 	return s
 }
 
-// unreachableError is returned for a request without a response.
+// unreachableError is returned for a request that received no response.
 type unreachableError struct{ err error }
 
 func (e *unreachableError) Error() string { return "cannot reach the server: " + e.err.Error() }
@@ -146,7 +146,7 @@ func (l *httpLink) cancel(ctx context.Context, x *exchange) {
 	}()
 }
 
-// post sends a message; x is nil for one that has no response.
+// post sends a message. x is nil if the message has no response.
 func (l *httpLink) post(ctx context.Context, x *exchange, body []byte) (*http.Response, error) {
 	req, err := l.request(ctx, http.MethodPost, bytes.NewReader(body))
 	if err != nil {
@@ -171,7 +171,7 @@ func (l *httpLink) post(ctx context.Context, x *exchange, body []byte) (*http.Re
 	return l.do(req, callOf(x), limit)
 }
 
-// callOf returns the call of a request; nil for a message without a response.
+// callOf returns a request's call, or nil for a message that has no response.
 func callOf(x *exchange) *toolyard.Call {
 	if x == nil {
 		return nil
@@ -210,7 +210,7 @@ func (l *httpLink) modern() bool {
 	return l.version >= modernVersion
 }
 
-// setSession records the session that the server opened.
+// setSession records the ID of the session that the server opened.
 func (l *httpLink) setSession(res *http.Response) {
 	id := res.Header.Get("Mcp-Session-Id")
 	if len(id) > maxSessionID {
@@ -293,7 +293,7 @@ func readBody(res *http.Response) ([]byte, error) {
 	}
 }
 
-// bodyError returns why a response could not be read completely.
+// bodyError returns the reason why a response could not be read completely.
 func bodyError(err error) error {
 	if large, ok := errors.AsType[*outbound.TooLargeError](err); ok {
 		return &sizeError{large.Max}
@@ -312,7 +312,7 @@ func bodyError(err error) error {
 func (l *httpLink) readStream(ctx context.Context, res *http.Response, x *exchange) (message, error) {
 	count := maxEvents
 	if x.method == "subscriptions/listen" {
-		count = 0 // unlimited
+		count = 0 // this kind of stream is unlimited
 	}
 	events, body := framing.NewEventReader(res.Body, maxMessage, count), res.Body
 	defer func() { _ = body.Close() }()
@@ -336,7 +336,7 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, x *exchan
 			return message{}, bodyError(err)
 		}
 		if len(bytes.TrimSpace(e.Data)) == 0 {
-			continue // an event that only carries an ID
+			continue // this event only carries an ID
 		}
 		m, err := parse(cloneMessage(e.Data))
 		switch {
@@ -354,13 +354,13 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, x *exchan
 	}
 }
 
-// Bounds on resumed streams.
+// Limits on resumed streams.
 const (
 	maxResumes = 100
 	maxRetry   = 10 * time.Second
 )
 
-// resume requests the events after the last one, after the pause that the server requested.
+// resume requests the events after the last one, once the pause that the server requested is over.
 func (l *httpLink) resume(ctx context.Context, last framing.Event) (*http.Response, error) {
 	pause := time.Second
 	if last.Retry > 0 {
@@ -446,7 +446,7 @@ func (l *httpLink) handleMessage(m message) {
 	l.onMessage(m)
 }
 
-// close implements link. It deletes the session at the server.
+// close implements link. It deletes the session on the server.
 func (l *httpLink) close() {
 	l.fail(errClosed)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -468,7 +468,7 @@ type meter struct {
 
 func newMeter() *meter { return &meter{since: time.Now()} }
 
-// allow counts one message, and reports whether it is within bounds.
+// allow counts one message, and reports whether the rate is within the limit.
 func (m *meter) allow() bool {
 	if time.Since(m.since) > time.Minute {
 		*m = meter{since: time.Now()}

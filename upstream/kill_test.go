@@ -23,12 +23,12 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// folderVariable is the folder in which a mortal server records its actions.
+// folderVariable names the folder in which a mortal server records its responses.
 const folderVariable = "UPSTREAM_TEST_FOLDER"
 
-// serveMortal is the program of a server that will be killed. It responds after a short time, and
-// records each response before and after sending it: a call whose response was not started cannot
-// succeed, and one whose response was sent must succeed.
+// serveMortal runs a server that will be killed. It responds after a short time, and records each
+// response before and after sending it: a call whose response was not started cannot succeed, and
+// one whose response was sent must succeed.
 func serveMortal() {
 	folder := os.Getenv(folderVariable)
 	_ = os.WriteFile(filepath.Join(folder, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600)
@@ -76,11 +76,11 @@ func mortalAnswer(method, text string) string {
 	return `"error":{"code":-32601,"message":"there is no such method"}`
 }
 
-// The requirements for kills.
+// Requirements for killed servers.
 const (
-	maxNotice     = 50 * time.Millisecond // from the kill to the error at the caller, p99
+	maxNotice     = 50 * time.Millisecond // p99 from the kill to the caller's error
 	mortals       = 4                     // concurrent servers
-	callsInFlight = 3                     // of each when it is killed
+	callsInFlight = 3                     // calls of each server when it is killed
 )
 
 func kills() int {
@@ -93,11 +93,11 @@ func kills() int {
 	return 1000
 }
 
-// TestKill repeatedly kills servers during calls. No call may succeed without a response, no sent
-// response may be lost, and the servers must recover.
+// TestKill repeatedly kills servers during calls. No call may succeed if no response was sent, no
+// sent response may be lost, and the servers must recover.
 func TestKill(t *testing.T) {
 	mark := fmt.Sprintf("kill-%d-", os.Getpid())
-	stopAll([]*victim{newVictim(t, mark, 0)}) // shared resources exist from now on
+	stopAll([]*victim{newVictim(t, mark, 0)}) // creates shared resources before they are counted
 	before := footprintNow()
 	late := startLateness()
 	victims := make([]*victim, mortals)
@@ -134,7 +134,7 @@ func TestKill(t *testing.T) {
 		kills()/mortals*mortals, sum.calls, sum.answered, len(sum.noticed), noticed, back, machine)
 }
 
-// victim is a server that is killed, and the results.
+// victim is a server that is killed repeatedly, and the outcome.
 type victim struct {
 	t      *testing.T
 	folder string
@@ -144,7 +144,7 @@ type victim struct {
 	tally tally
 
 	mu        sync.Mutex
-	succeeded map[string]bool // by request
+	succeeded map[string]bool // keyed by request
 }
 
 type tally struct {
@@ -168,7 +168,7 @@ func newVictim(t *testing.T, mark string, seed uint64) *victim {
 	return v
 }
 
-// call sends a unique request and records whether it was answered.
+// call sends a unique request and records whether it succeeded.
 func (v *victim) call(deadline time.Duration) (ok bool, err error) {
 	v.mu.Lock()
 	v.tally.calls++

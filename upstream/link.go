@@ -24,10 +24,10 @@ type link interface {
 	// listen reads the notification stream until it or ctx ends. Links that need no separate stream
 	// return nil immediately.
 	listen(ctx context.Context) error
-	// updateCredentials applies changed secrets to later requests. It reports whether a new link is
-	// needed to use them. Secrets that cannot be read are ignored.
+	// updateCredentials applies changed secrets to later requests. It reports whether they require
+	// a new link. Secrets that cannot be read are ignored.
 	updateCredentials(o *Options) (restart bool)
-	// fail ends the link for a reason: done is closed, and err returns the reason.
+	// fail ends the link with a reason: done is closed, and err returns the reason.
 	fail(err error)
 	done() <-chan struct{}
 	err() error
@@ -40,13 +40,13 @@ type exchange struct {
 	id        int64
 	body      []byte
 	method    string
-	name      string         // of the tool, prompt or resource, for the header
+	name      string         // name of the tool, prompt or resource, for the header
 	headers   [][2]string    // further headers of modern requests
-	onMessage func(message)  // receives messages that belong to it; may be nil
-	noCancel  bool           // do not send a cancellation to the server
-	call      *toolyard.Call // whose credentials are used; nil for requests of the session itself
+	onMessage func(message)  // receives messages that belong to the request; may be nil
+	noCancel  bool           // whether to skip notifying the server of a cancellation
+	call      *toolyard.Call // call whose credentials are used; nil for the session's own requests
 
-	response chan outcome // for links that receive all responses in one place
+	response chan outcome // used by links that receive all responses on one stream
 }
 
 // outcome is the response to a request, or the error that replaced it.
@@ -57,7 +57,7 @@ type outcome struct {
 
 // Limits on a server's messages.
 const (
-	maxMessage     = 12 << 20 // bytes of one message
+	maxMessage     = 12 << 20 // bytes in one message
 	maxUnsolicited = 10_000   // messages between two responses
 )
 
@@ -124,7 +124,7 @@ func (d *duplex) roundTrip(ctx context.Context, x *exchange) (m message, err err
 		return o.message, o.err
 	case <-d.ended:
 		select {
-		case o := <-x.response: // received just before the end
+		case o := <-x.response: // the response arrived just before the link ended
 			return o.message, o.err
 		default:
 			return message{}, d.err()
@@ -135,7 +135,7 @@ func (d *duplex) roundTrip(ctx context.Context, x *exchange) (m message, err err
 	}
 }
 
-// cancel notifies the server of a canceled request, if that is possible without waiting.
+// cancel notifies the server of a canceled request if it can do so without waiting.
 func (d *duplex) cancel(ctx context.Context, x *exchange) {
 	if x.noCancel {
 		return
@@ -170,7 +170,7 @@ func (d *duplex) remove(x *exchange, answered bool) {
 	delete(d.pending, x.id)
 }
 
-// sendError returns why sending failed: the end of the link, if it has ended.
+// sendError returns why sending failed. If the link has ended, that is the reason.
 func (d *duplex) sendError(err error) error {
 	return cmp.Or(d.err(), err)
 }
@@ -196,14 +196,14 @@ func (d *duplex) receive(data []byte) error {
 	return nil
 }
 
-// invalid handles output that is not a message. If it looks like the response to a request, that
-// request fails.
+// invalid handles output that is not a message. If it looks like a response to a pending request,
+// that request fails.
 func (d *duplex) invalid(err error, head, tail []byte) error {
 	d.resolve(guessID(head, tail), outcome{err: err})
 	return d.count()
 }
 
-// resolve ends a request, if it is pending.
+// resolve completes a request if it is pending.
 func (d *duplex) resolve(id int64, o outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -216,7 +216,7 @@ func (d *duplex) resolve(id int64, o outcome) {
 	x.response <- o
 }
 
-// count bounds the messages that are not responses.
+// count limits the number of messages that are not responses.
 func (d *duplex) count() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,8 +226,8 @@ func (d *duplex) count() error {
 	return nil
 }
 
-// exchangeOf returns the request that a message belongs to: progress has a token, and any other
-// request of the server belongs to the only running call.
+// exchangeOf returns the request that a message belongs to. Progress has a token; the server's
+// requests belong to the only running call.
 func (d *duplex) exchangeOf(m message) *exchange {
 	if m.method == "notifications/progress" {
 		d.mu.Lock()
@@ -248,8 +248,8 @@ var (
 	idAtEnd   = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?\}\s*$`)
 )
 
-// guessID searches the beginning and the end of an unparsable message for its ID. A server can only
-// fail its own requests this way.
+// guessID searches the beginning and the end of an unparsable message for its ID. In this way, a
+// server can only cause its own calls to fail.
 func guessID(head, tail []byte) int64 {
 	for re, part := range map[*regexp.Regexp][]byte{idAtStart: head[:min(len(head), 256)], idAtEnd: tail[max(0, len(tail)-256):]} {
 		if found := re.FindSubmatch(part); found != nil {
@@ -266,7 +266,7 @@ func (e *sizeError) Error() string {
 	return fmt.Sprintf("the server sent a message of %d bytes; the limit is %d MiB", e.size, maxMessage>>20)
 }
 
-// isMessage reports whether a line can be a message: servers print other text too.
+// isMessage reports whether a line can be a message. Servers may print other text too.
 func isMessage(line []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("{"))
 }

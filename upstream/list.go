@@ -16,14 +16,14 @@ import (
 const (
 	maxPages    = 1_000
 	maxItems    = 10_000
-	maxListed   = 16 << 20 // bytes of all pages
+	maxListed   = 16 << 20 // bytes of all pages together
 	listTimeout = 30 * time.Second
 )
 
 // listing is everything that a server lists.
 type listing struct {
 	tools, resources, templates, prompts []json.RawMessage
-	watchable                            bool     // resources report updates
+	watchable                            bool     // whether the server reports updates to resources
 	problems                             []string // lists that could not be read
 }
 
@@ -41,8 +41,8 @@ func (l *listing) sum() (sum [32]byte) {
 	return sum
 }
 
-// listAll reads all lists of the server. A failure to list tools is an error; a failure to list
-// anything else is reported as a problem with the listing.
+// listAll reads all of the server's lists. It returns an error if the tools cannot be listed;
+// failures of other lists become problems with the listing.
 func (s *session) listAll(ctx context.Context) (l listing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -28,7 +28,7 @@ type rpcError struct {
 	Message string
 	Data    json.RawMessage
 
-	status int // of the HTTP response, 0 if none
+	status int // status of the HTTP response; 0 if there is none
 }
 
 func (e *rpcError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
@@ -38,18 +38,18 @@ const (
 	codeMethodNotFound     = -32601
 	codeInvalidParams      = -32602
 	codeBusy               = -32000
-	codeResourceNotFound   = -32002 // legacy versions
+	codeResourceNotFound   = -32002 // in legacy versions
 	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
 )
 
-// supports reports whether the error lists a version as supported.
+// supports reports whether the error lists the version as supported.
 func (e *rpcError) supports(version string) bool {
 	var supported []string
 	return e.Code == codeUnsupportedVersion && json.Unmarshal(strictjson.Member(e.Data, "supported"), &supported) == nil && slices.Contains(supported, version)
 }
 
-// members are the members of a message.
+// members are the names of a message's members.
 var members = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 
 // parse parses one message and rejects ambiguous ones.
@@ -109,8 +109,8 @@ func (m *message) complete(method, failure json.RawMessage) error {
 	return nil
 }
 
-// Limits on text from a server: how much is kept, and how much is shown. Text is redacted in
-// between, so that a secret is never cut in half and missed.
+// Limits on text from a server: how much is stored, and how much is shown. Redaction happens in
+// between, so that no secret is cut in half and missed.
 const (
 	maxKept  = 64 << 10
 	maxShown = 4 << 10
@@ -142,7 +142,7 @@ func text(object json.RawMessage, name string) string {
 	return s
 }
 
-// number returns an ID or progress token of this client, or 0 for anything else.
+// number returns an ID or a progress token that this client assigned, or 0 for anything else.
 func number(raw json.RawMessage) int64 {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < 1 {
@@ -151,8 +151,8 @@ func number(raw json.RawMessage) int64 {
 	return n
 }
 
-// appendMessage appends a request, or a notification if id is 0. Params are the members of an
-// object, without braces.
+// appendMessage appends a request, or a notification if id is 0. params are an object's members
+// without the braces.
 func appendMessage(b []byte, id int64, method string, params []byte) []byte {
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != 0 {
@@ -165,7 +165,7 @@ func appendMessage(b []byte, id int64, method string, params []byte) []byte {
 	return append(b, '}')
 }
 
-// appendReply appends the reply to a request of the server: a result or an error.
+// appendReply appends the reply to a server's request: a result or an error.
 func appendReply(b []byte, id, result json.RawMessage, rpcErr *rpcError) []byte {
 	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
 	if rpcErr == nil {

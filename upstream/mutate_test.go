@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// mutations are definitions that differ from one in a single place: a changed value, a missing
-// member or a new one.
+// mutations returns definitions that differ from the given one in a single place: a changed value,
+// a missing member or a new one.
 func mutations(t *testing.T, definition string, n int) (mutants []string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -30,7 +30,7 @@ func mutations(t *testing.T, definition string, n int) (mutants []string) {
 	return mutants
 }
 
-// mutate changes one place of a value.
+// mutate changes one place in a value.
 func mutate(rng *rand.Rand, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -52,7 +52,7 @@ func mutate(rng *rand.Rand, value any) any {
 }
 
 func mutateObject(rng *rand.Rand, o map[string]any) any {
-	keys := slices.Sorted(maps.Keys(o)) // the same mutations in every run
+	keys := slices.Sorted(maps.Keys(o)) // sorted, so that every run makes the same mutations
 	switch key := keys[rng.IntN(len(keys))]; rng.IntN(6) {
 	case 0:
 		delete(o, key)

@@ -12,10 +12,10 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
-// Transport determines how messages reach a server.
+// Transport is a way to exchange messages with a server.
 type Transport string
 
-// The transports. Empty means stdio for a command, and HTTP for a URL with HTTP+SSE as a
+// The transports. Empty means stdio for a command. For a URL, it means HTTP, with HTTP+SSE as a
 // fallback for old servers.
 const (
 	TransportStdio Transport = "stdio"
@@ -25,56 +25,56 @@ const (
 
 // Options configure a server. ID and either Command or URL are required.
 type Options struct {
-	ID        string // part of the names of its tools
+	ID        string // part of its tools' names
 	Transport Transport
 
-	Command []string                 // the program and its arguments
-	Dir     string                   // its working directory
-	Env     func() ([]string, error) // returns KEY=VALUE pairs; called at each start and every 10 s. A change restarts the process after its calls have ended. May be nil
+	Command []string                 // program and arguments
+	Dir     string                   // working directory
+	Env     func() ([]string, error) // returns KEY=VALUE pairs; called at each start and every 10 s. After a change, the process is restarted once its calls have ended. May be nil
 
 	URL         string
-	Headers     func() (http.Header, error) // for every request, evaluated for each session and every 10 s; may be nil
-	Authorizer  Authorizer                  // credentials of requests to the URL; may be nil
+	Headers     func() (http.Header, error) // returns headers for every request; called for each session and every 10 s. May be nil
+	Authorizer  Authorizer                  // provides credentials for requests to the URL; may be nil
 	Private     []netip.Prefix              // non-public networks that the URL may resolve to
-	Connections int                         // idle connections to keep; zero for 16
+	Connections int                         // number of idle connections to keep; zero for 16
 
 	Exposure
 	Limits
 	ClientInfo
 
-	// PerCaller is set if the Authorizer has separate credentials for each caller. In that case,
-	// only tools are offered, because other lists may be personal, and each caller has its own
-	// session with a legacy server.
+	// PerCaller means that the Authorizer has separate credentials for each caller. Only tools are
+	// offered then, because other lists may be personal, and each caller has its own session with a
+	// legacy server.
 	PerCaller bool
 
-	owner *toolyard.Call // whose session it is; nil for the yard's own
+	owner *toolyard.Call // owner of the session; nil for the yard's own session
 
-	Redact func(string) string // removes secrets from the server's text; may be nil
+	Redact func(string) string // redacts secrets in the server's text; may be nil
 	Log    *slog.Logger        // may be nil
 }
 
 // Exposure controls which of a server's definitions are offered, and how they are classified.
 type Exposure struct {
-	Tools     []string                 // the tools to offer; all if empty
-	Resources []string                 // the resources that may be read; all if empty
-	Effects   map[string]toolyard.Mode // by tool; * applies to all others
-	Trust     bool                     // trust the server's annotations
-	Pins      Pins                     // nil to keep pins in memory
+	Tools     []string                 // tools to offer; all if empty
+	Resources []string                 // resources that may be read; all if empty
+	Effects   map[string]toolyard.Mode // keyed by tool; * applies to all other tools
+	Trust     bool                     // whether to trust the server's annotations
+	Pins      Pins                     // pins are kept in memory if nil
 	Pinning   Pinning
 }
 
-// Limits limit a server's calls.
+// Limits are the limits on a server's calls.
 type Limits struct {
 	Timeout   time.Duration            // zero for DefaultTimeout
-	Timeouts  map[string]time.Duration // by tool
+	Timeouts  map[string]time.Duration // keyed by tool
 	MaxArgs   int                      // in bytes; zero for the yard's default
 	MaxResult int                      // in bytes; zero for the yard's default
 }
 
-// ClientInfo is how the yard introduces itself to a server.
+// ClientInfo identifies the yard to a server.
 type ClientInfo struct {
-	Name, Version string // empty for toolyard dev
-	Self          string // ID of the yard, to detect a server that is this yard; may be empty
+	Name, Version string // default to toolyard and dev
+	Self          string // ID of the yard, to detect a server that is the yard itself; may be empty
 }
 
 // DefaultTimeout is the timeout for calls if none is configured.
@@ -104,7 +104,7 @@ func (o *Options) complete() error {
 // timeoutOf returns the timeout for calls of a tool.
 func (o *Options) timeoutOf(tool string) time.Duration { return cmp.Or(o.Timeouts[tool], o.Timeout) }
 
-// terms returns the terms of a tool.
+// terms returns a tool's terms.
 func (o *Options) terms(timeout time.Duration) toolyard.Terms {
 	return toolyard.Terms{Timeout: timeout, MaxArgs: o.MaxArgs, MaxResult: o.MaxResult}
 }
@@ -112,7 +112,7 @@ func (o *Options) terms(timeout time.Duration) toolyard.Terms {
 // maxDrain limits how long to wait for calls in flight when a session ends.
 const maxDrain = 30 * time.Second
 
-// longestTimeout returns how long any call may take, at most maxDrain.
+// longestTimeout returns the maximum duration of any call, up to maxDrain.
 func (o *Options) longestTimeout() time.Duration {
 	longest := o.Timeout
 	for _, t := range o.Timeouts {

@@ -9,15 +9,15 @@ import (
 
 // Pending is a definition that differs from the approved one.
 type Pending struct {
-	Tool     string          // the name of a tool, or prompts/ and the name of a prompt
-	Approved json.RawMessage // nil if it is new
-	Offered  json.RawMessage // nil if it was removed or is invalid
-	Refused  string          // why it cannot be approved; empty if it can
+	Tool     string          // a tool's name, or prompts/ followed by a prompt's name
+	Approved json.RawMessage // nil if the definition is new
+	Offered  json.RawMessage // nil if the definition was removed or is invalid
+	Refused  string          // why the definition cannot be approved; empty if it can
 	Hash     string          // hex SHA-256 of the offered definition, or of the approved one if it was removed
-	Rejected bool            // an operator has rejected it
+	Rejected bool            // whether an operator has rejected the definition
 }
 
-// The kinds of pending definitions.
+// Kinds of pending definitions.
 const (
 	KindNew     = "new"
 	KindChanged = "changed"
@@ -61,8 +61,8 @@ func hashOf(raw json.RawMessage) string {
 	return pin.Hash(canonical)
 }
 
-// invalidHashes returns the hashes of invalid definitions by key, each over the bytes of all
-// definitions with that key.
+// invalidHashes returns hashes for invalid definitions, by key. Each hash covers all definitions
+// with that key.
 func invalidHashes(list []*definition) map[string]string {
 	raw, hashes := make(map[string][][]byte), make(map[string]string)
 	for _, def := range list {

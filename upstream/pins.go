@@ -11,16 +11,15 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// Pins stores the approved definitions of tools and prompts, and the protocol version of each
-// server.
+// Pins stores the approved definitions of tools and prompts, and each server's protocol version.
 type Pins interface {
-	// Pinned returns the approved definitions of a server by name, prompts under prompts/NAME.
+	// Pinned returns a server's approved definitions by name; prompts have the name prompts/NAME.
 	// It returns nil if nothing has ever been approved.
 	Pinned(server string) map[string]json.RawMessage
 	// Pin replaces the approved definitions with the result of change. Changes are serialized, even
 	// across processes.
 	Pin(server string, change func(pinned map[string]json.RawMessage) map[string]json.RawMessage) error
-	// Rejections returns the hashes of rejected definitions, by the same names.
+	// Rejections returns the hashes of rejected definitions, keyed like Pinned.
 	Rejections(server string) map[string]string
 	// SetRejections replaces the rejections with the result of change, like Pin.
 	SetRejections(server string, change func(rejected map[string]string) map[string]string) error
@@ -29,18 +28,18 @@ type Pins interface {
 	SetProtocol(server, version string) error
 }
 
-// Pinning is the condition under which definitions are offered.
+// Pinning determines whether definitions need approval before they are offered.
 type Pinning string
 
-// The ways of pinning. Empty means PinFirst.
+// The pinning modes. Empty means PinFirst.
 const (
-	PinFirst   Pinning = "first"   // the first listing of a server is approved automatically
+	PinFirst   Pinning = "first"   // a server's first listing is approved automatically
 	PinApprove Pinning = "approve" // every definition needs an approval
 	PinOff     Pinning = "off"     // definitions need no approval
 )
 
 // withholdUnapproved withholds definitions that differ from the approved ones. If nothing has ever
-// been approved, the listing is approved, unless the operator requires a review first.
+// been approved, it approves the listing, unless the operator requires a review first.
 func (d *definitions) withholdUnapproved(list []*definition) {
 	if d.opts.Pinning == PinOff {
 		return
@@ -57,7 +56,7 @@ func (d *definitions) withholdUnapproved(list []*definition) {
 		}
 		canonical, err := pin.Canonical(approved)
 		if def.unapproved = !ok || err != nil || string(canonical) != string(def.canonical); !def.unapproved {
-			def.replaceRaw(approved) // offer the bytes that were reviewed
+			def.replaceRaw(approved) // offer the approved bytes
 		} else if !ok {
 			def.withhold("it is new and not approved", fix)
 		} else {
@@ -66,8 +65,8 @@ func (d *definitions) withholdUnapproved(list []*definition) {
 	}
 }
 
-// pinFirst approves the first listing of a server, except for rejected definitions, unless another
-// process has approved one in the meantime.
+// pinFirst approves a server's first listing, except for rejected definitions, unless another
+// process has approved a listing in the meantime.
 func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
 	first, rejected := make(map[string]json.RawMessage), d.opts.Pins.Rejections(d.opts.ID)
 	for _, def := range list {
@@ -89,8 +88,8 @@ func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
 	return d.pinned()
 }
 
-// pinned returns the approved definitions. If the pins have disappeared, the last ones still
-// apply: a file that is being replaced must not make the current listing count as approved.
+// pinned returns the approved definitions. If the pins have disappeared, the last ones still apply:
+// while a file is being replaced, the current listing must not count as approved.
 func (d *definitions) pinned() map[string]json.RawMessage {
 	pinned := d.opts.Pins.Pinned(d.opts.ID)
 	d.mu.Lock()
@@ -101,8 +100,8 @@ func (d *definitions) pinned() map[string]json.RawMessage {
 	return d.pins
 }
 
-// approvedListing returns the approved definitions as a listing, to offer them before the server
-// has responded.
+// approvedListing returns the approved definitions as a listing, so that they can be offered before
+// the server has responded.
 func (d *definitions) approvedListing() *listing {
 	l := &listing{}
 	if d.opts.Pinning == PinOff {
@@ -149,7 +148,7 @@ func changedPaths(old, now json.RawMessage) string {
 	return firstFew(paths)
 }
 
-// firstFew lists the first names and counts the rest.
+// firstFew joins the first few names and counts the rest.
 func firstFew(names []string) string {
 	const few = 3
 	if len(names) <= few {
@@ -158,7 +157,7 @@ func firstFew(names []string) string {
 	return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
 }
 
-// memory keeps the pins of one server until the process ends.
+// memory stores one server's pins until the process ends.
 type memory struct {
 	mu       sync.Mutex
 	pinned   map[string]json.RawMessage

@@ -14,10 +14,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// notifyTimeout limits how long the delivery of a message without a response may take.
+// notifyTimeout limits how long sending a message that has no response may take.
 const notifyTimeout = 5 * time.Second
 
-// stuckTimeout is how long a server may leave its input unread.
+// stuckTimeout limits how long a server may leave its input unread.
 const stuckTimeout = 15 * time.Second
 
 // processLink is a link to a child process, with one message per line.
@@ -31,7 +31,7 @@ type processLink struct {
 	read    chan struct{} // closed when reading has ended
 }
 
-// newProcess starts a server. Its output is read after start.
+// newProcess starts a server. Its output is not read until start is called.
 func newProcess(o *Options, onMessage func(message)) (*processLink, error) {
 	var env []string
 	if o.Env != nil {
@@ -85,7 +85,7 @@ func (l *processLink) post(ctx context.Context, body []byte) error {
 // notify implements link.
 func (l *processLink) notify(ctx context.Context, body []byte) error { return l.post(ctx, body) }
 
-// writeLoop writes posted messages. A line is written completely, or the link ends.
+// writeLoop writes posted messages. Either a line is written completely, or the link ends.
 func (l *processLink) writeLoop() {
 	defer close(l.written)
 	for {
@@ -104,7 +104,7 @@ func (l *processLink) writeLoop() {
 	}
 }
 
-// readLoop reads messages until the output ends or exceeds a bound.
+// readLoop reads messages until the output ends or exceeds a limit.
 func (l *processLink) readLoop() {
 	defer close(l.read)
 	lines := framing.NewLineReader(l.process.Out, maxMessage)
@@ -126,7 +126,8 @@ func (l *processLink) readLoop() {
 	}
 }
 
-// cloneMessage copies a line out of the reader's buffer. Large lines are not reused by the reader.
+// cloneMessage copies a line out of the reader's buffer. The reader does not reuse the buffer of a
+// large line.
 func cloneMessage(line []byte) []byte {
 	if len(line) > framing.MaxReused {
 		return line
@@ -134,10 +135,10 @@ func cloneMessage(line []byte) []byte {
 	return bytes.Clone(line)
 }
 
-// Time limits for the end of a process, whose exit and end of output are reported separately.
+// Time limits for the end of a process. Its exit and the end of its output are reported separately.
 const (
-	exitWait   = time.Second     // for the exit status after the output has ended
-	outputWait = 2 * time.Second // for the rest of the output after the exit, if another process holds it open
+	exitWait   = time.Second     // wait for the exit status after the output has ended
+	outputWait = 2 * time.Second // wait for the rest of the output after the exit, if another process holds the output open
 )
 
 // finish ends the link after the last message.
@@ -152,7 +153,7 @@ func (l *processLink) finish(err error) {
 	l.fail(err)
 }
 
-// exitError returns how the process ended, with the end of its standard error.
+// exitError returns how the process ended, with the last lines of its standard error.
 func (l *processLink) exitError() error {
 	how := "the server closed its output"
 	if err := l.process.Exit(); err != nil {
@@ -168,8 +169,8 @@ func (l *processLink) exitError() error {
 	return errors.New(how + ": " + stderr)
 }
 
-// reap ends the link when the process has ended, even if another process holds its output open,
-// and releases its resources when the link has ended.
+// reap ends the link once the process has exited, even if another process holds its output open.
+// When the link has ended, it releases the process's resources.
 func (l *processLink) reap() {
 	select {
 	case <-l.process.Ended():

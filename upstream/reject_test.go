@@ -20,7 +20,7 @@ func hashed(definition string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The canonical forms of echoTool as approved, and of two changed versions.
+// Canonical forms of echoTool: the approved version and two changed ones.
 const (
 	echoCanonical = `{"inputSchema":{"properties":{"text":{"type":"string"}},"type":"object"},"name":"echo"}`
 	worse         = `{"description":"Worse.","inputSchema":{"type":"object"},"name":"echo"}`
@@ -29,7 +29,7 @@ const (
 	hiding        = `{"name":"hiding","description":"a\u202eb","inputSchema":{"type":"object"}}`
 )
 
-// pendingOf returns the pending definitions of a server, as tool kind hash rejected.
+// pendingOf returns a server's pending definitions, formatted as tool, kind, hash and rejected.
 func pendingOf(t *testing.T, s *source) (list []string) {
 	t.Helper()
 	pending, err := s.Pending()
@@ -42,7 +42,7 @@ func pendingOf(t *testing.T, s *source) (list []string) {
 	return list
 }
 
-// expect waits until a server has the given numbers of pending and rejected definitions, and
+// expect waits until a server has the given numbers of pending and rejected definitions, and then
 // compares them.
 func expect(t *testing.T, s *source, waiting, rejected int, want ...string) {
 	t.Helper()
@@ -66,7 +66,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// decide approves or rejects all pending definitions, or those of one tool.
+// decide approves or rejects all pending definitions, or only those of the given tools.
 func decide(t *testing.T, s *source, act func([]upstream.Pending) error, only ...string) {
 	t.Helper()
 	pending, err := s.Pending()
@@ -74,13 +74,13 @@ func decide(t *testing.T, s *source, act func([]upstream.Pending) error, only ..
 	must(t, act(slices.DeleteFunc(pending, func(p upstream.Pending) bool { return len(only) > 0 && !slices.Contains(only, p.Tool) })))
 }
 
-// offerNow makes a server offer something else and has it listed again.
+// offerNow makes a server offer other tools and lists it again.
 func offerNow(f *fake, s *source, tools ...string) {
 	f.offer(tools...)
 	s.Recheck()
 }
 
-// The life of a definition: offered, rejected, changed again, finally approved.
+// A definition is offered, rejected, changed again and finally approved.
 func TestRejections(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
@@ -111,7 +111,7 @@ func TestRejections(t *testing.T) {
 	expect(t, s, 1, 1, line("echo", "changed", worst, false), line("other", "new", otherTool, true))
 	s.until("it is to be looked at", func() bool { return s.problem("echo is withheld") && !s.problem("other") })
 
-	offerNow(f, s, worse, otherTool) // the rejected definition
+	offerNow(f, s, worse, otherTool) // offers the rejected definition again
 	expect(t, s, 0, 2, line("echo", "changed", worse, true), line("other", "new", otherTool, true))
 	decide(t, s, s.Approve, "echo")
 	expect(t, s, 0, 1, line("other", "new", otherTool, true))
@@ -120,11 +120,11 @@ func TestRejections(t *testing.T) {
 	offerNow(f, s, echoTool, otherTool)
 	expect(t, s, 1, 1, line("echo", "changed", echoCanonical, false), line("other", "new", otherTool, true))
 	decide(t, s, s.Approve, "echo")
-	offerNow(f, s, worse, otherTool) // whose rejection ended when it was approved
+	offerNow(f, s, worse, otherTool) // its rejection was cleared when it was approved
 	expect(t, s, 1, 1, line("echo", "changed", worse, false), line("other", "new", otherTool, true))
 }
 
-// A tool that is gone can stay approved for its return.
+// A removed tool can stay approved in case it returns.
 func TestARemovedToolStaysApproved(t *testing.T) {
 	f := newFake(t, true, echoTool, otherTool)
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
@@ -144,8 +144,7 @@ func TestARemovedToolStaysApproved(t *testing.T) {
 	}
 }
 
-// A decision is reported once, even by a server that shares the pins with the one where it was
-// made.
+// A decision is reported once, even by another server that shares the pins.
 func TestDecisionsAreEvents(t *testing.T) {
 	f, pins := newFake(t, true, echoTool), &book{}
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
@@ -166,7 +165,7 @@ func TestDecisionsAreEvents(t *testing.T) {
 	both(1, 1)
 	decide(t, s, s.Approve, "echo")
 	both(0, 1)
-	f.offer(echoTool, otherTool) // and back, which is another change
+	f.offer(echoTool, otherTool) // changes back, which is another change
 	both(1, 1)
 	f.offer(worse, otherTool)
 	both(0, 1)
@@ -187,7 +186,7 @@ func TestDecisionsAreEvents(t *testing.T) {
 	}
 }
 
-// Pending definitions are available while the server is down, and change with the pins.
+// Pending definitions are available while the server is down, and follow changes to the pins.
 func TestWaitingWhileDown(t *testing.T) {
 	f, pins := newFake(t, true, echoTool), &book{}
 	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
@@ -195,7 +194,7 @@ func TestWaitingWhileDown(t *testing.T) {
 	expect(t, s, 1, 0, line("echo", "changed", worse, false))
 	f.CloseClientConnections()
 	f.Close()
-	s.Recheck() // which finds out
+	s.Recheck() // detects the change
 	s.until("it is down", func() bool { return s.Status().State == upstream.StateDown })
 	if waiting, rejected := s.PendingCount(); waiting != 1 || rejected != 0 {
 		t.Error(waiting, rejected)
@@ -225,8 +224,8 @@ func TestRejectedDefinitionsAreNotApprovedFirst(t *testing.T) {
 	}
 }
 
-// Two invalid definitions with the same name are rejected together: another one next to the first
-// is pending again.
+// Two invalid definitions with the same name are rejected together. If one of them is added later,
+// the name is pending again.
 func TestRejectedTwins(t *testing.T) {
 	f := newFake(t, true, worse, worst)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -261,14 +260,14 @@ func TestDefinitionsThatCannotBeRejected(t *testing.T) {
 	}
 }
 
-// full is a book that accepts no rejections.
+// full stores pins but accepts no rejections.
 type full struct{ *book }
 
 func (full) SetRejections(string, func(map[string]string) map[string]string) error {
 	return errors.New("the book is full")
 }
 
-// An approved tool stays approved if the book cannot remove its rejection.
+// An approved tool stays approved if its rejection cannot be removed.
 func TestApprovalPrecedesRemovingTheRejection(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	pins := full{&book{tools: map[string]json.RawMessage{}, rejected: map[string]string{"echo": hashed(echoCanonical)}}}

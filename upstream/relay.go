@@ -16,19 +16,19 @@ import (
 
 // Limits on subscriptions to a server's resources.
 const (
-	maxRelayed       = 5_000                 // resources; further ones are not watched
+	maxRelayed       = 5_000                 // watched resources; further ones are ignored
 	relaySettle      = 50 * time.Millisecond // changes within this time are sent together
 	subscribeTimeout = 10 * time.Second
 )
 
-// relay subscribes to the server's resources that clients watch, and reports their updates. It
-// outlives sessions: each new session subscribes again.
+// relay subscribes to the server's resources that clients watch, and reports updates. It outlives
+// sessions: it subscribes again in each new session.
 type relay struct {
 	watchers toolyard.ResourceWatchers
 	changed  chan struct{} // signaled when the set of watched resources changes
 
 	mu    sync.Mutex
-	count map[string]int // watchers by URI
+	count map[string]int // number of watchers by URI
 }
 
 func newRelay() *relay {
@@ -54,7 +54,7 @@ func (r *relay) add(uri string, n int) {
 	signal(r.changed)
 }
 
-// uris returns the resources that are watched, sorted.
+// uris returns the URIs of the watched resources, sorted.
 func (r *relay) uris() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +84,8 @@ func (r *relay) run(ctx context.Context, s *session) {
 	}
 }
 
-// runLegacy subscribes to one resource after the other. A resource that the server refuses is tried
-// again in the next session.
+// runLegacy subscribes to one resource at a time. If the server refuses a resource, the next
+// session tries again.
 func (r *relay) runLegacy(ctx context.Context, s *session) {
 	subscribed := make(map[string]bool)
 	send := func(method, uri string) error {
@@ -98,7 +98,7 @@ func (r *relay) runLegacy(ctx context.Context, s *session) {
 		want := r.uris()
 		for _, uri := range want {
 			if !subscribed[uri] && send("resources/subscribe", uri) == nil {
-				r.watchers.Changed(uri) // it may have changed before
+				r.watchers.Changed(uri) // the resource may have changed before
 			}
 			subscribed[uri] = true
 		}
@@ -146,7 +146,7 @@ func (r *relay) runModern(ctx context.Context, s *session) {
 			next := s.openResourceStream(ctx, want, r)
 			for _, uri := range want {
 				if !slices.Contains(current.uris, uri) {
-					r.watchers.Changed(uri) // it may have changed before
+					r.watchers.Changed(uri) // the resource may have changed before
 				}
 			}
 			current.close()
@@ -167,8 +167,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// resourceStream is a subscriptions/listen stream for updates of resources. The zero value is a stream
-// without resources.
+// resourceStream is a subscriptions/listen stream for resource updates. The zero value is a stream
+// with no resources.
 type resourceStream struct {
 	uris  []string
 	stop  context.CancelFunc
@@ -192,7 +192,7 @@ func (s *session) openResourceStream(ctx context.Context, uris []string, r *rela
 	key := strconv.FormatInt(id, 10)
 	s.opening.Store(key, acknowledged)
 	defer s.opening.Delete(key)
-	list, _ := json.Marshal(uris) // can always be encoded
+	list, _ := json.Marshal(uris) // cannot fail
 	meter := newMeter()
 	go func() {
 		defer close(ended)

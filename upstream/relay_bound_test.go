@@ -16,7 +16,7 @@ func TestRelayedResourcesAreBounded(t *testing.T) {
 	}
 	for _, stop := range stops {
 		stop()
-		stop() // only the first counts
+		stop() // only the first call counts
 	}
 	if n := len(r.uris()); n != 0 {
 		t.Errorf("%d resources remain", n)

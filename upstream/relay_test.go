@@ -25,7 +25,7 @@ import (
 type watchedServer struct {
 	*httptest.Server
 	watchers toolyard.ResourceWatchers
-	gone     atomic.Bool // it answers nothing
+	gone     atomic.Bool // whether to stop responding
 }
 
 func newWatchedServer(t *testing.T, modern bool) *watchedServer {
@@ -64,7 +64,7 @@ func newWatchedServer(t *testing.T, modern bool) *watchedServer {
 	return f
 }
 
-// Updates of a server's resources reach their watchers, also after a reconnect.
+// Updates to a server's resources reach their watchers, even after a reconnect.
 func TestUpdatesOfAServerAreRelayed(t *testing.T) {
 	for name, modern := range map[string]bool{"modern": true, "legacy": false} {
 		t.Run(name, func(t *testing.T) {
@@ -75,11 +75,11 @@ func TestUpdatesOfAServerAreRelayed(t *testing.T) {
 			s.until("the resources are listed", func() bool { resources = s.Resources(); return len(resources) == 2 })
 			updates := make(chan string, 1000)
 			watch := func(uri string) (stop func()) { return resources[0].Watch(uri, func() { updates <- uri }) }
-			// next awaits an update of a resource. Another one may be reported once more, such as after
-			// a stream was opened again.
+			// next waits for an update to a resource. Other resources may be reported again, for
+			// example after a stream is reopened.
 			next := func(want string, each func()) {
 				t.Helper()
-				again := time.NewTicker(1100 * time.Millisecond) // updates of one resource are combined for a second
+				again := time.NewTicker(1100 * time.Millisecond) // updates to one resource are combined for a second
 				defer again.Stop()
 				for deadline := time.After(time.Minute); ; {
 					select {
@@ -95,7 +95,7 @@ func TestUpdatesOfAServerAreRelayed(t *testing.T) {
 				}
 			}
 			stop := watch("a://1")
-			next("a://1", func() {}) // it may have changed before
+			next("a://1", func() {}) // the resource may have changed before
 			next("a://1", func() { f.watchers.Changed("a://1") })
 			stopItem := watch("a://item/7")
 			next("a://item/7", func() {})
@@ -110,7 +110,7 @@ func TestUpdatesOfAServerAreRelayed(t *testing.T) {
 			s.until("the server has lost the streams", func() bool { return !f.watchers.Watched("a://item/7") })
 			f.gone.Store(false)
 			s.Retry()
-			next("a://item/7", func() {}) // it may have changed meanwhile
+			next("a://item/7", func() {}) // the resource may have changed in the meantime
 			s.until("it is watched again", func() bool { return f.watchers.Watched("a://item/7") })
 			stopItem()
 			s.until("nothing is watched", func() bool { return !f.watchers.Watched("a://item/7") })
@@ -118,7 +118,7 @@ func TestUpdatesOfAServerAreRelayed(t *testing.T) {
 	}
 }
 
-// Only servers that declare it report changes.
+// Resources can be watched only if their server declares that it reports changes.
 func TestResourcesOfOtherServersAreNotWatched(t *testing.T) {
 	f := newFake(t, true)
 	f.answer("resources/list", func(json.RawMessage) string { return `{"resources":[{"uri":"a://1","name":"1"}]}` })

@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// reporter turns events in a server's life into problems, errors, history entries and log lines.
-// The server's text is redacted and truncated.
+// reporter turns a server's events into problems, errors, history entries and log lines. It redacts
+// and truncates the server's text.
 type reporter struct {
 	opts    *Options
 	history history
@@ -29,7 +29,7 @@ func (rep *reporter) event(kind, text string) {
 	rep.history.add(kind, untrusted.Truncate(singleLine(rep.opts.Redact(text)), maxLine))
 }
 
-// describe returns an error as users see it.
+// describe returns an error's text for users.
 func (rep *reporter) describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the server did not respond in time"
@@ -49,7 +49,7 @@ func (rep *reporter) notReady(err error) error {
 	return e
 }
 
-// logMessage logs a log message of the server.
+// logMessage logs a log message from the server.
 func (rep *reporter) logMessage(m message) {
 	data := ""
 	if raw := strictjson.Member(m.params, "data"); len(raw) <= maxKept {
@@ -58,5 +58,5 @@ func (rep *reporter) logMessage(m message) {
 	rep.opts.Log.Debug("server logs", "level", untrusted.Truncate(text(m.params, "level"), 20), "data", data)
 }
 
-// oneLine returns an error as one bounded line.
+// oneLine returns an error's text as a single line of limited length.
 func oneLine(err error) string { return untrusted.Truncate(singleLine(err.Error()), maxLine) }

@@ -8,8 +8,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// resourcesOf returns the resources that may be read. Resources that the operator lists without a
-// wildcard can be read even if the server does not list them.
+// resourcesOf returns the resources that may be read. Resources that the operator lists by their
+// full URI can be read even if the server does not list them.
 func (d *definitions) resourcesOf(l *listing) (resources []*toolyard.Resource, problems []toolyard.Problem) {
 	reader, completer := d.action("resources.read", d.handlers.readResource), d.action("completion.complete", d.handlers.complete)
 	seen := make(map[string]bool)

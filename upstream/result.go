@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// result converts a request's outcome into a call's outcome.
+// result converts a request's outcome into a call's result or error.
 func (conv *conversations) result(ctx context.Context, s *session, r *request, raw json.RawMessage, err error) (*toolyard.Result, error) {
 	if err != nil {
 		return nil, conv.failure(s, err)
@@ -55,7 +55,8 @@ func checkResult(method string, raw json.RawMessage) error {
 	return nil
 }
 
-// maxChecked limits how many content items are checked. Longer results are truncated later.
+// maxChecked limits how many content items are checked. Results with more items are truncated
+// later.
 const maxChecked = 1000
 
 // checkContent rejects content that is not an array of objects with a type.
@@ -85,8 +86,8 @@ func (conv *conversations) redactFailure(raw json.RawMessage) json.RawMessage {
 	return redactJSON(raw, conv.opts.Redact)
 }
 
-// redactCredentials removes a call's credentials from its result: a server may return the headers that it
-// received.
+// redactCredentials removes a call's credentials from its result, because a server may return the
+// headers that it received.
 func (conv *conversations) redactCredentials(ctx context.Context, c *toolyard.Call, raw json.RawMessage) json.RawMessage {
 	if conv.opts.Authorizer == nil {
 		return raw
@@ -109,11 +110,11 @@ func (conv *conversations) redactCredentials(ctx context.Context, c *toolyard.Ca
 }
 
 const (
-	minCredential = 6 // bytes; shorter ones would match ordinary words
+	minCredential = 6 // in bytes; shorter credentials would match ordinary words
 	redacted      = "[redacted]"
 )
 
-// plainPart returns the longest part of a string that looks the same however JSON escapes it.
+// plainPart returns the longest part of a string that is the same in every JSON escaping.
 func plainPart(s string) (part string) {
 	for run := range strings.FieldsFuncSeq(s, func(r rune) bool {
 		return !strings.ContainsRune("-._~", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -125,7 +126,8 @@ func plainPart(s string) (part string) {
 	return part
 }
 
-// redactJSON redacts all strings in a JSON value, however they are escaped. Other bytes are kept.
+// redactJSON redacts all strings in a JSON value, regardless of how they are escaped. It leaves all
+// other bytes unchanged.
 func redactJSON(raw json.RawMessage, redact func(string) string) json.RawMessage {
 	var out []byte
 	kept := 0
@@ -183,7 +185,7 @@ func (conv *conversations) failure(s *session, err error) error {
 	return conv.unavailable(err)
 }
 
-// rpcFailure returns a JSON-RPC error of the server as an error of the call.
+// rpcFailure converts a JSON-RPC error from the server into a call's error.
 func (conv *conversations) rpcFailure(e *rpcError) error {
 	message := untrusted.Truncate(conv.opts.Redact(e.Message), maxShown)
 	out := &toolyard.Error{Code: toolyard.Failed, Message: message, Err: fmt.Errorf("%s (%d)", message, e.Code)}
@@ -201,7 +203,7 @@ func (conv *conversations) rpcFailure(e *rpcError) error {
 	return out
 }
 
-// statusFailure returns an HTTP status as an error of the call.
+// statusFailure converts an HTTP status into a call's error.
 func (conv *conversations) statusFailure(e *statusError) error {
 	out := &toolyard.Error{Code: toolyard.Unavailable, RetryAfter: e.retryAfter}
 	switch e.status {
@@ -216,7 +218,7 @@ func (conv *conversations) statusFailure(e *statusError) error {
 	return out
 }
 
-// withoutTransportMeta removes metadata that is meant for the direct client of the server.
+// withoutTransportMeta removes metadata that is meant only for the server's direct client.
 func withoutTransportMeta(raw json.RawMessage) json.RawMessage {
 	meta := strictjson.Member(raw, "_meta")
 	var left []byte
@@ -234,7 +236,7 @@ func withoutTransportMeta(raw json.RawMessage) json.RawMessage {
 	if !found {
 		return raw
 	}
-	at := cap(raw) - cap(meta) // meta is a part of raw
+	at := cap(raw) - cap(meta) // meta is a subslice of raw
 	out := make([]byte, 0, len(raw))
 	out = append(append(append(out, raw[:at]...), '{'), left...)
 	return append(append(out, '}'), raw[at+len(meta):]...)

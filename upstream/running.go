@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// runningCalls tracks a link's calls, to find the one that a question belongs to.
+// runningCalls tracks a link's calls, to determine which call a question belongs to.
 type runningCalls struct {
 	mu        sync.Mutex
 	running   map[int64]*exchange
-	abandoned map[int64]time.Time // ended without a response; the server may still ask about them
+	abandoned map[int64]time.Time // calls that ended with no response; the server may still ask about them
 }
 
 // abandonedTime is how long a server may still ask questions about an abandoned call.

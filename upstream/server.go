@@ -16,7 +16,7 @@ type Server struct {
 	approvals   *approvals
 }
 
-// New creates a source for a server. The server is started by Run.
+// New creates a source for a server. Run starts the server.
 func New(o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (v *Server) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 // Retry triggers a new attempt to reach a server that is down.
 func (v *Server) Retry() { v.supervisor.requestRetry() }
 
-// Refresh relists the definitions of a server that is up, and retries one that is down.
+// Refresh lists the definitions again if the server is up, and otherwise retries the connection.
 func (v *Server) Refresh() {
 	if s := v.supervisor.current().session; s != nil {
 		signal(s.changed)
@@ -68,22 +68,22 @@ func (v *Server) Recheck() {
 	v.supervisor.requestListing()
 }
 
-// Tools returns the tools that are offered now.
+// Tools returns the tools that are currently offered.
 func (v *Server) Tools() []*toolyard.Tool { return v.definitions.tools() }
 
-// Resources returns the resources that are offered now.
+// Resources returns the resources that are currently offered.
 func (v *Server) Resources() []*toolyard.Resource { return v.definitions.listResources() }
 
-// Prompts returns the prompts that are offered now.
+// Prompts returns the prompts that are currently offered.
 func (v *Server) Prompts() []*toolyard.Prompt { return v.definitions.listPrompts() }
 
-// Problems returns the current problems of the server.
+// Problems returns the server's current problems.
 func (v *Server) Problems() []toolyard.Problem {
 	return append(v.definitions.listProblems(), v.supervisor.problems()...)
 }
 
-// Pending returns the definitions that differ from the approved ones, by name. The server must
-// be up.
+// Pending returns the definitions that differ from the approved ones, sorted by name. The server
+// must be up.
 func (v *Server) Pending() ([]Pending, error) {
 	if !v.Up() {
 		return nil, v.supervisor.unavailable(v.supervisor.lastError())
@@ -113,28 +113,30 @@ func (v *Server) Reject(pending []Pending) error {
 	return nil
 }
 
-// Hashes returns the hashes of the approved definitions, by tool; nil if pinning is off.
+// Hashes returns the hashes of the approved definitions, by tool. It returns nil if pinning is off.
 func (v *Server) Hashes() map[string]string { return v.approvals.hashes() }
 
-// DefinitionNames returns the names of all tools and prompts of the server, offered or withheld.
+// DefinitionNames returns the names of all of the server's tools and prompts, whether offered or
+// withheld.
 func (v *Server) DefinitionNames() []string { return v.definitions.names() }
 
-// Status reports the state of the server, its history and its standard error.
+// Status returns the server's state, its history and its standard error.
 func (v *Server) Status() Status {
 	s := v.Summary()
 	s.Events, s.Stderr = v.supervisor.history.newest(), v.supervisor.stderr()
 	return s
 }
 
-// Summary is Status without history and standard error, for lists of many servers.
+// Summary is like Status, but omits the history and standard error. It is meant for lists of many
+// servers.
 func (v *Server) Summary() Status { return v.supervisor.status() }
 
 // Step is one decision about whether and how a tool is offered.
 type Step struct {
 	Rule  string // server, definition, pin, tools, effects, limits, mode, surface, toolset or name
 	Text  string // the decision and its reason
-	Stops bool   // the tool is not offered
-	Fails bool   // the tool is offered, but its calls fail
+	Stops bool   // whether the tool is not offered
+	Fails bool   // whether the tool is offered but its calls fail
 	Fix   string
 }
 
@@ -183,7 +185,7 @@ func (v *Server) explainPin() string {
 	return "it matches the approved definition"
 }
 
-// explainEffects returns why a tool counts as a read or a write.
+// explainEffects explains why a tool counts as a read or a write.
 func (v *Server) explainEffects(d *definition) string {
 	kind := "write"
 	if v.opts.effects(d) == toolyard.ReadOnly {

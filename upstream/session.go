@@ -22,7 +22,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// The supported protocol versions. The modern one has no sessions.
+// The supported protocol versions. The modern version has no sessions.
 const modernVersion = "2026-07-28"
 
 var legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
@@ -45,30 +45,30 @@ type session struct {
 	client []byte // name and version of this client, as JSON
 	self   string // ID of this yard
 	handshake
-	toolsOnly bool // offer nothing but tools
+	toolsOnly bool // whether to offer only tools
 
 	ids      atomic.Int64
-	answered atomic.Bool   // the server has responded to a call
-	failures atomic.Int32  // failed calls in a row
-	active   atomic.Int32  // running calls
+	answered atomic.Bool   // whether the server has responded to a call
+	failures atomic.Int32  // consecutive failed calls
+	active   atomic.Int32  // number of running calls
 	changed  chan struct{} // signaled when the server announces a change
 	log      func(message) // receives log messages
-	relay    *relay        // receives updates of resources
-	opening  sync.Map      // chan struct{} by the ID of a stream that is not acknowledged yet
-	replies  chan struct{} // replies in flight
+	relay    *relay        // receives resource updates
+	opening  sync.Map      // streams that are not acknowledged yet: chan struct{} by ID
+	replies  chan struct{} // limits the replies in flight
 }
 
-// handshake is the information that a server provides about itself at the start of a session.
+// handshake is what a server declares about itself when a session starts.
 type handshake struct {
 	version        string
-	versionGuessed bool            // because the server was slow to report it
-	capabilities   map[string]bool // tools, tools.listChanged ...
+	versionGuessed bool            // whether the version was guessed, because the server was slow to report it
+	capabilities   map[string]bool // such as tools or tools.listChanged
 	serverName     string
 	serverVersion  string
 }
 
 // maxReplies limits the replies in flight. A server that sends requests faster than it reads
-// replies gets none.
+// replies does not get any more.
 const maxReplies = 8
 
 func (s *session) modern() bool { return s.version >= modernVersion }
@@ -101,8 +101,8 @@ func (s *session) openProcess(ctx context.Context, o *Options, lastVersion strin
 	return err
 }
 
-// fallBack opens a legacy session with a server that did not report the modern version. If it
-// was only slow and supports nothing else, it is probed again.
+// fallBack opens a legacy session with a server that did not report the modern version. If the
+// server was just slow and supports only the modern version, it is probed again.
 func (s *session) fallBack(ctx context.Context, why error) error {
 	s.versionGuessed = errors.Is(why, context.DeadlineExceeded)
 	err := s.initialize(ctx)
@@ -133,13 +133,13 @@ func (s *session) openHTTP(ctx context.Context, o *Options, lastVersion string) 
 	}
 	l.close()
 	if s.openSSE(ctx, o) != nil {
-		return err // the error of the newer transport is more helpful
+		return err // the newer transport's error is more helpful
 	}
 	return nil
 }
 
-// mayBeOlder reports whether an error can mean that the server supports only older versions,
-// rather than that it is down or denies access.
+// mayBeOlder reports whether an error may mean that the server supports only older versions, and
+// not that it is down or denies access.
 func mayBeOlder(err error) bool {
 	switch status := statusOf(err); {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
@@ -203,7 +203,7 @@ func (s *session) discover(ctx context.Context) error {
 	return nil
 }
 
-// metaYard is the key of a yard's ID.
+// metaYard is the _meta key for a yard's ID.
 const metaYard = "dev.toolyard/yard"
 
 var errSelf = errors.New("the server is this yard itself; remove it from servers")
@@ -260,13 +260,13 @@ func (s *session) setServerInfo(info json.RawMessage) {
 // request is a request to the server.
 type request struct {
 	method    string
-	params    []byte // members of an object, without braces
-	name      string // of the tool, prompt or resource, for the header
+	params    []byte // an object's members without the braces
+	name      string // name of the tool, prompt or resource, for the header
 	headers   [][2]string
 	onMessage func(message)
 	noCancel  bool
-	call      *toolyard.Call // nil for requests of the session itself
-	id        int64          // 0 to assign the next
+	call      *toolyard.Call // nil for the session's own requests
+	id        int64          // 0 to assign the next ID
 	current   func() bool    // reports whether the definition is still offered; may be nil
 }
 
@@ -288,7 +288,7 @@ func (s *session) request(ctx context.Context, r request) (json.RawMessage, erro
 	return m.result, nil
 }
 
-// withMeta returns the params with the metadata of the request.
+// withMeta returns the params with the request's metadata added.
 func (s *session) withMeta(r request) []byte {
 	meta := make([]byte, 0, 256)
 	add := func(key string, value []byte) {
@@ -326,8 +326,8 @@ func (s *session) withMeta(r request) []byte {
 	return append(append(append(params, `"_meta":{`...), meta...), '}')
 }
 
-// capabilitiesOf returns the client capabilities that are declared to the server: those of the
-// caller's client that the yard can relay.
+// capabilitiesOf returns the client capabilities to declare to the server: those of the caller's
+// client that the yard can relay.
 func capabilitiesOf(c *toolyard.Call) []byte {
 	if c == nil {
 		return []byte("{}")
@@ -380,7 +380,7 @@ func (s *session) reply(id, result json.RawMessage, rpcErr *rpcError) {
 	}()
 }
 
-// drain waits for running calls until the limit or the end of the link.
+// drain waits until the running calls have ended, the limit expires or the link ends.
 func (s *session) drain(limit time.Duration) {
 	for deadline := time.Now().Add(limit); s.active.Load() > 0 && time.Now().Before(deadline); {
 		select {
@@ -401,7 +401,7 @@ func (s *session) ping(ctx context.Context) error {
 	}
 	_, err := s.request(ctx, request{method: method, noCancel: true})
 	if _, answered := errors.AsType[*rpcError](err); answered {
-		return nil // any response will do
+		return nil // any response is sufficient
 	}
 	return err
 }
@@ -432,17 +432,17 @@ func (s *session) watchStream(ctx context.Context) {
 		case <-time.After(backoff.Jitter(pause)):
 		}
 		signal(s.changed)
-		if !s.modern() { // the relay has its own stream otherwise
+		if !s.modern() { // with a modern server, the relay has its own stream
 			s.relay.missed()
 		}
 	}
 }
 
-// openTimeout is how long a server may take to open its stream before it is used without one.
+// openTimeout limits how long to wait for a server's stream before using the session without it.
 const openTimeout = 500 * time.Millisecond
 
-// awaitStream waits for the notification stream of a legacy server to open: without it,
-// questions are lost. It returns false if the stream does not open in time.
+// awaitStream waits until a legacy server's notification stream opens, because questions would be
+// lost without it. It returns false if the stream does not open in time.
 func (s *session) awaitStream(ctx context.Context) bool {
 	l, ok := s.link.(*httpLink)
 	if !ok || s.modern() {
@@ -458,8 +458,8 @@ func (s *session) awaitStream(ctx context.Context) bool {
 	return true
 }
 
-// awaitLateStream reports changes when a late notification stream opens, because a notification may
-// have been missed.
+// awaitLateStream reports changes when the notification stream finally opens, because a
+// notification may have been missed.
 func (s *session) awaitLateStream(ctx context.Context) {
 	l, ok := s.link.(*httpLink)
 	if !ok {

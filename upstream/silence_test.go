@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A server that responds just when it counts as slow, while its definitions are being checked, is
-// not reported as silent afterward.
+// If a server responds at the moment when it starts to count as silent, while its definitions are
+// still being checked, it is not reported as silent afterward.
 func TestSilenceEndsWithTheResponse(t *testing.T) {
 	for _, response := range []time.Duration{0, slowStart - 1, slowStart, slowStart + 1} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDefinitions(&reporter{})
 			heard := d.expectResponse(slowStart, func() {})
 			time.Sleep(response)
-			time.Sleep(time.Millisecond) // its definitions are checked
+			time.Sleep(time.Millisecond) // while the definitions are checked
 			heard()
 			time.Sleep(time.Second)
 			if problems := d.listProblems(); len(problems) > 0 {

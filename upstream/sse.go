@@ -13,8 +13,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// sseLink is a link over HTTP+SSE, the transport of 2024-11-05: the server sends everything on one
-// stream, starting with the URL for messages.
+// sseLink is a link over HTTP+SSE, the transport of version 2024-11-05. The server sends everything
+// on one stream, starting with the URL for the client's messages.
 type sseLink struct {
 	*duplex
 	http    *httpLink
@@ -32,7 +32,7 @@ func openSSE(ctx context.Context, o *Options, onMessage func(message)) (*sseLink
 		return nil, err
 	}
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, cancel) // until it is open
+	stop := context.AfterFunc(ctx, cancel) // ctx applies only until the stream is open
 	req, err := h.request(lasting, http.MethodGet, http.NoBody)
 	if err != nil {
 		cancel()
@@ -112,7 +112,7 @@ func (l *sseLink) post(ctx context.Context, body []byte) error {
 	if res.StatusCode/100 != 2 {
 		return statusErrorOf(res)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10)) // to reuse the connection
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10)) // allows the connection to be reused
 	return nil
 }
 

@@ -8,10 +8,10 @@ import (
 
 // state describes whether a server can be used. It is replaced as a whole, never modified.
 type state struct {
-	session *session // nil while there is none
-	err     error    // why there is none; nil before the first attempt
-	fix     string   // what to do about err
-	down    bool     // callers should not wait for a session
+	session *session // nil if there is none
+	err     error    // why there is no session; nil before the first attempt
+	fix     string   // how to fix err
+	down    bool     // whether callers should not wait for a session
 	next    chan struct{}
 }
 
@@ -34,7 +34,8 @@ func (sup *supervisor) current() *state {
 
 func (sup *supervisor) up() bool { return sup.current().session != nil }
 
-// fail records that the server is down. Callers wait for it if it is about to be restarted.
+// fail records that the server is down. If wait is set, callers wait, because it is about to be
+// restarted.
 func (sup *supervisor) fail(err error, wait bool) {
 	fix := sup.fixFor(err)
 	err = errors.New(sup.describe(err))
@@ -46,8 +47,8 @@ func (sup *supervisor) fail(err error, wait bool) {
 	sup.setState(&state{err: err, fix: fix, down: !wait})
 }
 
-// session returns the current session. If the server is starting, it waits for most of the call's
-// remaining time; it does not wait for a server that is down.
+// session returns the current session. While the server is starting, it waits for most of the
+// call's remaining time. It does not wait for a server that is down.
 func (sup *supervisor) session(ctx context.Context) (*session, error) {
 	waiting := ctx
 	for {

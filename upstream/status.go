@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// The states of a server. A server that is down stays down while it is retried.
+// A server's states. A server that is down stays in that state while it is retried.
 const (
 	StateUp       = "up"
 	StateStarting = "starting"
@@ -22,16 +22,16 @@ const (
 // of invisible characters.
 type Status struct {
 	State     string
-	Since     time.Time // of the state
-	Protocol  string    // of the last session, empty before the first
+	Since     time.Time // when the state began
+	Protocol  string    // version of the last session; empty before the first
 	Name      string    // as declared by the server
 	Version   string    // as declared by the server
 	Transport string    // stdio, http or sse
-	Target    string    // the program with its arguments, or the URL
-	Error     string    // why it is down
-	Restarts  int       // sessions after the first
+	Target    string    // the program and its arguments, or the URL
+	Error     string    // why the server is down
+	Restarts  int       // number of sessions after the first
 	Events    []Event   // newest first
-	Stderr    string    // the end of the process's standard error
+	Stderr    string    // last lines of the process's standard error
 }
 
 // Size limits on a status, in bytes.
@@ -42,7 +42,7 @@ const (
 	maxStderr = 8 << 10
 )
 
-// condition is the state of a server as operators see it.
+// condition is a server's state as operators see it.
 type condition struct {
 	state string
 	since time.Time
@@ -111,7 +111,7 @@ func (sup *supervisor) status() Status {
 	return s
 }
 
-// target returns the command or the URL, without credentials.
+// target returns the command or the URL, with no credentials.
 func (sup *supervisor) target() string {
 	target := strings.Join(sup.opts.Command, " ")
 	if sup.opts.URL != "" {
@@ -125,8 +125,9 @@ func (sup *supervisor) target() string {
 	return untrusted.Truncate(singleLine(sup.opts.Redact(target)), maxTarget)
 }
 
-// stderr returns the end of the process's standard error. It is redacted before it is truncated,
-// and again after invisible characters, which may have split a secret, are removed.
+// stderr returns the last lines of the process's standard error. The text is redacted before it is
+// truncated. It is redacted again after invisible characters are removed, because they may have
+// split a secret.
 func (sup *supervisor) stderr() string {
 	process := sup.process.Load()
 	if process == nil {
@@ -136,7 +137,7 @@ func (sup *supervisor) stderr() string {
 	return lastLines(sup.opts.Redact(visible(text)), maxStderr)
 }
 
-// lastLines returns the end of a text, at most limit bytes, in whole lines if there are several.
+// lastLines returns at most the last limit bytes of a text, in whole lines if there are several.
 func lastLines(text string, limit int) string {
 	if len(text) <= limit {
 		return text

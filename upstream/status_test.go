@@ -21,7 +21,7 @@ import (
 
 func withoutHunter(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }
 
-// timeline returns the events of a server as kind: text, oldest first.
+// timeline returns a server's events as kind: text, oldest first.
 func timeline(s *upstream.Server) (list []string) {
 	for _, e := range slices.Backward(s.Status().Events) {
 		list = append(list, strings.TrimSuffix(e.Kind+": "+e.Text, ": "))
@@ -41,7 +41,7 @@ func TestTheTimelineOfAServerThatDies(t *testing.T) {
 	want := []string{"start", "up: uses protocol 2025-11-25", "down: signal: killed", "start", "up: uses protocol 2025-11-25"}
 	got := timeline(v.Server)
 	if i := slices.Index(got, "down: the server closed its output"); i >= 0 {
-		got[i] = "down: signal: killed" // the exit status may be known later than the end of the output
+		got[i] = "down: signal: killed" // the exit status may arrive after the end of the output
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -55,13 +55,13 @@ func TestTheTimelineOfAServerThatDies(t *testing.T) {
 	}
 }
 
-// Repeated identical failures of a server form one line, and its standard error is shown without
-// colors and secrets.
+// Repeated identical failures form one line, and standard error is shown with colors and secrets
+// removed.
 func TestAServerThatFailsAgainAndAgain(t *testing.T) {
 	script := `printf '\033[31mfirst\033[0m\n\tpassword\001 hunter2\r\nlast\n' >&2; exit 3`
 	s := run(t, upstream.Options{Command: []string{"sh", "-c", script, "--token", "hunter2"}, Redact: withoutHunter})
-	// On a busy machine an attempt may be reported before its exit status or the end of its standard
-	// error is known; it forms a line of its own.
+	// On a busy machine, an attempt may be reported before its exit status or all of its standard
+	// error is available. Such an attempt forms a line of its own.
 	failures := regexp.MustCompile(`^down: exit status 3: first password \[redacted\] last, ([4-9]|\d\d+) times$`)
 	s.until("it has failed several times", func() bool { return slices.ContainsFunc(timeline(s.Server), failures.MatchString) })
 	s.until("the last attempt has failed, too", func() bool { return s.Status().Error == "exit status 3: first password [redacted] last" })
@@ -88,7 +88,7 @@ func TestAServerThatFailsAgainAndAgain(t *testing.T) {
 	s.until("its complaints are there", func() bool { return s.Status().Stderr == "first\n\tpassword [redacted]\nlast" })
 }
 
-// The last lines of an endless standard error are kept, without partial lines.
+// The last lines of an endless standard error are kept, with no partial lines.
 func TestTheEndOfComplaints(t *testing.T) {
 	s := run(t, upstream.Options{Command: []string{"sh", "-c", `i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "line $i" >&2; done; exit 1`}})
 	text := ""
@@ -126,7 +126,7 @@ func TestWhereAServerIs(t *testing.T) {
 	}
 }
 
-// A server's description of itself is shown as bounded text.
+// A server's description of itself is shown as text of limited length.
 func TestServerDescriptionIsBounded(t *testing.T) {
 	for name, tt := range map[string]struct{ info, wantName, wantVersion string }{
 		"a name":     {`{"name":"git","version":"1.2"}`, "git", "1.2"},

@@ -21,7 +21,7 @@ type supervisor struct {
 	definitions *definitions
 	approvals   *approvals
 	version     *protocolVersion
-	clientInfo  []byte // as JSON
+	clientInfo  []byte // name and version, as JSON
 
 	callers *callerSessions
 
@@ -39,7 +39,7 @@ type supervisor struct {
 }
 
 func newSupervisor(o *Options, r *reporter, d *definitions, a *approvals) *supervisor {
-	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // two strings can always be encoded
+	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // cannot fail for two strings
 	sup := &supervisor{
 		reporter: r, definitions: d, approvals: a, clientInfo: info, version: &protocolVersion{opts: o},
 		state: &state{next: make(chan struct{})}, condition: condition{state: StateStarting, since: time.Now()},
@@ -49,7 +49,7 @@ func newSupervisor(o *Options, r *reporter, d *definitions, a *approvals) *super
 	return sup
 }
 
-// The pauses between two attempts to reach a server.
+// Pauses between two attempts to reach a server.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = 30 * time.Second
@@ -58,7 +58,7 @@ const (
 const (
 	connectTimeout = time.Minute // a server may have to be downloaded first
 	slowStart      = time.Second // after this time, other sources stop waiting for this one
-	maxRestartWait = time.Second // callers wait for pauses up to this long
+	maxRestartWait = time.Second // callers wait during pauses up to this long
 )
 
 // run keeps a session with the server open until ctx ends.
@@ -90,7 +90,7 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 		if answered {
 			pause = firstPause
 		}
-		if (errors.Is(err, errSessionLost) || errors.Is(err, errNewCredentials)) && answered { // the server is up: open a new session at once
+		if (errors.Is(err, errSessionLost) || errors.Is(err, errNewCredentials)) && answered { // the server is up, so open a new session at once
 			sup.event(EventDown, err.Error())
 			continue
 		}
@@ -103,7 +103,7 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 	}
 }
 
-// pause waits for d. A retry request ends it early, but not within the first second.
+// pause waits for d. A retry request ends the pause early, but not within the first second.
 func (sup *supervisor) pause(ctx context.Context, d time.Duration) {
 	end := time.NewTimer(d)
 	defer end.Stop()
@@ -145,7 +145,7 @@ func (sup *supervisor) runSession(ctx context.Context, heard, publish func()) (s
 		return nil, err
 	}
 	sup.version.setUncertain(false)
-	opened := s // s is nil if it was never usable
+	opened := s // nil if the session was never usable
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer func() {
@@ -186,7 +186,7 @@ func (sup *supervisor) newSession() *session {
 	}
 }
 
-// open opens a session, first with the protocol version that worked last.
+// open opens a session. It tries the protocol version that worked last first.
 func (sup *supervisor) open(ctx context.Context) (*session, error) {
 	s := sup.newSession()
 	var err error
@@ -212,14 +212,14 @@ func (sup *supervisor) open(ctx context.Context) (*session, error) {
 
 // Limits on how often a server is listed.
 const (
-	refresh     = time.Minute      // without a notification
+	refresh     = time.Minute      // between listings if no change is announced
 	settleTime  = time.Second / 2  // between two listings
-	maxFailures = 5                // calls in a row, before the server is probed
+	maxFailures = 5                // consecutive failed calls before the server is probed
 	credentials = 10 * time.Second // between two checks for changed secrets
 )
 
-// watch relists the server when it announces a change, and periodically. It ends with the
-// session.
+// watch lists the server again when it announces a change, and periodically. It returns when the
+// session ends.
 func (sup *supervisor) watch(ctx context.Context, s *session, publish func()) error {
 	ticker := time.NewTicker(backoff.Jitter(refresh) + refresh/2)
 	defer ticker.Stop()
@@ -257,7 +257,7 @@ func (sup *supervisor) watch(ctx context.Context, s *session, publish func()) er
 		case changed:
 			publish()
 		}
-		select { // bounds the cost of a server that changes all the time
+		select { // limits the cost of a server that changes all the time
 		case <-time.After(min(max(settleTime, 10*time.Since(start)), 20*settleTime)):
 		case <-s.link.done():
 		case <-ctx.Done():
@@ -276,7 +276,7 @@ var errNewCredentials = errors.New("the server's secrets have changed")
 
 var errSessionLost = errors.New("the server no longer recognizes the MCP session")
 
-// list reads the definitions of the server and offers them. It reports whether they changed.
+// list reads the server's definitions and offers them. It reports whether they have changed.
 func (sup *supervisor) list(ctx context.Context, s *session) (changed bool, err error) {
 	l, err := s.listAll(ctx)
 	if err != nil {
@@ -288,7 +288,7 @@ func (sup *supervisor) list(ctx context.Context, s *session) (changed bool, err 
 	return changed, nil
 }
 
-// problems returns why the server is down, if it is.
+// problems returns the reason why the server is down, if it is.
 func (sup *supervisor) problems() []toolyard.Problem {
 	st := sup.current()
 	if st.session != nil || st.err == nil {
@@ -297,7 +297,7 @@ func (sup *supervisor) problems() []toolyard.Problem {
 	return []toolyard.Problem{sup.problem("", "down: "+oneLine(st.err), st.fix)}
 }
 
-// fixFor returns what to do about a server that is down.
+// fixFor returns advice on how to fix a server that is down.
 func (sup *supervisor) fixFor(err error) string {
 	if _, ok := errors.AsType[*subprocess.NotFoundError](err); ok {
 		return "Install it, or correct command."

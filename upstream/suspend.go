@@ -16,9 +16,8 @@ import (
 // unfinished result, and calls again with the answer. In between, the call is suspended: it
 // continues on the server, but no caller is waiting for it.
 
-// How long a call may stay suspended. A stdio server does not indicate which call a question
-// belongs to, so it can ask only one question at a time; unauthenticated callers therefore get less
-// time.
+// Time limits for suspended calls. A stdio server does not indicate which call a question belongs
+// to, so only one question can be open at a time. Unauthenticated callers therefore get less time.
 const (
 	suspendTimeout                = 10 * time.Minute
 	unauthenticatedSuspendTimeout = time.Minute
@@ -35,9 +34,9 @@ func (conv *conversations) maxSuspendedPerCaller() int { return conv.maxSuspende
 type suspendedCall struct {
 	session   *session
 	request   request
-	outcome   chan outcome // of the call
-	questions chan message // of the server
-	question  message      // the open one
+	outcome   chan outcome // outcome of the call
+	questions chan message // questions from the server
+	question  message      // the open question
 	cancel    context.CancelFunc
 	expire    *time.Timer
 	since     time.Time
@@ -54,7 +53,7 @@ func (conv *conversations) sendSuspendable(ctx context.Context, s *session, r re
 		}
 		select {
 		case p.questions <- m:
-		default: // one at a time
+		default: // only one question at a time
 			s.reply(m.id, nil, &rpcError{Code: codeInvalidParams, Message: "another question is open"})
 		}
 	}
@@ -62,7 +61,7 @@ func (conv *conversations) sendSuspendable(ctx context.Context, s *session, r re
 		defer cancelWith(s.link, cancel)()
 		raw, err := s.request(running, r)
 		if errors.Is(err, context.Canceled) && s.link.err() != nil {
-			err = s.link.err() // reason for the cancellation
+			err = s.link.err() // the link's error is why the request was canceled
 		}
 		if err != nil && s.link.err() != nil {
 			conv.discard(p)
@@ -78,7 +77,7 @@ func cancelWith(l link, cancel context.CancelFunc) (stop func()) {
 	go func() {
 		select {
 		case <-l.done():
-			if !errors.Is(l.err(), errSessionLost) { // running calls still get their responses
+			if !errors.Is(l.err(), errSessionLost) { // after a lost session, running calls still get their responses
 				cancel()
 			}
 		case <-stopped:
@@ -87,7 +86,7 @@ func cancelWith(l link, cancel context.CancelFunc) (stop func()) {
 	return func() { close(stopped) }
 }
 
-// await waits until a call ends or has a question.
+// await waits until a call ends or the server asks a question.
 func (conv *conversations) await(ctx context.Context, p *suspendedCall) (json.RawMessage, error) {
 	select {
 	case o := <-p.outcome:
@@ -101,7 +100,8 @@ func (conv *conversations) await(ctx context.Context, p *suspendedCall) (json.Ra
 	}
 }
 
-// suspend stores a call until its question is answered, and returns the result with the question.
+// suspend stores a call until its question is answered, and returns a result that contains the
+// question.
 func (conv *conversations) suspend(p *suspendedCall) json.RawMessage {
 	key := rand.Text()
 	conv.evictOldest(p.request.call.Caller)
@@ -132,7 +132,7 @@ func (conv *conversations) suspend(p *suspendedCall) json.RawMessage {
 	return append(append(append(b, `}},"requestState":"`...), key...), `"}`...)
 }
 
-// evictOldest cancels the oldest suspended call of a caller that has reached its limit.
+// evictOldest cancels a caller's oldest suspended call if the caller has reached its limit.
 func (conv *conversations) evictOldest(caller toolyard.Caller) {
 	conv.mu.Lock()
 	var oldest string

@@ -26,14 +26,14 @@ import (
 type fake struct {
 	t *testing.T
 	*httptest.Server
-	modern bool // it speaks 2026-07-28
+	modern bool // supports 2026-07-28
 
 	mu       sync.Mutex
-	answers  map[string]func(params json.RawMessage) string // results, by method
+	answers  map[string]func(params json.RawMessage) string // functions that return results, by method
 	requests []received
-	instead  atomic.Pointer[http.HandlerFunc] // answers in its place
+	instead  atomic.Pointer[http.HandlerFunc] // handles requests instead
 	sessions atomic.Int64
-	session  atomic.Int64 // the current session
+	session  atomic.Int64 // current session
 }
 
 // received is a request that a fake received.
@@ -74,7 +74,7 @@ func (f *fake) answer(method string, answer func(json.RawMessage) string) {
 	f.answers[method] = answer
 }
 
-// got returns the requests with a method so far.
+// got returns the requests received so far with a method.
 func (f *fake) got(method string) (list []received) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +144,7 @@ type source struct {
 
 	mu        sync.Mutex
 	published bool
-	tools     []*toolyard.Tool // of the last offer
+	tools     []*toolyard.Tool // tools in the last offer
 }
 
 func run(t *testing.T, o upstream.Options) *source {
@@ -174,8 +174,8 @@ func run(t *testing.T, o upstream.Options) *source {
 	return src
 }
 
-// up waits until the server is up and has published what it offers: it is listed before it counts as
-// up, and published after that.
+// up waits until the server is up and its offer is published. A server is listed before it counts
+// as up, and published after that.
 func (s *source) up() *source {
 	s.t.Helper()
 	s.until("the server is up", func() bool {
@@ -199,7 +199,7 @@ func (s *source) until(what string, ok func() bool) {
 	s.t.Fatalf("timed out waiting for %s: %v", what, s.Problems())
 }
 
-// offered returns the names of the tools, sorted.
+// offered returns the tools' names, sorted.
 func (s *source) offered() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func TestAllPagesOfAList(t *testing.T) {
 	}
 }
 
-// If a server lost the session, a new one is opened, and the call that detected it succeeds.
+// If the server loses the session, a new one is opened, and the call that detected this succeeds.
 func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -304,7 +304,8 @@ func TestAForgottenSessionIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A server that is down fails its calls immediately, stays listed, and recovers automatically.
+// If a server is down, its calls fail immediately, its tools stay listed, and it recovers
+// automatically.
 func TestAServerThatIsDown(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	address := f.Listener.Addr().String()
@@ -317,7 +318,7 @@ func TestAServerThatIsDown(t *testing.T) {
 	}
 	s.until("it is known to be down", func() bool { return !s.Up() && s.problem("down: ") })
 	start := time.Now()
-	if _, err := s.call(&toolyard.Call{}, "echo", `{}`); toolyard.AsError(err).Code != toolyard.Unavailable || time.Since(start) > 50*time.Second { // it would be waited for longer
+	if _, err := s.call(&toolyard.Call{}, "echo", `{}`); toolyard.AsError(err).Code != toolyard.Unavailable || time.Since(start) > 50*time.Second { // the call must not wait
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
 	l, err := net.Listen("tcp", address)
@@ -388,8 +389,8 @@ func TestOfferedDefinitions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts  upstream.Options
 		tools []string
-		want  string // names, with * for read-only tools
-		says  string // in a problem
+		want  string // tool names; * marks read-only tools
+		says  string // text that a problem must contain
 	}{
 		"nothing is believed":  {tools: []string{reading, plain}, want: "plain rd"},
 		"annotations":          {opts: upstream.Options{Exposure: upstream.Exposure{Trust: true}}, tools: []string{reading, plain}, want: "plain rd*"},
@@ -464,7 +465,7 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// book has pins in memory that two sources can share.
+// book stores pins in memory; two sources can share it.
 type book struct {
 	mu       sync.Mutex
 	tools    map[string]json.RawMessage
@@ -542,8 +543,8 @@ func TestResourcesAndPrompts(t *testing.T) {
 	}
 }
 
-// ask makes the server ask a question during a call, and checks the response: its member and its
-// content.
+// ask makes the server ask a question during a call, and checks one member of the client's
+// response.
 func (f *fake) ask(t *testing.T, member, want string) {
 	t.Helper()
 	answered := make(chan string, 1)
@@ -589,7 +590,7 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 	}
 }
 
-// If a client cannot be asked, its question is refused, and other calls are not affected.
+// If the client cannot ask its user, the question is refused, and other calls are not affected.
 func TestAQuestionToACallerWithoutElicitation(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	f.ask(t, `"error"`, "client does not support elicitation")
@@ -599,11 +600,11 @@ func TestAQuestionToACallerWithoutElicitation(t *testing.T) {
 	}
 }
 
-// A caller that leaves many questions open uses neither the connections nor the questions of
-// others.
+// A caller that leaves many questions open does not use up the connections or questions of other
+// callers.
 func TestOneCallerOpensManyQuestions(t *testing.T) {
 	f := newFake(t, false, echoTool)
-	var open sync.Map // chan struct{} by the ID of a question
+	var open sync.Map // chan struct{} by question ID
 	asking := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
@@ -660,7 +661,7 @@ func TestOneCallerOpensManyQuestions(t *testing.T) {
 	}
 }
 
-// Every change of one field of a definition is detected.
+// A change to any single field of a definition is detected.
 func TestAThousandMutations(t *testing.T) {
 	const definition = `{"name":"pay","title":"Pay","description":"Pays a bill.","inputSchema":{"type":"object","properties":{"to":{"type":"string","description":"Whom","maxLength":40},"amount":{"type":"number","minimum":0,"maximum":100}},"required":["to","amount"]},"outputSchema":{"type":"object","properties":{"id":{"type":"string"}}},"annotations":{"destructiveHint":true},"_meta":{"rateLimit":{"maxRequestsPerMinute":3}},"icons":[{"src":"https://x/i.png"}]}`
 	f := newFake(t, true, definition)
@@ -681,8 +682,8 @@ func TestAThousandMutations(t *testing.T) {
 	}
 }
 
-// A server that offers nothing at first, or whose pins are temporarily unavailable, gets nothing
-// approved that way.
+// A server cannot get definitions approved by offering nothing at first, or while its pins are
+// temporarily unavailable.
 func TestPinsCannotBeWaitedOut(t *testing.T) {
 	evil := strings.Replace(echoTool, `"echo"`, `"echo","description":"Evil."`, 1)
 	t.Run("nothing first", func(t *testing.T) {
@@ -712,7 +713,7 @@ func TestPinsCannotBeWaitedOut(t *testing.T) {
 	})
 }
 
-// A tool that changed while its server was down is not called through an old definition.
+// If a tool changed while its server was down, it is not called through the old definition.
 func TestAChangedToolIsNotCalled(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -737,7 +738,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// Changes before a late notification stream opens are not missed.
+// Changes that happen before a late notification stream opens are not missed.
 func TestALateStream(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	opened := make(chan struct{})
@@ -765,7 +766,7 @@ func TestALateStream(t *testing.T) {
 	})
 }
 
-// An answer to a call that no longer exists does not restart it.
+// An answer to a call that no longer exists does not restart the call.
 func TestAnExpiredState(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
@@ -831,7 +832,8 @@ func between(s, before, after string) string {
 	return part
 }
 
-// Secrets in errors are redacted however their text is escaped; other bytes are unchanged.
+// Secrets in errors are redacted regardless of how their text is escaped; other bytes are
+// unchanged.
 func TestSecretsInFailures(t *testing.T) {
 	const failure = `{"isError":true,"content":[{"type":"text","text":"sk\/live\u002b42 is wrong"}],"n":1.0}`
 	f := newFake(t, true, echoTool)
@@ -843,7 +845,7 @@ func TestSecretsInFailures(t *testing.T) {
 	}
 }
 
-// A caller that does not read its progress does not block others.
+// A caller that does not read progress reports does not block other callers.
 func TestASlowCaller(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	progress := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -874,7 +876,7 @@ func TestASlowCaller(t *testing.T) {
 	}
 }
 
-// A yard that is configured as its own server reports it.
+// A yard that is configured as its own server reports a problem.
 func TestYardAsItsOwnServer(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

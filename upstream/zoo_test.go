@@ -36,7 +36,8 @@ import (
 	"github.com/toolyard/toolyard/upstream/internal/hostile"
 )
 
-// The test binary is also every other program of the tests. This variable selects it.
+// The test binary also acts as every other program in these tests. This variable selects the
+// program.
 const roleVariable = "UPSTREAM_TEST_ROLE"
 
 var roles = map[string]func(){"hostile": serveHostile, "visitor": visitAll, "mortal": serveMortal}
@@ -49,26 +50,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The limits for every run.
+// Limits for every run.
 const (
 	callDeadline = 300 * time.Millisecond
 	maxOverrun   = 250 * time.Millisecond
-	maxStop      = 6 * time.Second // two pauses for a process that does not want to end
+	maxStop      = 6 * time.Second // includes two grace periods for a process that does not exit
 	resultCap    = 1 << 20
 	maxGrowth    = resultCap + 16<<20 // of the heap, per call
-	maxSlowdown  = 1.1                // of the calls of another server
+	maxSlowdown  = 1.1                // of calls to another server
 	noise        = 20 * time.Millisecond
 )
 
-// visit is one run: connecting to a misbehaving server and calling it.
+// visit is one run: it connects to a misbehaving server and calls it.
 type visit struct {
 	N              int
-	Behaviour      string // empty to wait until nothing is left of the visits before
+	Behaviour      string // empty means: wait until nothing is left of earlier visits
 	Transport      hostile.Transport
 	Seed           uint64
-	URL            string // for transports with a URL
+	URL            string // set for transports that use a URL
 	Lure, LureFile string
-	Mark           string // in the environment of the server's processes
+	Mark           string // set in the environment of the server's processes
 	Long, Alone    bool
 }
 
@@ -78,22 +79,23 @@ func (v visit) String() string { return fmt.Sprintf("%s/%s/%d", v.Behaviour, v.T
 type report struct {
 	N       int
 	Faults  []string
-	Overrun time.Duration // the worst
-	Growth  uint64        // of the heap above its start, the most during the visit
-	P99     time.Duration // of the calls of an honest server, at the end only
-	Steady  int           // number of those
-	Late    time.Duration // how late the machine was, the worst
+	Overrun time.Duration // longest overrun
+	Growth  uint64        // maximum heap growth during the visit
+	P99     time.Duration // p99 of calls to an honest server; only in the last report
+	Steady  int           // number of those calls
+	Late    time.Duration // longest scheduling delay of the machine
 }
 
 // zoo is the size of the test.
 type zoo struct {
 	rounds, heavyRounds int // seeds for each behaviour and transport
-	lanes               int // concurrent visits, next to one of a server that sends megabytes; zero for one visit at a time
+	lanes               int // concurrent visits besides one to a server that sends megabytes; zero for one visit at a time
 	long                bool
 	only                *regexp.Regexp
 }
 
-// growth is the allowed heap growth: by one call, or by one heavy call and all others together.
+// growth returns the allowed heap growth: for one call, or for one heavy call and all others
+// together.
 func (z zoo) growth() uint64 {
 	if z.lanes == 0 {
 		return maxGrowth
@@ -101,8 +103,8 @@ func (z zoo) growth() uint64 {
 	return 2 * maxGrowth
 }
 
-// zooSize is 2,000 runs, or 10,000 with ZOO=long. ZOO_ONLY is a pattern for the names of runs,
-// behaviour/transport/seed, which then run one at a time, for debugging.
+// zooSize returns 2,000 runs, or 10,000 if ZOO is long. ZOO_ONLY selects runs by their names,
+// behaviour/transport/seed; they then run one at a time, for debugging.
 func zooSize() zoo {
 	only := regexp.MustCompile(os.Getenv("ZOO_ONLY"))
 	switch {
@@ -116,8 +118,8 @@ func zooSize() zoo {
 	return zoo{rounds: 4, heavyRounds: 3, lanes: 4, only: only}
 }
 
-// TestZoo lets a client process visit every server of the zoo. The process must not die, hang,
-// grow, leak or be redirected, and a well-behaved server must not be affected.
+// TestZoo makes a client process connect to every misbehaving server. The process must not die,
+// hang, grow, leak or be redirected, and a well-behaved server must not be affected.
 func TestZoo(t *testing.T) {
 	size := zooSize()
 	bait := newBait(t)
@@ -136,12 +138,12 @@ func TestZoo(t *testing.T) {
 	k.summarise()
 }
 
-// keeper plans and judges the visits.
+// keeper plans and evaluates the visits.
 type keeper struct {
 	t       *testing.T
 	size    zoo
-	visitor *visitorProcess // of the zoo
-	control *visitorProcess // of as many servers that behave
+	visitor *visitorProcess // visits misbehaving servers
+	control *visitorProcess // visits as many well-behaved servers
 	bait    *bait
 	mark    string
 
@@ -151,7 +153,7 @@ type keeper struct {
 	p99     [2]time.Duration
 }
 
-// round visits every behaviour over each of its transports once, in random order.
+// round visits every behaviour once over each of its transports, in random order.
 func (k *keeper) round(seed uint64) {
 	var visits []visit
 	for _, b := range hostile.Behaviours {
@@ -195,7 +197,7 @@ func (k *keeper) run(v visit, b hostile.Behaviour) {
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { // the same without malice, for comparison
+	wg.Go(func() { // visits a well-behaved server, for comparison
 		honest := v
 		honest.Behaviour = hostile.Honest.Name
 		for _, fault := range k.admit(k.control, honest, hostile.Honest).Faults {
@@ -203,14 +205,14 @@ func (k *keeper) run(v visit, b hostile.Behaviour) {
 		}
 	})
 	r := k.admit(k.visitor, v, b)
-	if k.size.lanes == 0 { // anything left was caused by this visit
+	if k.size.lanes == 0 { // anything left must be from this visit
 		r.Faults = append(r.Faults, k.visitor.ask(visit{}).Faults...)
 	}
 	k.judge(v.String(), r)
 }
 
-// admit lets a client process make a visit to a server, which is started first if the transport
-// uses a URL.
+// admit makes a client process visit a server. It starts the server first if the transport uses a
+// URL.
 func (k *keeper) admit(to *visitorProcess, v visit, b hostile.Behaviour) report {
 	if v.Transport != hostile.Stdio {
 		b.Lure, b.LureFile, b.Long = v.Lure, v.LureFile, v.Long
@@ -226,7 +228,7 @@ func (k *keeper) admit(to *visitorProcess, v visit, b hostile.Behaviour) report 
 	return to.ask(v)
 }
 
-// judge records the result of a visit.
+// judge records a visit's result.
 func (k *keeper) judge(name string, r report) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -237,7 +239,7 @@ func (k *keeper) judge(name string, r report) {
 	}
 }
 
-// settle checks that nothing is left of the visits, in the visitor or as processes.
+// settle checks that the visits left nothing behind, neither in the visitor nor as processes.
 func (k *keeper) settle() {
 	for _, fault := range k.visitor.ask(visit{}).Faults {
 		k.t.Error(fault)
@@ -257,17 +259,17 @@ func (k *keeper) settle() {
 	killMarked(k.mark)
 }
 
-// compare judges time and memory relative to a process that visits the same number of well-behaved
-// servers on the same machine at the same time.
+// compare compares time and memory with those of a process that visits the same number of
+// well-behaved servers at the same time on the same machine.
 func (k *keeper) compare(crowded, alone report) {
 	for _, fault := range slices.Concat(crowded.Faults, alone.Faults) {
 		k.t.Error(fault)
 	}
 	k.p99 = [2]time.Duration{crowded.P99, alone.P99}
 	if raceDetector() {
-		return // it costs additional time and memory
+		return // the race detector costs additional time and memory
 	}
-	// In a short run the tests of other packages use the machine too, now more, now less.
+	// In a short run, other packages' tests use a varying share of the machine.
 	if limit := time.Duration(float64(alone.P99)*maxSlowdown) + noise; crowded.P99 > limit && !testing.Short() {
 		k.t.Errorf("a well-behaved server has a p99 of %v next to the zoo and of %v next to well-behaved servers (%d and %d calls)", crowded.P99, alone.P99, crowded.Steady, alone.Steady)
 	}
@@ -294,13 +296,13 @@ func (k *keeper) complain(what string, of func(report) int64, limit int64) {
 	}
 }
 
-// raceDetector reports whether the test binary was built with it.
+// raceDetector reports whether the test binary was built with the race detector.
 func raceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// summarise returns the worst values.
+// summarise logs the worst values.
 func (k *keeper) summarise() {
 	names := slices.Collect(maps.Keys(k.reports))
 	if len(names) == 0 {
@@ -313,10 +315,10 @@ func (k *keeper) summarise() {
 		k.p99[0].Round(time.Microsecond), k.p99[1].Round(time.Microsecond), float64(k.p99[0])/float64(max(k.p99[1], 1)))
 }
 
-// markVariable marks all processes of a visit, even those whose parent has exited.
+// markVariable marks all of a visit's processes, even those whose parent has exited.
 const markVariable = "UPSTREAM_TEST_MARK"
 
-// marked finds processes by the prefix of their mark; a NUL marks its end.
+// marked returns the processes whose mark starts with a prefix. A NUL ends the mark.
 func marked(mark string) (found []string) {
 	eachMarked(mark, func(pid int, command string) { found = append(found, fmt.Sprintf("%d %s", pid, command)) })
 	return found
@@ -342,7 +344,7 @@ func eachMarked(mark string, f func(pid int, command string)) {
 	}
 }
 
-// bait has a URL and a file to which servers lure their clients. Neither may be accessed.
+// bait is a URL and a file that servers try to make their clients access. Neither may be accessed.
 type bait struct {
 	url, file string
 
@@ -352,7 +354,7 @@ type bait struct {
 
 func newBait(t *testing.T) *bait {
 	t.Helper()
-	// No client of another test can have known this address when it still belonged to its server.
+	// This address is used only here, so that a client in another test cannot access it by mistake.
 	listener, err := net.Listen("tcp", "127.86.0.1:0")
 	if err != nil {
 		listener, err = net.Listen("tcp", "127.0.0.1:0")
@@ -433,7 +435,7 @@ type visitorProcess struct {
 	exited bool
 }
 
-// syncBuffer keeps the beginning of the output.
+// syncBuffer stores the beginning of the output.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  []byte
@@ -442,7 +444,7 @@ type syncBuffer struct {
 func (s *syncBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.b) < 16<<10 { // the beginning of a crash says most
+	if len(s.b) < 16<<10 { // the beginning of a crash is the most helpful part
 		s.b = append(s.b, p...)
 	}
 	return len(p), nil
@@ -515,14 +517,14 @@ func (v *visitorProcess) dead() bool {
 	return v.exited
 }
 
-// ask lets the process make a visit and waits for its report.
+// ask makes the process perform a visit, and waits for its report.
 func (v *visitorProcess) ask(what visit) report {
 	answer := make(chan report, 1)
 	v.mu.Lock()
 	v.n++
 	what.N = v.n
 	v.open[what.N], v.asked[what.N] = what, answer
-	line, _ := json.Marshal(what) // always has a JSON form
+	line, _ := json.Marshal(what) // cannot fail
 	_, err := v.in.Write(append(line, '\n'))
 	v.mu.Unlock()
 	if err != nil {
@@ -532,7 +534,7 @@ func (v *visitorProcess) ask(what visit) report {
 	case r := <-answer:
 		return r
 	case <-v.ended:
-		return report{} // reported once, with all that were open
+		return report{} // reported once, with all open visits
 	case <-time.After(2 * time.Minute):
 		return report{Faults: []string{"the visit does not end"}}
 	}
@@ -545,7 +547,7 @@ func (v *visitorProcess) finish() report {
 	case <-v.ended:
 	case <-time.After(30 * time.Second):
 		v.t.Error("the client process does not end")
-		_ = v.cmd.Process.Signal(syscall.SIGQUIT) // shows where it is
+		_ = v.cmd.Process.Signal(syscall.SIGQUIT) // prints the stacks of its goroutines
 		<-v.ended
 		v.t.Log(v.said.String())
 	}
@@ -555,7 +557,7 @@ func (v *visitorProcess) finish() report {
 	return v.last
 }
 
-// The variables of a process that serves.
+// Environment variables of a process that runs a server.
 const (
 	behaviourVariable = "UPSTREAM_TEST_BEHAVIOUR"
 	seedVariable      = "UPSTREAM_TEST_SEED"
@@ -564,7 +566,7 @@ const (
 	longVariable      = "UPSTREAM_TEST_LONG"
 )
 
-// serveHostile is the program of a misbehaving server.
+// serveHostile runs a misbehaving server.
 func serveHostile() {
 	b, ok := hostile.Find(os.Getenv(behaviourVariable))
 	if !ok {
@@ -575,17 +577,17 @@ func serveHostile() {
 	hostile.ServeStdio(b, seed, os.Stdin, os.Stdout, os.Stderr)
 }
 
-// visitor is the process under test, from the inside.
+// visitor is the state of the process under test.
 type visitor struct {
 	base  footprint
 	heap  heapWatch
-	stops sync.WaitGroup // of servers that are being stopped
+	stops sync.WaitGroup // counts servers that are being stopped
 
 	mu     sync.Mutex
-	faults []string // that belong to no visit that could still report them
+	faults []string // faults after their visit has ended
 }
 
-// footprint has the resources of a process.
+// footprint is a process's use of resources.
 type footprint struct{ goroutines, files int }
 
 func footprintNow() footprint {
@@ -593,7 +595,7 @@ func footprintNow() footprint {
 	return footprint{runtime.NumGoroutine(), len(files)}
 }
 
-// goroutines returns the stacks of all goroutines, grouped.
+// goroutines returns the grouped stacks of all goroutines.
 func goroutines() string {
 	var dump bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&dump, 1)
@@ -630,7 +632,7 @@ func (l *lateness) stop() (p99, worst time.Duration) {
 	return percentile(l.late, 99), slices.Max(l.late)
 }
 
-// visitAll is the program of the process under test.
+// visitAll runs the process under test.
 func visitAll() {
 	v := &visitor{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -644,7 +646,7 @@ func visitAll() {
 	say := func(r report) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = out.Encode(r) // without the keeper, there is nothing to do
+		_ = out.Encode(r) // if the keeper is gone, there is nothing left to do
 	}
 	var visits sync.WaitGroup
 	for dec := json.NewDecoder(os.Stdin); ; {
@@ -678,7 +680,7 @@ func (v *visitor) settle() []string {
 	var now footprint
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		now = footprintNow()
-		if now.goroutines <= v.base.goroutines+2 && now.files <= v.base.files+2 { // the honest server is being called
+		if now.goroutines <= v.base.goroutines+2 && now.files <= v.base.files+2 { // allows for calls to the honest server
 			break
 		}
 		if time.Now().After(deadline) {
@@ -693,11 +695,11 @@ func (v *visitor) settle() []string {
 	return faults
 }
 
-// heapWatch tracks the live heap.
+// heapWatch tracks the size of the live heap.
 type heapWatch struct {
 	mu    sync.Mutex
 	base  uint64
-	peaks map[*uint64]bool // observers of the maximum
+	peaks map[*uint64]bool // maxima to update
 }
 
 func (h *heapWatch) start() {
@@ -707,7 +709,7 @@ func (h *heapWatch) start() {
 	h.base = liveHeap()
 }
 
-// liveHeap returns the live heap after the last collection.
+// liveHeap returns the size of the live heap after the last collection.
 func liveHeap() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -741,7 +743,7 @@ func (h *heapWatch) follow(peak *uint64) (done func()) {
 	}
 }
 
-// connected is a running server with its last published tools.
+// connected is a running server and its last published tools.
 type connected struct {
 	*upstream.Server
 	tools   atomic.Pointer[[]*toolyard.Tool]
@@ -771,7 +773,8 @@ func connect(ctx context.Context, o upstream.Options) (*connected, error) {
 	return c, nil
 }
 
-// tool waits for a tool, or for any except the two that every server has if the name is empty.
+// tool waits for the tool with this name. If the name is empty, it waits for any tool other than
+// the two that every server has.
 func (c *connected) tool(name string, patience time.Duration) *toolyard.Tool {
 	timeout := time.After(patience)
 	for {
@@ -793,15 +796,15 @@ func (c *connected) tool(name string, patience time.Duration) *toolyard.Tool {
 
 // callTool calls a tool through the whole call path.
 func callTool(ctx context.Context, t *toolyard.Tool, text string, deadline time.Duration) (*toolyard.Result, error) {
-	args, _ := json.Marshal(map[string]string{"text": text}) // always has a JSON form
+	args, _ := json.Marshal(map[string]string{"text": text}) // cannot fail
 	path := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(256<<10, resultCap), callpath.Validate(deadline), callpath.Deadline(deadline))
 	return path(ctx, &toolyard.Call{ID: "1", Tool: t, Args: args, Mode: toolyard.Write, Request: toolyard.Request{OnProgress: func(float64, float64, string) {}}})
 }
 
-// trying is a text on which some patterns never finish.
+// trying is a text that some regular expressions take forever to match.
 var trying = strings.Repeat("a", 40) + "!"
 
-// options configure the connection to the server of a visit.
+// options returns the options for connecting to a visit's server.
 func (v visit) options() upstream.Options {
 	o := upstream.Options{ID: "zoo", Transport: upstream.Transport(v.Transport), URL: v.URL, Limits: upstream.Limits{Timeout: 10 * time.Second, MaxResult: resultCap}}
 	if v.Transport != hostile.Stdio {
@@ -826,7 +829,7 @@ func (v *visitor) visit(what visit) (r report) {
 	r.N = what.N
 	b, _ := hostile.Find(what.Behaviour)
 	if b.Heavy || what.Alone {
-		runtime.GC() // garbage of earlier visits is no longer live
+		runtime.GC() // garbage from earlier visits is no longer live
 	}
 	defer v.heap.follow(&r.Growth)()
 	c, err := connect(context.Background(), what.options())
@@ -858,7 +861,7 @@ func (v *visitor) visit(what visit) (r report) {
 	return r
 }
 
-// part stops the server of a visit without delaying the next visit.
+// part stops a visit's server without delaying the next visit.
 func (v *visitor) part(what visit, c *connected) {
 	start := time.Now()
 	c.stop()
@@ -869,17 +872,17 @@ func (v *visitor) part(what visit, c *connected) {
 			v.fault("%s: the server cannot be stopped", what)
 			return
 		}
-		if took := time.Since(start); took > maxStop && !raceDetector() { // which makes all that is read slow
+		if took := time.Since(start); took > maxStop && !raceDetector() { // the race detector makes reading slow
 			v.fault("%s: the server was stopped only after %v", what, took)
 		}
 	})
 }
 
-// guest makes the calls of one visit.
+// guest makes the calls during one visit.
 type guest struct {
 	*report
 	behaviour hostile.Behaviour
-	works     bool // echo must answer the first time
+	works     bool // whether the first call to echo must succeed
 	calls     int
 }
 

@@ -14,7 +14,7 @@ func (t *turn) progressToken() string {
 			ProgressToken json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(t.Params, &params) // without a token, the ID is used
+	_ = json.Unmarshal(t.Params, &params) // if there is no token, the ID is used
 	if len(params.Meta.ProgressToken) == 0 {
 		return string(t.ID)
 	}
@@ -28,11 +28,11 @@ func (t *turn) ask(id, method, params string) bool {
 
 const (
 	sampling = `{"messages":[{"role":"user","content":{"type":"text","text":"poison"}}],"maxTokens":1000000}`
-	// recursive is a schema that a naive validator follows forever.
+	// recursive is a schema that sends a naive validator into an endless loop.
 	recursive = `{"message":"your password?","requestedSchema":{"type":"object","$ref":"#","properties":{"a":{"$ref":"#"}}}}`
 )
 
-// askBehaviours send requests to the client, as servers of the legacy era may.
+// askBehaviours send requests to the client, which legacy servers may do.
 var askBehaviours = []Behaviour{
 	{Name: "ask-sampling", era: legacy, About: "wants the client's model before it answers", strike: func(t *turn) {
 		t.many()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// callBehaviours misuse the IDs and the envelope of responses.
+// callBehaviours misuse response IDs and envelopes.
 var callBehaviours = []Behaviour{
 	{Name: "call-never", About: "never answers a call", Unanswered: true, strike: (*turn).hang},
 	{Name: "call-late", About: "answers after a second or two", Unanswered: true, strike: func(t *turn) {
@@ -44,7 +44,7 @@ var callBehaviours = []Behaviour{
 	{Name: "id-future", About: "answers requests that have not been made yet, then the right one", strike: func(t *turn) {
 		t.many()
 		for n := range 100 {
-			t.say(t.under(t.like(t.number()+n+20), t.poison())) // far from the IDs of the next calls
+			t.say(t.under(t.like(t.number()+n+20), t.poison())) // far from the next calls' IDs
 		}
 		t.answer()
 	}},
@@ -207,7 +207,7 @@ var resultBehaviours = []Behaviour{
 	}},
 }
 
-// progress reports progress. Both values are written verbatim.
+// progress reports progress. It writes both values verbatim.
 func (t *turn) progress(token, n string) bool {
 	return t.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":` + n + `}}`)
 }

@@ -10,7 +10,7 @@ import (
 
 const jsonHead = "Content-Type: application/json"
 
-// connectionBehaviours misuse the connection below an HTTP response.
+// connectionBehaviours misuse the connection that carries HTTP responses.
 var connectionBehaviours = []Behaviour{
 	web("length-long", "promises more bytes than it sends, and closes", func(t *turn) {
 		t.connection(func(conn net.Conn) {
@@ -83,14 +83,14 @@ var connectionBehaviours = []Behaviour{
 	web("two-responses", "answers one request with two responses, the second for whoever comes next", func(t *turn) {
 		t.connection(func(conn net.Conn) {
 			put(conn, head("200 OK", jsonHead, "Content-Length: 2")+"\r\n{}")
-			second := t.under(t.like(t.number()+20), t.poison()) // not the ID of a later call
+			second := t.under(t.like(t.number()+20), t.poison()) // must not be a later call's ID
 			put(conn, head("200 OK", jsonHead, fmt.Sprintf("Content-Length: %d", len(second)))+"\r\n"+second)
 			wait(conn)
 		})
 	}),
 }
 
-// withSession is a behaviour whose session has an unusual but valid ID.
+// withSession returns a behaviour whose session has an unusual but valid ID.
 func withSession(name, about string, id func(*turn) string) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: []Transport{HTTP}, era: legacy, at: atInit, respond: func(t *turn) {
 		odd := id(t)
@@ -102,7 +102,7 @@ func withSession(name, about string, id func(*turn) string) Behaviour {
 	}}
 }
 
-// sessionBehaviours misuse the sessions of streamable HTTP.
+// sessionBehaviours misuse streamable HTTP sessions.
 var sessionBehaviours = []Behaviour{
 	withSession("session-control", "has a session id with control characters", func(t *turn) string {
 		return t.one("a\x01b", "a\x7fb", "\x1b[2J", "a\tb", "caf\xc3\xa9", "\xff\xfe")
@@ -135,7 +135,7 @@ var sessionBehaviours = []Behaviour{
 	{Name: "delete-hangs", About: "never lets a client end its session", Transports: []Transport{HTTP}, era: legacy, at: []string{atDelete}, respond: func(t *turn) { <-t.gone() }},
 }
 
-// listening is a behaviour of the stream that a legacy client opens with GET.
+// listening returns a behaviour on the stream that legacy clients open with GET.
 func listening(name, about string, respond func(*turn)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: onHTTP, era: legacy, at: []string{atGet}, respond: respond}
 }
@@ -213,13 +213,13 @@ var endpointBehaviours = []Behaviour{
 	}},
 }
 
-// endpoint is a behaviour that misbehaves when a client opens the HTTP+SSE stream. The stream stays
-// open afterwards.
+// endpoint returns a behaviour that misbehaves when a client opens the HTTP+SSE stream. The stream
+// stays open afterwards.
 func endpoint(name, about string, begin func(t *turn, address string)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: []Transport{SSE}, era: legacy, at: []string{atGet}, respond: func(t *turn) {
 		out, ok := t.wire.(*stream)
 		if !ok {
-			return // opened at the URL of streamable HTTP
+			return // the client opened the streamable HTTP URL
 		}
 		begin(t, t.address(out))
 		if !t.call.r.Close {

@@ -12,7 +12,7 @@ func (t *turn) open() {
 	t.raw(before)
 }
 
-// framingBehaviours misuse the byte stream below the messages.
+// framingBehaviours misuse the byte stream that carries the messages.
 var framingBehaviours = []Behaviour{
 	{Name: "endless-line", About: "begins an answer that has no end", at: anywhere, Unanswered: true, Heavy: true, strike: func(t *turn) {
 		t.open()
@@ -109,7 +109,7 @@ func (t *turn) end() {
 	}
 }
 
-// textBehaviours send a valid response in a form that two parsers may interpret differently.
+// textBehaviours send a valid response in a form that parsers may interpret differently.
 var textBehaviours = []Behaviour{
 	{Name: "utf8-invalid", About: "answers with bytes that are no UTF-8", at: anywhere, strike: func(t *turn) {
 		t.body(`"result":{"content":[{"type":"text","text":"%s"}],"tools":[]}`, t.one("\xff\xfe", "\xc0\x80", "\xed\xa0\x80", "\xf8\x88\x80\x80\x80", "\xe2\x82"))

@@ -1,6 +1,6 @@
-// Package hostile provides misbehaving MCP servers for testing clients. Each one is a small,
-// correct server except for one fault, named by its behaviour; the seed varies sizes, delays, the
-// protocol version and the point in the conversation.
+// Package hostile provides misbehaving MCP servers for testing clients. Each one is a small server
+// that is correct except for one fault, which its behaviour describes. The seed varies sizes,
+// delays, the protocol version and the point in the conversation.
 //
 // A server offers at least two tools. The tool echo returns its argument text and always works.
 // Faults in calls occur in calls to all other tools, of which bad always exists.
@@ -18,18 +18,16 @@ import (
 	"slices"
 )
 
-// Poison is the text of responses that a client must not accept. No result of a client may contain
-// it.
+// Poison is the text of responses that a client must not accept. No client's result may contain it.
 const Poison = "poison"
 
 // Transport is an MCP transport.
 type Transport string
 
-// The transports.
 const (
 	Stdio Transport = "stdio"
 	HTTP  Transport = "http" // streamable HTTP
-	SSE   Transport = "sse"  // HTTP+SSE of 2024-11-05
+	SSE   Transport = "sse"  // HTTP+SSE from version 2024-11-05
 )
 
 // Behaviour is one kind of misbehaviour.
@@ -43,18 +41,18 @@ type Behaviour struct {
 	Unanswered bool
 	// Heavy means that the server sends megabytes, or uses much CPU time.
 	Heavy bool
-	// Escapes means that the server leaves processes behind that a client cannot find without help
+	// Escapes means that the server leaves behind processes that a client cannot find without help
 	// from the operating system. They end on their own within half a minute.
 	Escapes bool
 
-	// Lure is a URL that the server tries to make its client request, and LureFile a file. The test
+	// Lure is a URL, and LureFile a file, that the server tries to make its client access. The test
 	// sets both and checks that the client accesses neither.
 	Lure, LureFile string
 	// Long selects full sizes, which are otherwise scaled down.
 	Long bool
 
-	at      []string     // points at which it may strike; the seed selects one
-	era     era          // era in which it can occur
+	at      []string     // points at which the fault may occur; the seed selects one
+	era     era          // era in which the fault can occur
 	strike  func(*turn)  // replaces the valid response
 	respond func(*turn)  // replaces the valid HTTP response
 	pour    func(*turn)  // sends unsolicited messages
@@ -70,7 +68,7 @@ const (
 	modern            // 2026-07-28
 )
 
-// Points of a conversation at which servers strike, in addition to the methods of the protocol.
+// Points in the conversation at which faults occur, in addition to the protocol's methods.
 const (
 	atGet    = "GET"    // the client opens a stream
 	atDelete = "DELETE" // the client ends its session
@@ -81,7 +79,7 @@ var (
 	atCall = []string{"tools/call"}
 	atList = []string{"tools/list"}
 	atInit = []string{"initialize"}
-	// anywhere begins with the call, so that the first seed strikes there.
+	// anywhere starts with tools/call, so that the first seed selects it.
 	anywhere = []string{"tools/call", "tools/list", "initialize"}
 )
 
@@ -95,8 +93,8 @@ var Behaviours = collect(
 	streamBehaviours, endpointBehaviours, processBehaviours,
 )
 
-// collect concatenates groups of behaviours and fills in the defaults: every transport, and the
-// call.
+// collect concatenates groups of behaviours and sets the defaults: all transports, and the point
+// tools/call.
 func collect(groups ...[]Behaviour) []Behaviour {
 	all := slices.Concat(groups...)
 	for i := range all {
@@ -119,9 +117,9 @@ func Find(name string) (Behaviour, bool) {
 	return Behaviours[i], true
 }
 
-// Point returns the point in the conversation at which a server with this seed strikes: the method
-// of a message, GET or DELETE for a request without one, or own if the server acts on its own. A
-// server that strikes at tools/call is correct up to that point.
+// Point returns the point in the conversation at which a server with this seed misbehaves: the
+// method of a message, GET or DELETE for a request that has no message, or own if the server acts
+// on its own. A server that misbehaves at tools/call is correct up to that point.
 func (b Behaviour) Point(seed uint64) string {
 	return b.at[seed%uint64(len(b.at))]
 }
@@ -134,7 +132,8 @@ func (b Behaviour) modern(seed uint64) bool {
 	return b.era == modern
 }
 
-// Handler returns the server over HTTP: streamable HTTP at /mcp, HTTP+SSE at /sse and /messages.
+// Handler returns an HTTP handler for the server: streamable HTTP at /mcp, and HTTP+SSE at /sse and
+// /messages.
 func Handler(b Behaviour, seed uint64) http.Handler {
 	s := newServer(b, seed)
 	mux := http.NewServeMux()

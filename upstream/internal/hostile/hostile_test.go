@@ -23,7 +23,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/leaktest"
 )
 
-// The test binary also serves on stdio: its arguments are the name of a behaviour and a seed.
+// The test binary also serves on stdio. Its arguments are then a behaviour's name and a seed.
 func TestMain(m *testing.M) {
 	if os.Getenv("HOSTILE_SERVE") != "" {
 		b, _ := Find(os.Args[1])
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16") // the tests mostly wait
+	_ = flag.Set("test.parallel", "16") // the tests spend most of their time waiting
 	leaktest.Main(m)
 }
 
@@ -60,7 +60,8 @@ func (c *client) request(method, params string, patience time.Duration) (result 
 	return result
 }
 
-// valid returns the result in a line if the line is a strictly valid response to a call.
+// valid returns the result in a line if the line is a strictly valid response to the request with
+// this ID.
 func valid(line []byte, id int) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(line, &m) != nil || string(m["id"]) != strconv.Itoa(id) || m["error"] != nil || string(m["jsonrpc"]) != `"2.0"` {
@@ -73,14 +74,14 @@ func valid(line []byte, id int) json.RawMessage {
 	return m["result"]
 }
 
-// How long the client waits for a response that must arrive, and for one that may not.
+// Time limits for a response that must arrive, and for one that may not.
 const (
 	longPatience  = time.Minute
 	shortPatience = 300 * time.Millisecond
 )
 
-// patienceFor returns how long to wait for the first responses of a server: longer if it works up to
-// the last call.
+// patienceFor returns how long to wait for a server's first responses. It is longer if the server
+// behaves until the last call.
 func patienceFor(b Behaviour, seed uint64) time.Duration {
 	if b.Name == Honest.Name || b.Point(seed) == "tools/call" {
 		return longPatience
@@ -88,8 +89,8 @@ func patienceFor(b Behaviour, seed uint64) time.Duration {
 	return shortPatience
 }
 
-// converse runs a whole conversation and returns the results of both tools. The last one is awaited
-// separately.
+// converse runs a whole conversation and returns both tools' results. The last result has its own
+// time limit.
 func (c *client) converse(patience, last time.Duration) (echo, bad string) {
 	first := "initialize"
 	if c.modern {
@@ -232,7 +233,7 @@ func closeServer(s *httptest.Server) {
 	s.Close()
 }
 
-// overSSE opens the stream of a server.
+// overSSE starts a server over HTTP+SSE and opens its stream.
 func overSSE(t *testing.T, b Behaviour, seed uint64) *client {
 	server := httptest.NewServer(Handler(b, seed))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -335,7 +336,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A server that strikes at calls is correct up to that point, and an unanswered call has no
+// A server that misbehaves at calls is correct up to that point, and an unanswered call gets no
 // response that a strict client accepts.
 func TestBehaviours(t *testing.T) {
 	seeds := uint64(6)

@@ -100,7 +100,7 @@ func (s *server) streamable(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bodiless serves requests without a message: they open a stream or end a session.
+// bodiless serves requests that have no message: they open a stream or end a session.
 func (s *server) bodiless(w http.ResponseWriter, r *http.Request, isModern bool) {
 	t := s.newTurn(r.Context(), message{Method: r.Method}, &route{wire: &body{w: w, stream: true}, call: &exchange{w, r}}, isModern)
 	switch {
@@ -118,7 +118,7 @@ func (s *server) bodiless(w http.ResponseWriter, r *http.Request, isModern bool)
 	}
 }
 
-// known reports whether the message belongs to a session or starts one. Otherwise, it has already
+// known reports whether the message belongs to a session or starts one. If not, known has already
 // responded.
 func (s *server) known(t *turn) bool {
 	id := t.call.r.Header.Get("Mcp-Session-Id")
@@ -174,7 +174,7 @@ func readMessage(r *http.Request) (m message, err error) {
 	return m, nil
 }
 
-// stream is the event stream of an HTTP+SSE session.
+// stream is an HTTP+SSE session's event stream.
 type stream struct {
 	body
 	ctx context.Context
@@ -187,7 +187,7 @@ func (s *stream) end() {
 	s.ended = true
 }
 
-// events serves the stream of an HTTP+SSE session.
+// events serves an HTTP+SSE session's stream.
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -210,7 +210,7 @@ func (t *turn) endpoint(address string) {
 	t.raw("event: endpoint\ndata: " + address + "\n\n")
 }
 
-// messages receives messages of an HTTP+SSE session; the responses are sent on its stream.
+// messages receives an HTTP+SSE session's messages and sends the responses on its stream.
 func (s *server) messages(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	out := s.sessions[r.URL.Query().Get("session")]
@@ -239,14 +239,15 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) {
 	}()
 }
 
-// gone returns a context that ends with the request, even if the response is sent elsewhere.
+// gone returns a channel that is closed when the request ends, even if the response is sent
+// elsewhere.
 func (t *turn) gone() <-chan struct{} { return t.call.r.Context().Done() }
 
-// connection passes the bare connection to f and closes it afterwards.
+// connection passes the raw connection to f and closes it afterwards.
 func (t *turn) connection(f func(net.Conn)) {
 	conn, _, err := http.NewResponseController(t.call.w).Hijack()
 	if err != nil {
-		return // HTTP/2 has no bare connections
+		return // HTTP/2 has no raw connections
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(patience))
@@ -258,11 +259,11 @@ func head(status string, headers ...string) string {
 	return strings.Join(append([]string{"HTTP/1.1 " + status}, headers...), "\r\n") + "\r\n"
 }
 
-// put writes to a bare connection and reports whether the client is still connected.
+// put writes to a raw connection and reports whether the client is still connected.
 func put(conn net.Conn, text string) bool {
 	_, err := io.WriteString(conn, text)
 	return err == nil
 }
 
-// wait waits until the client closes a bare connection.
+// wait waits until the client closes a raw connection.
 func wait(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }

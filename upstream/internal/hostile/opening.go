@@ -2,7 +2,7 @@ package hostile
 
 import "strings"
 
-// opened is a behaviour whose first result has these members. The seed has no effect.
+// opened returns a behaviour whose first result has these members, regardless of the seed.
 func opened(name, about string, members func(*turn) string) Behaviour {
 	return Behaviour{Name: name, About: about, at: atInit, era: legacy, strike: func(t *turn) {
 		t.body(`"result":{%s}`, members(t))

@@ -11,32 +11,32 @@ import (
 	"time"
 )
 
-// stubborn is a program that ignores SIGTERM. It ends on its own, so that nothing is left behind if
-// a client cannot end it.
+// stubborn is a program that ignores SIGTERM. It exits on its own, so that nothing is left behind
+// if a client cannot stop it.
 const stubborn = `trap '' TERM HUP INT PIPE; exec sleep 30`
 
-// spawn starts the stubborn program with the server's standard output.
+// spawn starts the stubborn program, which inherits the server's standard output.
 func spawn(newSession bool) {
 	cmd := exec.Command("/bin/sh", "-c", stubborn)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: newSession}
-	_ = cmd.Start() // without a shell, the server is slightly less hostile
+	_ = cmd.Start() // if there is no shell, the server is slightly less hostile
 }
 
 // deafToSignals makes the process ignore termination signals.
 func deafToSignals() { signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT) }
 
-// process is a behaviour of a server that is a child process.
+// process returns a behaviour that a child process shows when it starts.
 func process(name, about string, start func(*child)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: []Transport{Stdio}, at: []string{atOwn}, start: start}
 }
 
-// dying is a behaviour of a child process that strikes at a request.
+// dying returns a behaviour that a child process shows at a request.
 func dying(name, about string, strike func(*turn)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: []Transport{Stdio}, at: anywhere, Unanswered: true, strike: strike}
 }
 
-// processBehaviours misuse the capabilities of a child process.
+// processBehaviours misuse what a child process can do.
 var processBehaviours = []Behaviour{
 	process("exit-at-once", "ends as soon as it was started", func(c *child) { c.ended = true }),
 	process("exit-failing", "complains and ends with an error as soon as it was started", func(c *child) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// schemed is a behaviour that lists, next to the valid tools, a tool named bomb with a harmful
-// schema. The seed uses the schema for the arguments, the result or both.
+// schemed returns a behaviour that lists the valid tools and a tool named bomb with a harmful
+// schema. The seed selects whether the schema is for the arguments, the result or both.
 func schemed(name, about string, schema func(*turn) string) Behaviour {
 	return Behaviour{Name: name, About: about, at: atList, strike: func(t *turn) {
 		s := schema(t)
@@ -97,12 +97,12 @@ var schemaBehaviours = []Behaviour{
 	}),
 }
 
-// described returns a tool with a quoted name and description.
+// described returns a tool definition with a quoted name and description.
 func described(name, description string) string {
 	return fmt.Sprintf(`{"name":%s,"description":%s,"inputSchema":{"type":"object"}}`, name, description)
 }
 
-// listed is a behaviour that lists these tools after the valid ones.
+// listed returns a behaviour that lists these tools after the valid ones.
 func listed(name, about string, more func(*turn) []string) Behaviour {
 	return Behaviour{Name: name, About: about, at: atList, strike: func(t *turn) {
 		list := append([]string{}, tools...)
@@ -110,8 +110,8 @@ func listed(name, about string, more func(*turn) []string) Behaviour {
 	}}
 }
 
-// paged is a behaviour whose list of tools has pages; page returns the content of the nth page and
-// the member with the cursor of the next.
+// paged returns a behaviour that lists its tools in pages. page returns the nth page's tools and
+// the member with the next cursor.
 func paged(name, about string, page func(t *turn, n int) (member string, tools []string)) Behaviour {
 	return Behaviour{Name: name, About: about, at: atList, strike: func(t *turn) {
 		_, n := t.count()
@@ -120,7 +120,7 @@ func paged(name, about string, page func(t *turn, n int) (member string, tools [
 	}}
 }
 
-// listBehaviours offer malformed lists of tools.
+// listBehaviours send malformed tool lists.
 var listBehaviours = []Behaviour{
 	{Name: "list-never", About: "never says what tools it has", at: atList, strike: (*turn).hang},
 	{Name: "list-error", About: "does not want to say what tools it has", at: atList, strike: func(t *turn) { t.body(`"error":{"code":-32603,"message":"poison"}`) }},
@@ -227,7 +227,7 @@ func (t *turn) change() bool {
 	return t.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + t.subscription() + `}}`)
 }
 
-// changes occasionally notifies the client that the tools have changed.
+// changes notifies the client from time to time that the tools have changed.
 func changes(t *turn) {
 	for t.change() {
 		t.pause(t.milliseconds(5, 50))

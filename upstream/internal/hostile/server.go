@@ -20,7 +20,7 @@ type server struct {
 	turns atomic.Uint64
 
 	mu       sync.Mutex
-	sessions map[string]*stream // nil if the session has no event stream
+	sessions map[string]*stream // keyed by ID; nil if the session has no event stream
 	calls    int
 	lists    int
 }
@@ -51,8 +51,7 @@ func (s *server) take(t *turn) {
 	}
 }
 
-// pours reports whether the server sends unsolicited messages after this message, on a transport
-// that needs no stream for them.
+// pours reports whether the server starts sending unsolicited messages after this message.
 func (s *server) pours(t *turn) bool {
 	opened := "notifications/initialized"
 	if t.modern {
@@ -67,13 +66,13 @@ const (
 	serverInfo    = `{"name":"hostile","version":"1"}`
 )
 
-// tools returns the tools of a well-behaved server.
+// tools are a well-behaved server's tools.
 var tools = []string{
 	`{"name":"echo","description":"Answers with its text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}},"annotations":{"readOnlyHint":true}}`,
 	`{"name":"bad","description":"Goes wrong.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`,
 }
 
-// right returns the body of a valid response: its result, or its error.
+// right returns the body of a valid response: a result or an error.
 func (t *turn) right() string {
 	switch {
 	case t.modern && t.Method == "server/discover":
@@ -90,10 +89,10 @@ func (t *turn) right() string {
 	return `"error":{"code":-32601,"message":"there is no such method"}`
 }
 
-// listOf returns the body of a response with tools.
+// listOf returns the body of a response that lists tools.
 func (t *turn) listOf(tools ...string) string { return t.listPage("", tools...) }
 
-// listPage is listOf with an additional member of the result: the next cursor.
+// listPage is like listOf, with an additional member in the result, such as the next cursor.
 func (t *turn) listPage(member string, tools ...string) string {
 	body := `"tools":[` + strings.Join(tools, ",") + `]`
 	if t.modern {
@@ -111,7 +110,7 @@ func (t *turn) called() string {
 		Name      string
 		Arguments struct{ Text string }
 	}
-	_ = json.Unmarshal(t.Params, &call) // without a name, the call fails
+	_ = json.Unmarshal(t.Params, &call) // if there is no name, the call fails
 	switch call.Name {
 	case "":
 		return `"error":{"code":-32602,"message":"a call needs a name"}`
@@ -123,7 +122,7 @@ func (t *turn) called() string {
 
 // content returns the members of a result with text.
 func content(text string) string {
-	quoted, _ := json.Marshal(text) // a string can always be encoded
+	quoted, _ := json.Marshal(text) // cannot fail for a string
 	return `"content":[{"type":"text","text":` + string(quoted) + `}]`
 }
 
@@ -138,7 +137,7 @@ func (t *turn) complete(members string) string {
 // poison returns the body of a response that no client may accept.
 func (t *turn) poison() string { return t.complete(content(Poison)) }
 
-// turn is the server's turn to send: a request was received or a stream was opened.
+// turn is the server's chance to send messages: a request arrived or a stream was opened.
 type turn struct {
 	*server
 	message
@@ -154,7 +153,7 @@ func (s *server) newTurn(ctx context.Context, m message, r *route, modern bool) 
 	return &turn{server: s, message: m, route: r, ctx: ctx, modern: modern, rng: rand.New(rand.NewPCG(s.seed, n))}
 }
 
-// struck reports whether the server strikes at this point.
+// struck reports whether the server misbehaves at this point.
 func (t *turn) struck() bool {
 	point := t.point
 	if t.modern && point == "initialize" {
@@ -166,19 +165,19 @@ func (t *turn) struck() bool {
 // tool returns the name of the called tool.
 func (t *turn) tool() string {
 	var call struct{ Name string }
-	_ = json.Unmarshal(t.Params, &call) // without a name, it is empty
+	_ = json.Unmarshal(t.Params, &call) // empty if there is no name
 	return call.Name
 }
 
 // envelope returns the valid response.
 func (t *turn) envelope() string { return t.under(string(t.ID), t.right()) }
 
-// under returns a response with any ID and body.
+// under returns a response with the given ID and body.
 func (t *turn) under(id, body string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,` + body + `}`
 }
 
-// forged returns a poisoned response to the request, or to the first one if there is no request.
+// forged returns a poisoned response to the request, or to the first request if there is none.
 func (t *turn) forged() string {
 	if t.ID == nil {
 		return t.under("1", t.poison())
@@ -189,7 +188,7 @@ func (t *turn) forged() string {
 // answer responds as a well-behaved server does.
 func (t *turn) answer() { t.say(t.envelope()) }
 
-// body responds with any body.
+// body sends a response with the given body.
 func (t *turn) body(format string, args ...any) {
 	t.say(t.under(string(t.ID), fmt.Sprintf(format, args...)))
 }
@@ -200,12 +199,12 @@ func (t *turn) say(message string) bool {
 	return t.raw(before + message + after)
 }
 
-// raw sends bytes without framing. It reports whether the client is still connected.
+// raw sends bytes with no framing. It reports whether the client is still connected.
 func (t *turn) raw(text string) bool {
 	return t.ctx.Err() == nil && t.write([]byte(text)) == nil
 }
 
-// flood sends text repeatedly, up to a number of bytes, or without end if it is zero. It pauses
+// flood sends text repeatedly until total bytes are sent, or forever if total is zero. It pauses
 // between writes, so that the test does not overload the machine.
 func (t *turn) flood(text string, total int) bool {
 	block, pause := strings.Repeat(text, max(1, 64<<10/len(text))), time.Millisecond
@@ -224,7 +223,7 @@ func (t *turn) flood(text string, total int) bool {
 // hang waits until the client disconnects.
 func (t *turn) hang() { <-t.ctx.Done() }
 
-// pause waits, but no longer than the client is connected.
+// pause waits for d or until the client disconnects.
 func (t *turn) pause(d time.Duration) {
 	select {
 	case <-t.ctx.Done():
@@ -240,7 +239,7 @@ func (t *turn) milliseconds(low, high int) time.Duration {
 	return time.Duration(t.between(low, high)) * time.Millisecond
 }
 
-// size returns a size that the seed varies by half: full size in a long run, otherwise smaller.
+// size returns a size that the seed varies by half. It is the full size only in a long run.
 func (t *turn) size(long, short int) int {
 	if !t.Long {
 		long = short

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// onHTTP are the transports with statuses, headers and connections.
+// onHTTP lists the transports that use HTTP.
 var onHTTP = []Transport{HTTP, SSE}
 
 // requests are all requests that a client makes over HTTP.
 var requests = []string{"tools/call", "tools/list", "initialize", "notifications/initialized", atGet, atDelete}
 
-// web is a behaviour of an HTTP server that strikes at any request.
+// web returns a behaviour of an HTTP server at any request.
 func web(name, about string, respond func(*turn)) Behaviour {
 	return Behaviour{Name: name, About: about, Transports: onHTTP, at: requests, Unanswered: true, respond: respond}
 }
 
-// refusal is a behaviour that refuses a request.
+// refusal returns a behaviour that refuses a request with a status.
 func refusal(status int) Behaviour {
 	return web(fmt.Sprintf("status-%d", status), fmt.Sprintf("refuses a request with status %d", status), func(t *turn) {
 		h := t.call.w.Header()
@@ -130,16 +130,16 @@ var statusBehaviours = []Behaviour{
 // space is a megabyte of whitespace, which may precede any JSON text.
 var space = bytes.Repeat([]byte(" "), 1<<20)
 
-// gzipped is that megabyte, compressed so that it can be repeated.
+// gzipped is the compressed form of space, which can be repeated.
 var gzipped = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = z.Write(space) // writes to memory
+	_, _ = z.Write(space) // writes to memory cannot fail
 	_ = z.Close()
 	return b.Bytes()
 })
 
-// deflated is the same for deflate.
+// deflated is like gzipped, for deflate.
 var deflated = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z, _ := flate.NewWriter(&b, flate.BestCompression) // the level is valid

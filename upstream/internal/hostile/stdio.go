@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxMessage = 8 << 20          // of messages that the servers read
-	patience   = 30 * time.Second // with clients whose end the servers cannot detect
+	maxMessage = 8 << 20          // maximum size of a message that the servers read
+	patience   = 30 * time.Second // how long to serve a client whose end the servers cannot detect
 )
 
 // route is the path from a server to its client.
@@ -20,7 +20,7 @@ type route struct {
 	wire
 	call *exchange   // nil on stdio
 	quit func()      // ends the process; nil on HTTP
-	deaf atomic.Bool // the process no longer reads its input
+	deaf atomic.Bool // whether the process no longer reads its input
 }
 
 // wire sends bytes to a client.
@@ -49,8 +49,8 @@ func (p *pipe) frame() (before, after string) { return "", "\n" }
 type child struct {
 	*turn
 	errOut io.Writer
-	ended  bool   // it does not serve at all
-	linger func() // runs when it should end
+	ended  bool   // whether the process does not serve at all
+	linger func() // runs when the process should end
 }
 
 // ServeStdio serves on standard input and output until the input ends or the server stops. Run it
@@ -91,7 +91,7 @@ func (c *child) serve(in io.Reader) {
 	c.pause(patience)
 }
 
-// begin handles a message concurrently with the others.
+// begin handles a message concurrently with other messages.
 func (s *server) begin(ctx context.Context, m message, r *route) {
 	t := s.newTurn(ctx, m, r, s.modern(s.seed))
 	go func() {
