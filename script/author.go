@@ -47,8 +47,9 @@ func CheckNew(name, template string) error {
 	return nil
 }
 
-// NewTool writes a tool from a template into a folder, with a test, and with the types of zod and the
-// runtime for editors. It returns the files that it wrote. It does not replace existing files.
+// NewTool writes a tool from a template into a folder, together with a test and the types of zod
+// and the runtime for editors. It returns the files that it wrote. It does not replace existing
+// files.
 func NewTool(dir, name, template string) ([]string, error) {
 	if err := CheckNew(name, template); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (w *writer) types() {
 	}
 	packed, err := assets.Read(assets.ZodTypes)
 	if err != nil {
-		return // editors lack the types of zod; scripts do not run either
+		return // editors have no zod types, and scripts do not run either
 	}
 	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
 	if err != nil {

@@ -27,16 +27,16 @@ type entry struct {
 // input files are unchanged. The cache is optional: if it cannot be read or written, scripts are
 // compiled again.
 type cache struct {
-	dir string // empty for no cache
+	dir string // no cache if empty
 
 	mu   sync.Mutex
-	size int64 // bytes of all entries, including replaced ones
+	size int64 // total bytes of all entries, including replaced ones
 }
 
-// Limits of the cache.
+// Cache limits.
 const (
-	maxEntry   = 16 << 20            // bytes of one script; larger ones are compiled at every start
-	maxKept    = 256 << 20           // bytes of all scripts of a folder
+	maxEntry   = 16 << 20            // bytes of one script; larger scripts are compiled at every start
+	maxKept    = 256 << 20           // total bytes of a folder's scripts
 	keptUnused = 30 * 24 * time.Hour // age at which the caches of unused folders and versions are removed
 )
 
@@ -53,7 +53,7 @@ func openCache(dir, folder string) *cache {
 	_, _ = h.Write([]byte(harness + "\x00" + runtimeModule + "\x00" + folder + "\x00" + jsvm.Version))
 	c := &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32])}
 	now := time.Now()
-	_ = os.Chtimes(c.dir, now, now) // marks it as used; a missing directory is created later
+	_ = os.Chtimes(c.dir, now, now) // marks the cache as used; a missing directory is created later
 	removeUnused(filepath.Join(dir, "scripts"), now.Add(-keptUnused))
 	entries, _ := os.ReadDir(c.dir)
 	for _, e := range entries {
@@ -64,7 +64,7 @@ func openCache(dir, folder string) *cache {
 	return c
 }
 
-// removeUnused removes caches that were last opened before a time.
+// removeUnused removes caches that were last opened before the given time.
 func removeUnused(dir string, since time.Time) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -79,7 +79,7 @@ func (c *cache) file(path string) string {
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// get returns a script's entry, or nil if there is none for its current content.
+// get returns a script's entry, or nil if no entry matches its current content.
 func (c *cache) get(f *file) *entry {
 	if c.dir == "" {
 		return nil
@@ -95,7 +95,7 @@ func (c *cache) get(f *file) *entry {
 	return e
 }
 
-// fresh reports whether no input file of the entry has changed.
+// fresh reports whether all of the entry's input files are unchanged.
 func (c *cache) fresh(f *file, e *entry) bool {
 	own := false
 	for _, in := range e.Inputs {
@@ -118,10 +118,10 @@ func (c *cache) put(f *file, e *entry) {
 	if err != nil || !c.fits(int64(len(data))) || os.MkdirAll(c.dir, 0o700) != nil {
 		return
 	}
-	_ = safefile.WriteCache(c.file(f.path), data) // without an entry the script is compiled again
+	_ = safefile.WriteCache(c.file(f.path), data) // if this fails, the script is compiled again
 }
 
-// fits reserves space for an entry, and reports whether there is enough.
+// fits reserves space for an entry, and reports whether there was enough.
 func (c *cache) fits(size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

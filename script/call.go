@@ -18,29 +18,29 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// scriptTool runs one tool of a script.
+// scriptTool runs one of a script's tools.
 type scriptTool struct {
 	pool       runner
 	module     *jsvm.Module
 	export     string
 	shared     bool
-	structured bool // it has an output schema
+	structured bool // whether the tool has an output schema
 	reach      *reach
 }
 
-// runner runs scripts; a [jsvm.Pool].
+// runner runs scripts. It is a [jsvm.Pool] except in tests.
 type runner interface {
 	Run(ctx context.Context, r *jsvm.Run) (json.RawMessage, error)
 }
 
-// request is a call for the harness.
+// request is the harness's input for a call.
 type request struct {
 	Export string          `json:"export"`
 	Args   json.RawMessage `json:"args"`
 	Ctx    string          `json:"ctx"` // a callContext as JSON; the harness parses it on demand
 }
 
-// callContext is the data of a script's ctx.
+// callContext is the data in a script's ctx.
 type callContext struct {
 	Authorized *authorized   `json:"authorized,omitempty"`
 	Mode       toolyard.Mode `json:"mode"`
@@ -61,11 +61,11 @@ func contextOf(c *toolyard.Call) string {
 	if c.Caller.Authenticated() {
 		ctx.Authorized = &authorized{c.Caller.ID, c.Caller.Account, append([]string{}, c.Caller.Roles...)}
 	}
-	raw, _ := json.Marshal(ctx) // it can always be encoded
+	raw, _ := json.Marshal(ctx) // cannot fail
 	return string(raw)
 }
 
-// call is the handler of the tool.
+// call is the tool's handler.
 func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 	raw, err := json.Marshal(request{s.export, c.Args, contextOf(c)})
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	return s.result(c.Tool, answer)
 }
 
-// result converts the return value of the function.
+// result converts the function's return value.
 func (s *scriptTool) result(tool *toolyard.Tool, answer json.RawMessage) (*toolyard.Result, error) {
 	var returned struct {
 		Text  *string
@@ -137,13 +137,13 @@ const maxThrown = 16 << 10
 
 // Thrown is an exception thrown by a script, for the author and the log. Callers see only its message.
 type Thrown struct {
-	Message      string // with the name of the error
-	Stack        string // in the author's files
+	Message      string // includes the error's name
+	Stack        string // only frames in the author's files
 	File         string // empty if unknown
 	Line, Column int
 }
 
-// Trace returns the part of the stack that is in the author's files.
+// Trace returns the stack frames in the author's files.
 func (t *Thrown) Trace() string { return t.Stack }
 
 func (t *Thrown) Error() string {
@@ -154,7 +154,7 @@ func (t *Thrown) Error() string {
 }
 
 // failure converts an engine error to a [toolyard.Error]. The position in the script is only
-// logged. acted reports whether the script may have had an effect.
+// logged. acted is true if the script may have had an effect.
 func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error, acted bool) error {
 	var e *jsvm.Exception
 	var stopped *jsvm.Stopped
@@ -171,7 +171,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error, a
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: c.Tool.Name + " could not be run: " + err.Error(), Err: err}
 }
 
-// thrownError converts an exception. A ToolError chooses the code.
+// thrownError converts an exception. A ToolError determines the code.
 func thrownError(e *jsvm.Exception) *toolyard.Error {
 	converted := &toolyard.Error{Code: toolyard.Failed, Message: untrusted.Truncate(e.Message, maxThrown), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
 	if e.Name != "ToolError" || !mayChoose(toolyard.Code(e.Code)) {
@@ -187,13 +187,13 @@ func thrownError(e *jsvm.Exception) *toolyard.Error {
 	return converted
 }
 
-// maxRetryAfterMS is the longest delay that a script can request: a day.
+// maxRetryAfterMS is the longest delay that a script can request, one day.
 const maxRetryAfterMS = 24 * 60 * 60 * 1000
 
 var ownCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]{2,63}$`)
 
-// mayChoose reports whether a script may fail with a code: either its own, or one whose meaning
-// does not depend on what the platform did.
+// mayChoose reports whether a script may fail with a code: either one of its own, or one whose
+// meaning does not depend on the platform's actions.
 func mayChoose(code toolyard.Code) bool {
 	switch code {
 	case toolyard.Invalid, toolyard.NotFound, toolyard.NoData, toolyard.Unavailable, toolyard.RateLimited, toolyard.PermissionDenied, toolyard.Failed:
@@ -202,7 +202,8 @@ func mayChoose(code toolyard.Code) bool {
 	return ownCode.MatchString(string(code)) && !code.Predefined()
 }
 
-// stopCodes are the error codes for stopped runs. Any other reason is a tool failure.
+// stopCodes are the error codes for stopped runs. Runs that stop for another reason count as tool
+// failures.
 var stopCodes = map[jsvm.Reason]toolyard.Code{
 	jsvm.DeadlineExceeded: toolyard.Timeout, jsvm.CPUExceeded: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.WorkerDied: toolyard.Unavailable,
 }
@@ -222,7 +223,7 @@ func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason, act
 // issuesOf converts zod issues.
 func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
 	var list []struct {
-		Path    []any // strings, and numbers for the elements of arrays
+		Path    []any // strings, or numbers for array elements
 		Message string
 	}
 	if json.Unmarshal(raw, &list) != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// stoppingRunner sends host requests and then stops the run.
+// stoppingRunner makes host requests and then stops the run.
 type stoppingRunner struct {
 	requests []string
 	reason   jsvm.Reason
@@ -24,7 +24,7 @@ func (s stoppingRunner) Run(ctx context.Context, r *jsvm.Run) (json.RawMessage, 
 	return nil, &jsvm.Stopped{Reason: s.reason}
 }
 
-// A retry is offered only if the script cannot have had an effect.
+// A stopped call can be retried only if the script cannot have had an effect.
 func TestStoppedScriptsOfferARetryOnlyWithoutEffects(t *testing.T) {
 	for name, tt := range map[string]struct {
 		runner stoppingRunner

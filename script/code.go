@@ -3,7 +3,7 @@ package script
 import (
 	"cmp"
 	"context"
-	_ "embed" // for the module
+	_ "embed" // embeds the module
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,35 +19,34 @@ import (
 // CodeTool is the name of the tool that runs code.
 const CodeTool = "run_code"
 
-// Limits of a code run.
+// Limits for a code run.
 const (
 	maxCodeCalls  = 100
-	maxCodeAtOnce = 16       // calls; more wait
-	maxCodeValue  = 24 << 10 // bytes of the value, as JSON
-	maxCodeLogs   = 8 << 10  // bytes
-	maxCodeError  = 4 << 10  // bytes of the message of an exception
+	maxCodeAtOnce = 16       // concurrent calls; more calls wait
+	maxCodeValue  = 24 << 10 // size of the value as JSON, in bytes
+	maxCodeLogs   = 8 << 10  // in bytes
+	maxCodeError  = 4 << 10  // length of an exception's message, in bytes
 	maxCodeTime   = 2 * time.Minute
 )
 
 // CodeOptions configure how code runs.
 type CodeOptions struct {
-	// Call calls a tool by its name at the run's gate, on the call path. A call that may write gets
-	// the idempotency key. Call also returns the call, or nil if there is none.
+	// Call calls a tool by its name at the run's gate, on the call path. Calls that may write use
+	// the idempotency key. Call also returns the call, which may be nil.
 	Call func(ctx context.Context, run *toolyard.Call, name string, args json.RawMessage, key string) (*toolyard.Call, *toolyard.Result, error)
-	// Durable is set if the results of calls with an idempotency key are stored, so that a run can
-	// be continued.
+	// Durable means that results are stored by idempotency key, so that a run can be continued.
 	Durable bool
 
 	Memory   int           // memory limit of a run, in bytes; 64 MiB if zero
 	CPU      time.Duration // CPU limit of a run; 5 s if zero
 	Workers  int           // maximum number of processes; one per processor if zero
-	CacheDir string        // cache of the compiled engine; empty for none
-	Log      *slog.Logger  // nil for none
+	CacheDir string        // cache for the compiled engine; no cache if empty
+	Log      *slog.Logger  // may be nil
 }
 
-// Code runs code that models write: the body of an async TypeScript function that calls the tools
-// of its gate. The code has no other access: no network, files, environment or imports. Every tool
-// call takes the call path with the run's caller, gate, session and as-of time.
+// Code runs code written by models: the body of an async TypeScript function that calls its gate's
+// tools. The code has no other access: no network, files, environment or imports. Every tool call
+// takes the call path with the run's caller, gate, session and as-of time.
 type Code struct {
 	opts     CodeOptions
 	pool     *jsvm.Pool
@@ -61,8 +60,8 @@ var codeModule string
 // codeHarness passes requests to the module.
 const codeHarness = `__runtime.install((m, request, host) => request && m.default(request, host));`
 
-// NewCode returns a Code. It starts processes when they are needed. It fails if this binary lacks the
-// script engine.
+// NewCode returns a Code. It starts processes on demand. It fails if this binary lacks the script
+// engine.
 func NewCode(opts CodeOptions) (*Code, error) {
 	pool, err := jsvm.NewPool(jsvm.Options{
 		Harness: codeHarness, Memory: opts.Memory, CPU: opts.CPU, Workers: opts.Workers, CacheDir: opts.CacheDir, Log: opts.Log,
@@ -86,7 +85,7 @@ const codeInput = `{"type":"object","properties":{` +
 	`"run":{"type":"string","description":"Continues an earlier run with the same code, after its calls were approved. Calls that ran are not repeated.","maxLength":100}},` +
 	`"required":["code"],"additionalProperties":false}`
 
-// Tool returns the tool that runs code at gates with a mode. The mode determines its effects.
+// Tool returns the tool that runs code at gates in the given mode, which determines its effects.
 func (c *Code) Tool(mode toolyard.Mode) (*toolyard.Tool, error) {
 	spec := toolyard.Spec{
 		Name: CodeTool, Title: "Run code", Description: codeDescription, Origin: "toolyard", Input: json.RawMessage(codeInput),
@@ -98,23 +97,23 @@ func (c *Code) Tool(mode toolyard.Mode) (*toolyard.Tool, error) {
 	return toolyard.NewTool(spec, c.run)
 }
 
-// codeArgs are the arguments of the tool.
+// codeArgs are the tool's arguments.
 type codeArgs struct {
 	Code string `json:"code"`
 	Run  string `json:"run"`
 }
 
-// codeRequest is a run for the module.
+// codeRequest is the module's input for a run.
 type codeRequest struct {
 	Code     string `json:"code"`
-	Ordered  bool   `json:"ordered"` // deliver answers in the order of the requests
+	Ordered  bool   `json:"ordered"` // whether to deliver answers in the order of the requests
 	MaxCalls int    `json:"maxCalls"`
 }
 
 // inCode marks the context of a run: code cannot start another run, at any depth.
 type inCode struct{}
 
-// run is the handler of the tool.
+// run is the tool's handler.
 func (c *Code) run(ctx context.Context, call *toolyard.Call) (*toolyard.Result, error) {
 	var args codeArgs
 	if err := json.Unmarshal(call.Args, &args); err != nil {
@@ -153,8 +152,8 @@ func (c *Code) run(ctx context.Context, call *toolyard.Call) (*toolyard.Result, 
 	return r.result(answer), nil
 }
 
-// codeTime returns how long the code may run. The code's time ends before the call's, so that the
-// caller learns which calls were made.
+// codeTime returns how long the code may run. It ends before the call does, so that the result can
+// list the calls that were made.
 func codeTime(ctx context.Context) time.Duration {
 	at, ok := ctx.Deadline()
 	if !ok {
@@ -177,8 +176,8 @@ func faultError(faults []jsvm.Fault) error {
 	return toolyard.Errorf(toolyard.Invalid, "%s", untrusted.Truncate(message, maxCodeError))
 }
 
-// failure reports an exception or a stopped run, with everything that the model needs to correct its
-// code.
+// failure reports an exception or a stopped run, including everything that the model needs to
+// correct its code.
 func (r *codeRun) failure(ctx context.Context, s *jsvm.Snippet, source string, err error) (*toolyard.Result, error) {
 	text := ""
 	e, threw := errors.AsType[*jsvm.Exception](err)
@@ -200,7 +199,7 @@ func (r *codeRun) failure(ctx context.Context, s *jsvm.Snippet, source string, e
 	return r.report(text, true), nil
 }
 
-// thrownText describes an exception by its message, and by the place in the code.
+// thrownText describes an exception by its message and its position in the code.
 func thrownText(e *jsvm.Exception, s *jsvm.Snippet, source string) string {
 	s.Locate(e)
 	name := cmp.Or(e.Name, "Error")

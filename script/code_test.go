@@ -21,10 +21,10 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// toolFunc is a tool of a fakeGate.
+// toolFunc implements a fakeGate's tool.
 type toolFunc func(args map[string]any) (*toolyard.Result, error)
 
-// fakeGate has tools, and stores results by idempotency key like a yard with a store.
+// fakeGate has tools, and stores results by idempotency key, as a yard with a store does.
 type fakeGate struct {
 	tools map[string]toolFunc
 	wait  func() // called during each call; may be nil
@@ -76,7 +76,7 @@ func (g *fakeGate) call(ctx context.Context, run *toolyard.Call, name string, ar
 	res, err := f(values)
 	if code := toolyard.Code(""); err != nil {
 		if code = toolyard.AsError(err).Code; code == "APPROVAL_REQUIRED" {
-			return c, res, err // it did not run
+			return c, res, err // the call did not run
 		}
 	}
 	g.made = append(g.made, request)
@@ -110,7 +110,7 @@ func newCode(t testing.TB, g *fakeGate, change ...func(*script.CodeOptions)) *sc
 	return code
 }
 
-// runOf is a run of code at a gate of a mode.
+// runOf describes a code run at a gate.
 type runOf struct {
 	code *script.Code
 	mode toolyard.Mode
@@ -132,7 +132,7 @@ func (r runOf) do(t testing.TB, source string) (*toolyard.Result, error) {
 	return tool.Run(t.Context(), c)
 }
 
-// value returns the text of the value of a run.
+// value runs code and returns its value as text.
 func (r runOf) value(t testing.TB, source string) string {
 	t.Helper()
 	res, err := r.do(t, source)
@@ -153,7 +153,7 @@ func textsOf(res *toolyard.Result) string {
 	return strings.Join(texts, "\n")
 }
 
-// idOf returns the ID of a run.
+// idOf returns a run's ID.
 func idOf(t testing.TB, res *toolyard.Result) string {
 	t.Helper()
 	var meta struct {
@@ -241,7 +241,8 @@ return seen;`
 	}
 }
 
-// An uncaught error names the place in the model's own code, the calls and the console output.
+// The error for an uncaught exception includes the line in the model's code, the calls and the
+// console output.
 func TestCodeFailureNamesLineCallsAndLogs(t *testing.T) {
 	r := runOf{code: newCode(t, newGate(sampleTools)), mode: toolyard.Write}
 	for _, test := range []struct{ name, source, want string }{
@@ -291,7 +292,8 @@ func TestCodeSyntaxErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// Attack 13: code that closes its function runs in the same VM without tools, or not at all.
+// Attack 13: if code closes the enclosing function early, it runs in the same VM with no tools, or
+// not at all.
 func TestCodeThatClosesItsFunctionGetsNoTools(t *testing.T) {
 	g := newGate(sampleTools)
 	r := runOf{code: newCode(t, g), mode: toolyard.Write}
@@ -314,7 +316,8 @@ func TestCodeThatClosesItsFunctionGetsNoTools(t *testing.T) {
 	}
 }
 
-// Attack 10: endless loops, memory bombs and floods of promises end, and the next run works.
+// Attack 10: endless loops, memory bombs and floods of promises are stopped, and the next run
+// works.
 func TestCodeStopsAtItsLimits(t *testing.T) {
 	g := newGate(sampleTools)
 	r := runOf{code: newCode(t, g, func(o *script.CodeOptions) { o.CPU = 250 * time.Millisecond; o.Memory = 16 << 20 }), mode: toolyard.Read}
@@ -342,7 +345,7 @@ func TestCodeStopsAtItsLimits(t *testing.T) {
 	}
 }
 
-// Attack 10: the 101st call is refused, and does not reach the gate.
+// Attack 10: the 101st call is refused and does not reach the gate.
 func TestCodeCallLimit(t *testing.T) {
 	g := newGate(sampleTools)
 	r := runOf{code: newCode(t, g), mode: toolyard.Read}
@@ -358,7 +361,7 @@ return [all.filter((x) => x.status === "fulfilled").length, all[299].reason.code
 	}
 }
 
-// Attack 10: more than 16 concurrent calls wait; they are not refused.
+// Attack 10: calls beyond 16 concurrent ones wait and are not refused.
 func TestCodeRunsSixteenCallsAtOnce(t *testing.T) {
 	g := newGate(sampleTools)
 	var arrived sync.WaitGroup
@@ -377,7 +380,7 @@ func TestCodeRunsSixteenCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Attack 10: a tool that runs code from within code is refused, at any depth.
+// Attack 10: code cannot start more code through a tool, at any depth.
 func TestCodeCannotStartCode(t *testing.T) {
 	g := newGate(nil)
 	code := newCode(t, g, func(o *script.CodeOptions) {
@@ -386,7 +389,7 @@ func TestCodeCannotStartCode(t *testing.T) {
 			if name != "indirect" {
 				return gate(ctx, run, name, args, key)
 			}
-			inner := *run // a tool that passes its context on
+			inner := *run // a tool that passes on its context
 			inner.Args, inner.Depth = json.RawMessage(`{"code":"return 1"}`), run.Depth+2
 			res, err := run.Tool.Run(ctx, &inner)
 			return &inner, res, err
@@ -398,8 +401,8 @@ func TestCodeCannotStartCode(t *testing.T) {
 	}
 }
 
-// Attack 11: aliases, proxies and patched globals change neither the calls that the gate sees nor the
-// calls of the next run.
+// Attack 11: aliases, proxies and patched globals affect neither the calls that reach the gate nor
+// those of the next run.
 func TestCodeCannotHideCalls(t *testing.T) {
 	g := newGate(sampleTools)
 	r := runOf{code: newCode(t, g), mode: toolyard.Write}
@@ -430,7 +433,7 @@ func TestCodeCannotHideCalls(t *testing.T) {
 			t.Errorf("%s: %v %v", source, res, err)
 		}
 	}
-	// A forged number cannot make two calls of one, or use the key of another call.
+	// A forged number can neither duplicate a call nor use another call's key.
 	_, err := r.do(t, `Object.prototype.toJSON = function () { return this.name ? { n: 1, name: "add", args: { a: 7 } } : this; };
 await Promise.allSettled([tools.add({}), tools.add({}), tools.add({})]);`)
 	if err != nil || len(g.made) != 1 {
@@ -475,7 +478,7 @@ func TestCodeThatForgetsAwaitIsTold(t *testing.T) {
 		o.Call = func(ctx context.Context, run *toolyard.Call, name string, _ json.RawMessage, _ string) (*toolyard.Call, *toolyard.Result, error) {
 			if name == "slow" {
 				close(started)
-				<-ctx.Done() // when the code has ended
+				<-ctx.Done() // blocks until the code has ended
 				return run, nil, ctx.Err()
 			}
 			<-started
@@ -489,7 +492,7 @@ func TestCodeThatForgetsAwaitIsTold(t *testing.T) {
 	}
 }
 
-// orders is a gate whose tool ship needs approval for each order above 100.
+// orders is a gate whose tool ship needs approval for orders above 100.
 func orders() (g *fakeGate, approve func()) {
 	approved := false
 	g = newGate(map[string]toolFunc{
@@ -506,8 +509,8 @@ func orders() (g *fakeGate, approve func()) {
 	return g, func() { g.mu.Lock(); approved = true; g.mu.Unlock() }
 }
 
-// Attack 12: code that catches APPROVAL_REQUIRED goes on, but the call does not run. Once approved, the
-// run is continued: only that call runs.
+// Attack 12: code can catch APPROVAL_REQUIRED and continue, but the call does not run. After
+// approval, the run is continued, and only that call runs.
 func TestCodeContinuesAfterApproval(t *testing.T) {
 	g, approve := orders()
 	r := runOf{code: newCode(t, g), mode: toolyard.Write}
@@ -596,8 +599,8 @@ func TestCodeContinuesOnlyItsOwnRuns(t *testing.T) {
 	}
 }
 
-// Calls of a run have the same numbers in every run, whatever the order in which calls end: results are
-// delivered in the order of the calls.
+// A run's calls have the same numbers in every run, even if the calls end in a different order,
+// because results are delivered in the order of the calls.
 func TestCodeRepeatsItsCallsInAnyOrderOfResults(t *testing.T) {
 	g := newGate(map[string]toolFunc{
 		"get": func(args map[string]any) (*toolyard.Result, error) { return text(fmt.Sprint("v", args["id"])) },

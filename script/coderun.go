@@ -22,12 +22,12 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// runID identifies a run across its continuations: the ID of the first call, and part of the hash
-// of its code. Idempotency keys, time and random numbers are derived from it.
+// runID identifies a run and its continuations by the ID of the first call and part of the code's
+// hash. Idempotency keys, time and random numbers are derived from it.
 type runID struct {
 	text    string
 	started time.Time
-	keyed   bool // writes have idempotency keys, so the run can be continued
+	keyed   bool // whether writes have idempotency keys, so that the run can be continued
 }
 
 // codeLifetime is how long a run can be continued. Results are stored for a day after the call.
@@ -52,7 +52,7 @@ func (c *Code) identify(call *toolyard.Call, args *codeArgs) (runID, error) {
 	case age > codeLifetime:
 		return id, toolyard.Errorf(toolyard.NotFound, "The run is older than %v, so its calls are no longer stored. Check what it did, then omit run to start again.", codeLifetime)
 	case call.Tool.IsReadOnly():
-		return id, nil // nothing to repeat
+		return id, nil // no writes to repeat
 	case !id.keyed:
 		return id, toolyard.Errorf(toolyard.Invalid, "The run cannot be resumed because its call results were not stored: storing them requires a store and an authenticated caller. Omit run to start again; calls that already ran will be repeated.")
 	}
@@ -60,10 +60,10 @@ func (c *Code) identify(call *toolyard.Call, args *codeArgs) (runID, error) {
 	return id, nil
 }
 
-// seed returns the seed of the run's random numbers.
+// seed returns the seed for the run's random numbers.
 func (id runID) seed() [32]byte { return sha256.Sum256([]byte(id.text)) }
 
-// now returns the start time that the code sees: the call's as-of time, or the start of the first
+// now returns the start time that the code sees: the call's as-of time, or the time of the first
 // run.
 func (id runID) now(call *toolyard.Call) time.Time {
 	if call.AsOfSet {
@@ -72,7 +72,7 @@ func (id runID) now(call *toolyard.Call) time.Time {
 	return id.started.Truncate(time.Millisecond)
 }
 
-// key returns the idempotency key of a call.
+// key returns the idempotency key for a call.
 func (id runID) key(n int) string {
 	if !id.keyed {
 		return ""
@@ -80,43 +80,43 @@ func (id runID) key(n int) string {
 	return fmt.Sprintf("%s/%d", id.text, n)
 }
 
-// codeRun handles the requests of one run.
+// codeRun handles one run's requests.
 type codeRun struct {
 	call   func(ctx context.Context, run *toolyard.Call, name string, args json.RawMessage, key string) (*toolyard.Call, *toolyard.Result, error)
 	parent *toolyard.Call
 	id     runID
-	slots  chan struct{} // bounds concurrent calls
+	slots  chan struct{} // limits concurrent calls
 
-	open sync.WaitGroup // requests in progress
+	open sync.WaitGroup // counts requests in progress
 
 	mu         sync.Mutex
-	ended      bool // no more requests are accepted
+	ended      bool // whether further requests are refused
 	unfinished int  // calls in progress when the code returned
 	calls      []codeCall
-	charged    toolyard.Money  // for all calls
-	lines      strings.Builder // the log
-	dropped    int             // lines of the log
+	charged    toolyard.Money  // sum over all calls
+	lines      strings.Builder // console output
+	dropped    int             // number of dropped lines
 }
 
 // codeCall is a call that the code made.
 type codeCall struct {
 	n        int
 	name     string
-	code     toolyard.Code // empty while it runs
-	approval string        // ID of the approval that it is waiting for, if any
+	code     toolyard.Code // empty while the call runs
+	approval string        // ID of the approval that the call is waiting for, if any
 }
 
 func newCodeRun(call func(context.Context, *toolyard.Call, string, json.RawMessage, string) (*toolyard.Call, *toolyard.Result, error), parent *toolyard.Call, id runID) *codeRun {
 	return &codeRun{call: call, parent: parent, id: id, slots: make(chan struct{}, maxCodeAtOnce)}
 }
 
-// codeAnswer is the answer to a request of the code: a value, or an error to throw.
+// codeAnswer is the answer to a request from the code: a value, or an error to throw.
 type codeAnswer struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	Error *codeError      `json:"error,omitempty"`
 }
 
-// codeError is a ToolError in the code.
+// codeError is the data for a ToolError in the code.
 type codeError struct {
 	Code         toolyard.Code    `json:"code"`
 	Message      string           `json:"message"`
@@ -126,7 +126,7 @@ type codeError struct {
 	Approval     string           `json:"approval,omitempty"`
 }
 
-// answer handles a host request of the code.
+// answer handles a host request from the code.
 func (r *codeRun) answer(ctx context.Context, op string, payload json.RawMessage) (any, error) {
 	r.mu.Lock()
 	if r.ended {
@@ -174,12 +174,12 @@ func (r *codeRun) callTool(ctx context.Context, payload json.RawMessage) (any, e
 	}
 	inner, res, err := r.call(ctx, r.parent, q.Name, q.Args, r.id.key(q.N))
 	answer := answerOf(res, err)
-	canceled := answer.Error != nil && ctx.Err() != nil // the code has ended before the call
+	canceled := answer.Error != nil && ctx.Err() != nil // the code ended before the call
 	r.finish(q.N, inner, answer, canceled)
 	return answer, nil
 }
 
-// begin registers a call. It refuses a number that is out of range or in use.
+// begin registers a call. It returns false if the number is out of range or in use.
 func (r *codeRun) begin(n int, name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +190,7 @@ func (r *codeRun) begin(n int, name string) bool {
 	return true
 }
 
-// finish records the outcome of a call. A canceled one stays unfinished.
+// finish records a call's outcome. A canceled call stays unfinished.
 func (r *codeRun) finish(n int, inner *toolyard.Call, answer *codeAnswer, canceled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,8 +207,8 @@ func (r *codeRun) finish(n int, inner *toolyard.Call, answer *codeAnswer, cancel
 	}
 }
 
-// answerOf converts the outcome of a call for the code: the structured content, the text as JSON, the
-// text, or the content.
+// answerOf converts a call's outcome for the code. It prefers structured content, then text that is
+// JSON, then other text, then the content.
 func answerOf(res *toolyard.Result, err error) *codeAnswer {
 	if err != nil {
 		return &codeAnswer{Error: errorFor(toolyard.AsError(err))}
@@ -235,10 +235,10 @@ func answerOf(res *toolyard.Result, err error) *codeAnswer {
 	return &codeAnswer{Value: jsonobject.AppendString(nil, text)}
 }
 
-// maxExactNumber is the number of digits that a JavaScript number represents exactly.
+// maxExactNumber is the number of digits that JavaScript numbers represent exactly.
 const maxExactNumber = 15
 
-// parsable reports whether a text is JSON that JavaScript can parse without loss.
+// parsable reports whether a text is JSON that JavaScript can parse with no loss.
 func parsable(raw json.RawMessage) bool {
 	if len(raw) == 0 || !json.Valid(raw) {
 		return false
@@ -258,7 +258,7 @@ func contentValue(items []toolyard.Content) json.RawMessage {
 	return append(b, "]}"...)
 }
 
-// textOf returns the texts of a result.
+// textOf returns a result's text items.
 func textOf(res *toolyard.Result) string {
 	var texts []string
 	for _, item := range res.Items() {
@@ -276,7 +276,7 @@ func errorFor(e *toolyard.Error) *codeError {
 	}
 }
 
-// log collects the console output of the code.
+// log collects the code's console output.
 func (r *codeRun) log(level slog.Level, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,8 +290,8 @@ func (r *codeRun) log(level slog.Level, text string) {
 	r.lines.WriteString(text + "\n")
 }
 
-// end refuses further requests and waits for those in progress. Their context has ended, so only calls
-// that must not be interrupted take time.
+// end refuses further requests and waits for those in progress. Their context is canceled, so only
+// calls that must not be interrupted take time.
 func (r *codeRun) end(ctx context.Context) {
 	r.mu.Lock()
 	r.ended = true
@@ -341,21 +341,21 @@ func shorten(text string) string {
 		head, len(text)-len(head)-len(tail), len(text), tail)
 }
 
-// runMeta is the key of a codeMeta in the metadata of a result.
+// runMeta is the key for codeMeta in a result's metadata.
 const runMeta = "dev.toolyard/run"
 
 // codeMeta describes a run.
 type codeMeta struct {
 	ID      string         `json:"id"`
 	Calls   int            `json:"calls"`
-	Charged toolyard.Money `json:"chargedUsd"` // total for all calls, each of which has its own receipt
+	Charged toolyard.Money `json:"chargedUsd"` // total for all calls; each call has its own receipt
 }
 
-// report returns the run's result: a text, followed by the notes that a model needs to continue.
+// report returns the run's result: a text, followed by notes that help the model to continue.
 func (r *codeRun) report(text string, failed bool) *toolyard.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	meta, _ := json.Marshal(codeMeta{r.id.text, len(r.calls), r.charged}) // it always has a JSON form
+	meta, _ := json.Marshal(codeMeta{r.id.text, len(r.calls), r.charged}) // cannot fail
 	res := &toolyard.Result{IsError: failed, Meta: map[string]json.RawMessage{runMeta: meta}}
 	add := func(text string) { res.Content = append(res.Content, toolyard.Text(text)) }
 	add(text)
@@ -396,7 +396,8 @@ func (r *codeRun) summary() string {
 	return untrusted.Truncate(strings.Join(parts, ", "), maxCodeError)
 }
 
-// waiting describes the calls that are waiting for approval, and how to continue the run afterwards.
+// waiting describes the calls that are waiting for approval, and how to continue the run after
+// that.
 func (r *codeRun) waiting() string {
 	var names []string
 	for _, c := range r.calls {
@@ -418,7 +419,7 @@ func (r *codeRun) waiting() string {
 	return text + "Once approved, call " + CodeTool + " again with the same code and run: \"" + r.id.text + "\". Calls that ran are not repeated."
 }
 
-// textLine returns a line of a text, counted from 1.
+// textLine returns a line of a text. The first line is 1.
 func textLine(text string, line int) string {
 	for l := range strings.Lines(text) {
 		if line--; line == 0 {

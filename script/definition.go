@@ -21,10 +21,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// definition is the declaration of one tool in a script.
+// definition is a script's declaration of one tool.
 type definition struct {
-	Name        string // empty to use the file's name
-	Export      string // the function
+	Name        string // defaults to the file's name
+	Export      string // name of the exported function
 	Description string
 	Title       string
 	Summary     string
@@ -33,20 +33,20 @@ type definition struct {
 	Modes       []toolyard.Mode
 	Input       json.RawMessage
 	Output      json.RawMessage
-	Timeout     float64 // milliseconds
+	Timeout     float64 // in milliseconds
 	Permissions *Grant
 	Shared      bool
 	Meta        map[string]json.RawMessage
 }
 
-// Limits of a definition, in bytes.
+// Limits for a definition, in bytes.
 const (
-	maxText        = 16 << 10 // each text
-	maxMeta        = 64 << 10 // all metadata
-	maxPermissions = 100      // entries of each kind
+	maxText        = 16 << 10 // per text
+	maxMeta        = 64 << 10 // total
+	maxPermissions = 100      // entries of each kind, not bytes
 )
 
-// toolName returns a tool's name: its own, or the file name without .ts or .tool.ts.
+// toolName returns a tool's declared name, or the file name without .ts or .tool.ts.
 func (f *file) toolName(d *definition) string {
 	name := strings.TrimSuffix(path.Base(f.path), path.Ext(f.path))
 	return cmp.Or(d.Name, strings.TrimSuffix(name, ".tool"), name)
@@ -68,7 +68,7 @@ func effectsOf(modes []toolyard.Mode) (toolyard.Effects, error) {
 	return "", nil
 }
 
-// tool creates a tool from a definition. Its errors start with the invalid part.
+// tool creates a tool from a definition. Its errors start with the name of the invalid part.
 func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, error) {
 	name := f.toolName(&d)
 	effects, err := effectsOf(d.Modes)
@@ -90,7 +90,7 @@ func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, er
 	return toolyard.NewTool(spec, s.call)
 }
 
-// check enforces the limits of a definition.
+// check enforces the limits for a definition.
 func (d *definition) check() error {
 	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
 		return errors.New("timeout must be a number of milliseconds and at most one day")
@@ -117,7 +117,7 @@ func (d *definition) check() error {
 type declaration struct {
 	sum      [32]byte
 	tools    []definition  // nil if there is no declaration
-	warnings []*jsvm.Fault // members without effect
+	warnings []*jsvm.Fault // members that have no effect
 }
 
 // declaredTool is a tool in a declaration file. parameters and inputSchema are two names for the
@@ -134,7 +134,7 @@ var declaredMembers = []string{
 	"name", "description", "title", "summary", "hint", "uiHint", "category", "modes", "parameters", "inputSchema", "output", "outputSchema", "_meta",
 }
 
-// readDeclaration reads the declaration of a script. A JSON file without tools is ignored.
+// readDeclaration reads a script's declaration. It ignores JSON files that have no tools.
 func readDeclaration(file string) (*declaration, error) {
 	data, err := safefile.Read(file, jsvm.MaxSource)
 	base := filepath.Base(file)
@@ -202,7 +202,7 @@ func (d *declaration) warnOfMembers(file string, data []byte, t *declaredTool, r
 		d.warnings = append(d.warnings, fault)
 	}
 	var members map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &members) // it was read before
+	_ = json.Unmarshal(raw, &members) // cannot fail: raw has been decoded before
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if slices.ContainsFunc(declaredMembers, func(known string) bool { return strings.EqualFold(known, name) }) {
 			continue
@@ -214,7 +214,8 @@ func (d *declaration) warnOfMembers(file string, data []byte, t *declaredTool, r
 	}
 }
 
-// request returns the request for a script's declarations, or for a check that it exports the declared functions.
+// request returns the request to list a script's declarations, or to check that it exports the
+// declared functions.
 func (d *declaration) request() json.RawMessage {
 	if d.tools == nil {
 		return json.RawMessage(`{"declare":true}`)
@@ -227,7 +228,7 @@ func (d *declaration) request() json.RawMessage {
 	return raw
 }
 
-// apply merges the declaration with the options that the script sets for all its tools.
+// apply merges the declaration with options that the script sets for all of its tools.
 func (d *declaration) apply(said []definition) []definition {
 	if d.tools == nil {
 		return said

@@ -19,7 +19,7 @@ import (
 // maxFaults limits how many problems are reported for one file.
 const maxFaults = 10
 
-// fail records errors of the file as problems.
+// fail records the file's errors as problems.
 func (f *file) fail(errs ...error) *file {
 	for _, err := range errs {
 		if len(f.faults) < maxFaults {
@@ -93,7 +93,7 @@ func jsonFault(file string, data []byte, err error) error {
 	return fault
 }
 
-// place sets the position of a fault in a text.
+// place sets a fault's position in a text.
 func place(fault *jsvm.Fault, text string, offset int) {
 	before := text[:offset]
 	start := strings.LastIndexByte(before, '\n') + 1
@@ -103,8 +103,8 @@ func place(fault *jsvm.Fault, text string, offset int) {
 	fault.Text = strings.TrimRight(fault.Text, "\r")
 }
 
-// partFault is a fault in a script's export, or in a key of that export. Its position is the start
-// of the file if the part cannot be found.
+// partFault returns a fault in a script's export or in one of its keys. If the part cannot be
+// found, the position is the start of the file.
 func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
 	fault := &jsvm.Fault{File: f.path, Line: 1, Column: 1, Message: message}
 	data, err := safefile.Read(f.abs, jsvm.MaxSource)
@@ -118,8 +118,8 @@ func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
 	return fault
 }
 
-// exportOf returns the offset of an export, of an AI SDK tool's member with the same name, or of
-// any occurrence of the name; -1 if there is none.
+// exportOf returns the offset of an export, of a member with that name in an AI SDK tool, or of any
+// occurrence of the name. It returns -1 if there is none.
 func exportOf(text, part string) int {
 	name := regexp.QuoteMeta(part)
 	patterns := []string{
@@ -141,7 +141,8 @@ func exportOf(text, part string) int {
 	return -1
 }
 
-// keyAfter follows nested keys after an offset, and returns the offset of the last one found.
+// keyAfter looks for nested keys after an offset, and returns the offset of the last one that it
+// finds.
 func keyAfter(text string, offset int, keys []string) int {
 	for _, key := range keys {
 		pattern, err := regexp.Compile(`["']?\b` + regexp.QuoteMeta(key) + `\b["']?\s*[:,}]`)
@@ -157,7 +158,8 @@ func keyAfter(text string, offset int, keys []string) int {
 	return offset
 }
 
-// definitionFault is a fault in a tool's definition, in the script or in its declaration file.
+// definitionFault returns a fault in a tool's definition, either in the script or in its
+// declaration file.
 func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.Fault {
 	message := strings.TrimPrefix(err.Error(), "tool "+f.toolName(def)+": ")
 	part, keys := partOf(message)

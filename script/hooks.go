@@ -13,11 +13,11 @@ import (
 )
 
 // Hooks are an agent's functions Create and Next, in a TypeScript file. Hooks are also a
-// [toolyard.Source] without tools: Run loads the file and follows its changes.
+// [toolyard.Source] that has no tools: Run loads the file and follows its changes.
 type Hooks struct{ provider *Provider }
 
-// NewHooks returns the hooks of an agent. Options.Dir and Options.Glob are taken from file; the
-// grant for "*" applies.
+// NewHooks returns an agent's hooks. The file replaces Options.Dir and Options.Glob; the grant for
+// "*" applies.
 func NewHooks(agent, file string, opts Options) (*Hooks, error) {
 	p, err := NewProvider(agent, file, opts, nil)
 	if err != nil {
@@ -32,21 +32,21 @@ func (h *Hooks) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	return h.provider.Run(ctx, publish)
 }
 
-// Problems returns the problems of the file.
+// Problems returns the file's problems.
 func (h *Hooks) Problems() []toolyard.Problem { return h.provider.Problems() }
 
 // hookTime is the time limit for a hook call.
 const hookTime = time.Second
 
 // Has reports whether there is a hook with that name. If the file cannot be loaded, it reports true
-// for every name, and calls fail: an agent must not run without the hooks that restrict it.
+// for every name and calls fail, because an agent must not run without the hooks that restrict it.
 func (h *Hooks) Has(name string) bool {
 	fn := h.provider.fn.Load()
 	return fn == nil || slices.Contains(fn.names, name)
 }
 
-// Call calls a hook with the context of a call and an argument. It returns JSON, or null if the
-// hook returns nothing. Hooks cannot use ctx.mcp.
+// Call calls a hook with the context of a call and an argument. It returns the hook's return value
+// as JSON, or null if there is none. Hooks cannot use ctx.mcp.
 func (h *Hooks) Call(ctx context.Context, c *toolyard.Call, name string, argument json.RawMessage) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()

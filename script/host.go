@@ -20,15 +20,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// hostAPI handles the host requests of a script during a call.
+// hostAPI handles a script's host requests during a call.
 type hostAPI struct {
 	call  *toolyard.Call
 	reach *reach
-	loads chan struct{} // bounds concurrent reads
-	acted atomic.Bool   // the script made a request that may have had an effect
+	loads chan struct{} // limits concurrent reads
+	acted atomic.Bool   // whether the script made a request that may have had an effect
 
 	mu       sync.Mutex
-	askError error // of the first question without an answer
+	askError error // error for the first unanswered question
 }
 
 // maxLoads limits how many files and HTTP responses one call reads concurrently.
@@ -47,20 +47,20 @@ func (o *hostAPI) load(ctx context.Context, read func() (any, error)) (any, erro
 
 // hostRequest holds the parameters of all host requests.
 type hostRequest struct {
-	// Tools and resources.
+	// For tools and resources.
 	Server string
 	Calls  []struct {
 		Name      string
 		Arguments json.RawMessage
 	}
 	URI string
-	// Progress.
+	// For progress.
 	Done, Total float64
 	Message     string
-	// Files and environment.
+	// For files and environment variables.
 	Path string
 	Name string
-	// fetch.
+	// For fetch.
 	URL, Method, Redirect string
 	Headers               [][2]string
 	Body                  *string
@@ -108,7 +108,7 @@ func (o *hostAPI) answer(ctx context.Context, op string, payload json.RawMessage
 	return nil, fmt.Errorf("unknown host request %s", op)
 }
 
-// notify handles a notification: progress.
+// notify handles a notification, which is always progress.
 func (o *hostAPI) notify(op string, payload json.RawMessage) {
 	var q hostRequest
 	if op == "progress" && json.Unmarshal(payload, &q) == nil {
@@ -147,8 +147,8 @@ func (o *hostAPI) listTools(q *hostRequest) (any, error) {
 // maxCalls limits how many tools a script calls concurrently.
 const maxCalls = 64
 
-// callTools calls tools concurrently. The results are in the order of the calls; a failed call
-// has an error as its result.
+// callTools calls tools concurrently. Results are in the order of the calls, and a failed call's
+// result is an error.
 func (o *hostAPI) callTools(ctx context.Context, q *hostRequest) (any, error) {
 	box, err := o.toolbox()
 	if err != nil {
@@ -220,8 +220,8 @@ func (o *hostAPI) readResource(ctx context.Context, q *hostRequest) (any, error)
 	return box.ReadResource(ctx, o.call, q.Server, q.URI)
 }
 
-// ask asks the user. Without an answer the script ends, the client asks its user, and the call runs
-// again from the start.
+// ask asks the user. If there is no answer yet, the script ends, the client asks its user, and the
+// call runs again from the start.
 func (o *hostAPI) ask(ctx context.Context, payload json.RawMessage) (any, error) {
 	var q struct {
 		Key, Message, URL, Bind string
@@ -244,8 +244,8 @@ func (o *hostAPI) ask(ctx context.Context, payload json.RawMessage) (any, error)
 	return map[string]any{"action": reply.Action, "form": reply.Form, "state": state}, nil
 }
 
-// unanswered returns the error for a question without an answer. A script can catch the error if
-// the client cannot ask, but not if the question is open.
+// unanswered returns the error for an unanswered question. A script can catch the error if the
+// client cannot ask, but not if the question is open.
 func (o *hostAPI) unanswered(failed bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -265,7 +265,7 @@ type httpAnswer struct {
 	Body       string      `json:"body"`
 }
 
-// reasonOf returns the cause of a failed request, without its method and URL.
+// reasonOf returns the cause of a failed request, omitting its method and URL.
 func reasonOf(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err

@@ -16,20 +16,20 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// file is a script: the tools of its last good version, and the faults of the current one.
+// file is a script. It has the tools of the last valid version and the faults of the current one.
 type file struct {
 	path        string // relative to the folder
 	abs         string
 	sum         [32]byte
-	declaration string // path of the JSON file next to it, which may not exist
+	declaration string // path of the JSON file next to the script; the file need not exist
 	declared    [32]byte
-	inputs      []jsvm.Input // all files from which it is built
+	inputs      []jsvm.Input // all files that the script is built from
 	tools       []*toolyard.Tool
-	provider    *function // instead of tools, for a context provider
+	provider    *function // replaces tools if the script provides context
 	faults      []toolyard.Problem
 	warnings    []toolyard.Problem // probable mistakes
-	library     bool               // it declares no tool
-	again       bool               // loading failed for external reasons and will be retried
+	library     bool               // whether the script declares no tool
+	again       bool               // whether loading failed for an external reason and will be retried
 	took        time.Duration
 }
 
@@ -48,7 +48,7 @@ func (c sumCache) of(path string) [32]byte {
 	return sum
 }
 
-// current reports whether no input of the file has changed.
+// current reports whether all of the file's inputs are unchanged.
 func (f *file) current(w watch.File, sums sumCache) bool {
 	if f.again || f.sum != w.Sum || w.Err != nil || sums.of(f.declaration) != f.declared {
 		return false
@@ -61,7 +61,7 @@ func (f *file) current(w watch.File, sums sumCache) bool {
 	return true
 }
 
-// orLast keeps the tools of the last good version if the new one has faults.
+// orLast keeps the last valid version's tools if the new version has faults.
 func (f *file) orLast(old *file) *file {
 	if len(f.faults) > 0 && old != nil && !f.library {
 		f.tools, f.provider = old.tools, old.provider
@@ -76,7 +76,7 @@ func (f *file) names() (names []string) {
 	return names
 }
 
-// load loads the tools of one file.
+// load loads one file's tools.
 func (l *loader) load(ctx context.Context, w watch.File) *file {
 	f := &file{path: w.Path, abs: w.Abs, sum: w.Sum, declaration: strings.TrimSuffix(w.Abs, filepath.Ext(w.Abs)) + ".json"}
 	if w.Err != nil {
@@ -130,7 +130,7 @@ func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, 
 	return &entry{Code: m.Code, Map: m.Map, Inputs: m.Inputs, Declared: declared}, nil
 }
 
-// declare reads the declarations of a script. It retries failures that the script did not cause.
+// declare reads a script's declarations. It retries if the script did not cause the failure.
 func (l *loader) declare(ctx context.Context, f *file, r *jsvm.Run) (declared json.RawMessage, err error) {
 	for range 3 {
 		declared, err = l.pool.Run(ctx, r)
@@ -153,11 +153,11 @@ const maxDeclared = 2 << 20
 // declared is the harness's response about a script.
 type declared struct {
 	Tools   []definition
-	Hooks   []string // names of the hooks of an agent
+	Hooks   []string // names of an agent's hooks
 	Faults  []struct{ Part, Message string }
 	Library bool
-	Exports []string // names of exports, and of members of a tool of the AI SDK
-	Early   []string // variables that were read during loading
+	Exports []string // names of exports and of the members of AI SDK tools
+	Early   []string // environment variables read during loading
 }
 
 // finish creates the tools that a script declares.

@@ -16,15 +16,15 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/watch"
 )
 
-// loader loads the files of a folder.
+// loader loads a folder's files.
 type loader struct {
 	folder   *Folder
 	compiler *jsvm.Compiler
 	pool     *jsvm.Pool
 	cache    *cache
-	modules  []string // that scripts can import
+	modules  []string // modules that scripts can import
 	files    map[string]*file
-	skipped  int // scripts beyond maxFiles
+	skipped  int // number of scripts beyond maxFiles
 }
 
 func newLoader(f *Folder, compiler *jsvm.Compiler, pool *jsvm.Pool) *loader {
@@ -67,7 +67,7 @@ func (l *loader) update(ctx context.Context, found []watch.File) {
 	}
 	l.notifyLoads(loaded, gone, before == nil)
 	if before == nil {
-		l.cache.keepOnly(next) // remove entries of files that were deleted before startup
+		l.cache.keepOnly(next) // removes entries of files that were deleted before startup
 	} else {
 		l.cache.forget(gone)
 	}
@@ -108,7 +108,7 @@ func (l *loader) notifyLoads(loaded []*file, gone []string, first bool) {
 	}
 }
 
-// tools returns the tools of all files, in the order of the files.
+// tools returns all files' tools, in the order of the files.
 func (l *loader) tools() (tools []*toolyard.Tool) {
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		tools = append(tools, l.files[path].tools...)
@@ -116,7 +116,7 @@ func (l *loader) tools() (tools []*toolyard.Tool) {
 	return tools
 }
 
-// watched returns further files to watch: imports and declarations.
+// watched returns additional files to watch: imports and declarations.
 func (l *loader) watched() []string {
 	also := make(map[string]bool)
 	for _, one := range l.files {
@@ -159,8 +159,7 @@ func (l *loader) unusedGrants() (problems []toolyard.Problem) {
 	return problems
 }
 
-// problems returns the problems of all files. A file without a tool is fine if another one
-// imports it.
+// problems returns all files' problems. A file that has no tool is fine if another file imports it.
 func (l *loader) problems() (problems []toolyard.Problem) {
 	if info, err := os.Stat(l.folder.dir); err != nil || !info.IsDir() {
 		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "folder not found: " + l.folder.opts.Dir, Fix: "Create it; Toolyard loads it as soon as it exists."}}
@@ -184,7 +183,7 @@ func (l *loader) problems() (problems []toolyard.Problem) {
 	return problems
 }
 
-// Limits of a folder.
+// Limits for a folder.
 const (
 	maxFiles    = 5000 // loaded scripts
 	maxProblems = 200  // reported problems

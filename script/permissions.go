@@ -16,14 +16,14 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// reach is what a tool may access: the operator's grants, restricted to what the script itself
-// declares, if it declares anything.
+// reach is the access that a tool has: the operator's grants, restricted to the script's own
+// declaration if there is one.
 type reach struct {
 	tool      string
-	section   string // of the configuration, if the script is not a tool
+	section   string // configuration section, if the script is not a tool
 	net       *outbound.Client
-	granted   Grant  // with absolute paths
-	requested *Grant // declared by the script, with absolute paths; nil if it declares nothing
+	granted   Grant  // the operator's grant, with absolute paths
+	requested *Grant // the script's declaration, with absolute paths; nil if there is none
 	base      string // base of relative paths
 	getenv    func(string) (string, bool)
 }
@@ -31,7 +31,7 @@ type reach struct {
 // maxRead limits the size of a file or HTTP response that a script reads, in bytes.
 const maxRead = 8 << 20
 
-// reach returns the reach of a tool.
+// reach returns a tool's reach.
 func (f *Folder) reach(tool string, asked *Grant) *reach {
 	all, own := f.opts.Grants["*"], f.opts.Grants[tool]
 	r := &reach{tool: tool, base: f.base, getenv: f.opts.Getenv}
@@ -70,19 +70,19 @@ func (r *reach) mayRead(abs string) bool {
 	return r.requested == nil || slices.ContainsFunc(r.requested.Read, func(p string) bool { return pathWithin(abs, p) })
 }
 
-// pathWithin reports whether path a is b or below it.
+// pathWithin reports whether path a is b or inside it.
 func pathWithin(a, b string) bool {
 	rel, err := filepath.Rel(b, a)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// nameWithin reports whether pattern b matches all names of pattern a.
+// nameWithin reports whether pattern b matches all names that pattern a matches.
 func nameWithin(a, b string) bool {
 	prefix, star := strings.CutSuffix(b, "*")
 	return a == b || (star && strings.HasPrefix(a, prefix))
 }
 
-// notCapable is the error for a denied access, with the line that would grant it.
+// notCapable returns the error for a denied access, with the line that would grant it.
 func (r *reach) notCapable(what, kind, value string) error {
 	return &jsvm.Refusal{
 		Name: "NotCapable", Code: "EACCES",
@@ -180,7 +180,7 @@ func (r *reach) list(path string) (any, error) {
 	})
 }
 
-// fileError converts a file system error for scripts, without absolute paths.
+// fileError converts a file system error for scripts, omitting absolute paths.
 func fileError(err error) error {
 	var p *fs.PathError
 	switch {
@@ -196,7 +196,7 @@ func fileError(err error) error {
 	return err
 }
 
-// workingDir returns the base of relative paths, or / for a script that may read nothing.
+// workingDir returns the base of relative paths, or / if the script may not read any files.
 func (r *reach) workingDir() string {
 	if len(r.granted.Read) == 0 {
 		return "/"
@@ -216,7 +216,7 @@ func (r *reach) variables() []string {
 }
 
 // variable returns the value of a granted variable, or nil. A variable that the script declares by
-// its full name is required: reading it without a grant is an error.
+// its full name is required: reading it is an error if it is not granted.
 func (r *reach) variable(name string) (any, error) {
 	named := func(pattern string) bool { return nameWithin(name, pattern) }
 	if !slices.ContainsFunc(r.granted.Env, named) {

@@ -12,15 +12,15 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// CodeOfRun is the code of a run, from which [NewToolFromCode] makes a tool.
+// CodeOfRun is a run's code. [NewToolFromCode] makes a tool from it.
 type CodeOfRun struct {
 	Run   string // ID of the run
 	Code  string
-	Mode  toolyard.Mode        // of the gate
-	Tools map[string][2]string // server and name of each tool that it calls, by the name in the code
+	Mode  toolyard.Mode        // mode of the gate
+	Tools map[string][2]string // server and name of each called tool, keyed by its name in the code
 }
 
-// NewToolFromCode writes a run's code into a folder as a tool, with the types for editors. It
+// NewToolFromCode writes a run's code into a folder as a tool, together with types for editors. It
 // returns the files that it wrote. It does not replace existing files.
 func NewToolFromCode(dir, name string, c CodeOfRun) ([]string, error) {
 	if !toolName.MatchString(name) {
@@ -36,7 +36,7 @@ func NewToolFromCode(dir, name string, c CodeOfRun) ([]string, error) {
 	return w.written, w.err
 }
 
-// source returns the file of the tool.
+// source returns the source of the tool's file.
 func (c *CodeOfRun) source(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `import { z } from "zod";
@@ -60,12 +60,12 @@ export const description = %s;
 }
 
 func quoted(s string) string {
-	raw, _ := json.Marshal(s) // a string can always be encoded
+	raw, _ := json.Marshal(s) // cannot fail for a string
 	return string(raw)
 }
 
-// indented indents the lines of code. Code with template literals is left unchanged, because their
-// lines are values.
+// indented indents the lines of code. Code with template literals is left unchanged, because
+// indentation would change their values.
 func indented(code string) string {
 	code = strings.TrimRight(code, "\r\n\t ") + "\n"
 	if strings.Contains(code, "`") {

@@ -21,7 +21,7 @@ func (sumBox) CallTool(_ context.Context, _ *toolyard.Call, server, tool string,
 	return nil, toolyard.Errorf(toolyard.NoData, "There is no data.")
 }
 
-// A tool that is made from code returns what the code returned.
+// A tool made from code returns the same value as the code.
 func TestToolFromCodeRunsLikeTheCode(t *testing.T) {
 	dir := t.TempDir()
 	run := CodeOfRun{

@@ -18,8 +18,8 @@ import (
 )
 
 // Provider provides a kind of context with a TypeScript file. The file's default export takes the
-// caller and the as-of time, and returns an object. A Provider is also a [toolyard.Source] without
-// tools: Run loads the file and follows its changes.
+// caller and the as-of time, and returns an object. A Provider is also a [toolyard.Source] that has
+// no tools: Run loads the file and follows its changes.
 type Provider struct {
 	folder  *Folder
 	links   func(context.Context, toolyard.Caller) (map[string]string, error)
@@ -29,20 +29,21 @@ type Provider struct {
 	failing atomic.Bool
 
 	mu      sync.Mutex
-	missing bool // the file does not exist
+	missing bool // whether the file does not exist
 }
 
-// function is the default export of a provider.
+// function is a provider's default export.
 type function struct {
 	pool   *jsvm.Pool
 	module *jsvm.Module
 	shared bool
 	reach  *reach
-	names  []string // of the hooks; nil for a provider
+	names  []string // names of the hooks; nil for a provider
 }
 
-// NewProvider returns the provider of a kind of context. Options.Dir and Options.Glob are taken
-// from file; the grant for "*" applies. links returns what a caller has linked; it may be nil.
+// NewProvider returns the provider for a kind of context. The file replaces Options.Dir and
+// Options.Glob; the grant for "*" applies. links returns the values that a caller has linked; it
+// may be nil.
 func NewProvider(kind, file string, opts Options, links func(context.Context, toolyard.Caller) (map[string]string, error)) (*Provider, error) {
 	opts.Dir, opts.Glob = filepath.Split(file)
 	folder, err := New(opts)
@@ -69,7 +70,7 @@ func (p *Provider) Run(ctx context.Context, publish func(toolyard.Offer)) error 
 	})
 }
 
-// Problems returns the problems of the file.
+// Problems returns the file's problems.
 func (p *Provider) Problems() (problems []toolyard.Problem) {
 	p.mu.Lock()
 	missing := p.missing
@@ -111,7 +112,7 @@ func (l *loader) declareRequest(d *declaration) json.RawMessage {
 	return d.request()
 }
 
-// finishProvider creates the function of a file that provides context.
+// finishProvider creates the function for a file that provides context.
 func (l *loader) finishProvider(f *file, e *entry, said *declared) *file {
 	def := said.Tools[0]
 	if err := def.check(); err != nil {
@@ -175,7 +176,7 @@ func (p *Provider) request(ctx context.Context, caller toolyard.Caller, asOf tim
 	return json.Marshal(map[string]any{"provide": map[string]any{"caller": c, "asOf": asOf.UnixMilli()}})
 }
 
-// explained adds the place in the author's file to an exception.
+// explained adds the position in the author's file to an exception.
 func explained(err error) error {
 	if e, ok := errors.AsType[*jsvm.Exception](err); ok {
 		return &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}

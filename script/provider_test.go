@@ -22,7 +22,8 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
-// runProvider runs the provider of a file in a new folder. Updated gets a value after each load.
+// runProvider runs a provider whose file is in a new folder. updated receives a value after each
+// load.
 func runProvider(t *testing.T, source string, opts Options) (p *Provider, file string, updated chan struct{}) {
 	t.Helper()
 	if err := jsvm.Available(); err != nil {
@@ -63,7 +64,7 @@ func TestProviderReturnsWhatItsFunctionReturns(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("%s %v", got, err)
 	}
-	// An unauthenticated caller has no id and no links.
+	// An unauthenticated caller has no ID and no links.
 	got, err = p.Provide(t.Context(), toolyard.Caller{ID: ident.Anonymous}, at)
 	if err != nil || !strings.HasPrefix(string(got), `{"id":"","account":"","roles":[],"links":{}`) {
 		t.Errorf("%s %v", got, err)
@@ -122,7 +123,8 @@ func TestProviderThatCannotBeLoaded(t *testing.T) {
 	}
 }
 
-// A save takes effect at once, and a broken save keeps the last good version.
+// Saving the file takes effect at once. If the new version is broken, the last valid one stays in
+// use.
 func TestProviderIsReloaded(t *testing.T) {
 	p, file, updated := runProvider(t, `export default () => ({ v: 1 });`, Options{})
 	provide := func() string {
@@ -141,7 +143,7 @@ func TestProviderIsReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		for deadline := time.After(time.Minute); got != step.want || len(p.Problems()) != step.problems; { // the file may be read while it is written
+		for deadline := time.After(time.Minute); got != step.want || len(p.Problems()) != step.problems; { // the file may be read while it is being written
 			select {
 			case <-updated:
 				got = provide()

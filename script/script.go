@@ -1,6 +1,6 @@
-// Package script loads tools from TypeScript files. A file exports a description, a zod schema of
-// its arguments and a function; nothing else needs to be installed. A saved file takes effect
-// immediately; if it is broken, the last good version stays in use. A file can also provide
+// Package script loads tools from TypeScript files. A file exports a description, a zod schema for
+// the arguments and a function; nothing else needs to be installed. A saved file takes effect
+// immediately; if it is broken, the last valid version stays in use. A file can also provide
 // context: see [Provider].
 //
 // Scripts run in worker processes, without access to the network, files or environment unless the
@@ -10,7 +10,7 @@ package script
 import (
 	"cmp"
 	"context"
-	_ "embed" // for the harness
+	_ "embed" // embeds the harness
 	"log/slog"
 	"net/netip"
 	"os"
@@ -26,8 +26,8 @@ import (
 
 // Options configure a Folder.
 type Options struct {
-	Dir    string // the folder
-	Glob   string // pattern of the files; **/*.ts if empty
+	Dir    string // folder with the scripts
+	Glob   string // pattern for file names; **/*.ts if empty
 	Base   string // base of relative paths in grants and scripts; the working directory if empty
 	Grants map[string]Grant
 
@@ -36,40 +36,40 @@ type Options struct {
 	Memory   int           // memory limit of a call, in bytes; 64 MiB if zero
 	CPU      time.Duration // CPU limit of a call; 5 s if zero
 	Workers  int           // maximum number of processes; one per processor if zero
-	CacheDir string        // cache of compiled scripts; empty for none
+	CacheDir string        // cache for compiled scripts; no cache if empty
 
-	Log    *slog.Logger                // nil for none
-	Getenv func(string) (string, bool) // for granted variables; nil for none
+	Log    *slog.Logger                // may be nil
+	Getenv func(string) (string, bool) // returns granted variables; may be nil
 	OnLoad func(Load)                  // called after each load; may be nil
 }
 
-// Grant is what a tool may access. Grants are listed by tool name; "*" applies to all tools. The
-// permissions that a tool declares can only restrict them.
+// Grant lists what a tool may access. Grants are keyed by tool name; "*" applies to all tools. The
+// permissions that a tool declares can only restrict its grant.
 type Grant struct {
-	Net  []string `json:"net"`  // hosts: api.example.com, api.example.com:8443, *.example.com, *
+	Net  []string `json:"net"`  // hosts, such as api.example.com, api.example.com:8443, *.example.com or *
 	Read []string `json:"read"` // folders and files
-	Env  []string `json:"env"`  // variables: NAME or PREFIX_*
+	Env  []string `json:"env"`  // variables, as NAME or PREFIX_*
 }
 
 // Load is the result of loading a file.
 type Load struct {
 	File     string
-	Tools    []string // names of its tools; empty if the file was deleted or was never valid
+	Tools    []string // names of the file's tools; empty if the file was deleted or was never valid
 	Faults   []toolyard.Problem
 	Warnings []toolyard.Problem // probable mistakes
 	Took     time.Duration
-	First    bool // part of the initial load of the folder
+	First    bool // whether this is part of the folder's initial load
 }
 
-// Folder is a source of tools.
+// Folder is a source that offers the tools in a folder.
 type Folder struct {
 	opts Options
 	zod  string
-	dir  string // absolute
-	base string // absolute
-	kind string // of the context that its only file provides, or of the agent to which its hooks belong; empty for tools
+	dir  string // absolute path
+	base string // absolute path
+	kind string // kind of context that the only file provides, or name of the agent that its hooks belong to; empty for tools
 
-	hooks bool // its only file contains an agent's hooks
+	hooks bool // whether the only file contains an agent's hooks
 
 	mu       sync.Mutex
 	problems []toolyard.Problem
@@ -130,7 +130,7 @@ func (f *Folder) run(ctx context.Context, updated func(*loader)) error {
 	if err != nil {
 		return err
 	}
-	defer pool.Retire() // calls in progress finish on their version
+	defer pool.Retire() // calls in progress finish with their version
 	compiler := jsvm.NewCompiler()
 	defer compiler.Close()
 	l := newLoader(f, compiler, pool)
@@ -147,14 +147,14 @@ func (f *Folder) run(ctx context.Context, updated func(*loader)) error {
 	})
 }
 
-// Problems returns the problems of the files.
+// Problems returns the files' problems.
 func (f *Folder) Problems() []toolyard.Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.problems
 }
 
-// DefaultCacheDir returns the cache directory of this user, or "" if there is none.
+// DefaultCacheDir returns the current user's cache directory, or "" if there is none.
 func DefaultCacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -51,7 +51,7 @@ func run(t testing.TB, opts Options, files map[string]string) *running {
 	return runIn(t, opts, r)
 }
 
-// runIn runs a folder with existing files.
+// runIn runs a folder that already has files.
 func runIn(t testing.TB, opts Options, r *running) *running {
 	t.Helper()
 	if err := jsvm.Available(); err != nil {
@@ -104,7 +104,7 @@ func (r *running) next(t testing.TB) map[string]*toolyard.Tool {
 }
 
 // until returns the first offer that meets a condition. One save can lead to several offers: a file
-// may be read while it is written.
+// may be read while it is being written.
 func (r *running) until(t testing.TB, ok func(tools map[string]*toolyard.Tool) bool) map[string]*toolyard.Tool {
 	t.Helper()
 	for {
@@ -232,7 +232,7 @@ export const description = "Says."; export const inputSchema = z.object({}); exp
 	}
 }
 
-// A missing or broken import is fixed by changing the imported file.
+// A missing or broken import is resolved when the imported file changes.
 func TestImportsAreAwaited(t *testing.T) {
 	say := `import { z } from "zod"; import { word } from "./_word"; import other from "./deep/other.json";
 export const description = "Says."; export const inputSchema = z.object({}); export default () => word + other.end;`
@@ -336,7 +336,7 @@ func TestThrownLine(t *testing.T) {
 	}
 }
 
-// A restarted folder loads valid compiled scripts from the cache.
+// A restarted folder loads compiled scripts that are still valid from the cache.
 func TestCache(t *testing.T) {
 	cache := t.TempDir()
 	dir := t.TempDir()
@@ -402,7 +402,8 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// Unusual files neither hang nor fill the loader, and source maps in files are not trusted.
+// Unusual files neither hang the loader nor exhaust its memory, and source maps in files are not
+// trusted.
 func TestOddFiles(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs pipes and /dev")
@@ -458,7 +459,7 @@ export default () => ({ content: [{ type: "text", text: "x" }], _meta: { "dev.to
 	}
 }
 
-// Calls in flight finish on the version on which they started, even if the source is replaced.
+// Calls in flight finish with the version that they started with, even if the source is replaced.
 func TestReplacedWhileCalled(t *testing.T) {
 	r := run(t, Options{}, map[string]string{"slow.ts": `import { z } from "zod";
 export const description = "Sleeps."; export const inputSchema = z.object({});
@@ -478,7 +479,8 @@ export default (args: unknown, ctx: any) => { ctx.progress(1, 2, "started"); ret
 	}
 }
 
-// Declarations without effect, or with an unintended one, are warnings; the tool is available.
+// Declarations that have no effect, or an unintended one, cause warnings; the tool is still
+// available.
 func TestWarnings(t *testing.T) {
 	env := map[string]string{"SET": "1"}
 	r := run(t, Options{
@@ -538,7 +540,7 @@ func TestDeclaredVariableMustBeGranted(t *testing.T) {
 	}
 }
 
-// Faults of a declaration are reported in its file.
+// Faults in a declaration are reported in its own file.
 func TestDeclarationFaults(t *testing.T) {
 	declare := func(tool string) string {
 		return "{\"tools\": [\n  {\"name\": \"f\", \"description\": \"x\",\n   " + tool + "}\n]}\n"
@@ -557,7 +559,7 @@ func TestDeclarationFaults(t *testing.T) {
 	}
 }
 
-// A tool has its declared name, or the name of its file.
+// A tool has its declared name or, if there is none, its file's name.
 func TestToolNames(t *testing.T) {
 	r := run(t, Options{}, map[string]string{
 		"home/list_devices.tool.ts": hello,
@@ -576,7 +578,7 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// Tools written for other platforms load unchanged: factories and classes.
+// Tools written for other platforms, as factories or classes, load unchanged.
 func TestFormsOfOtherPlatforms(t *testing.T) {
 	r := run(t, Options{}, map[string]string{
 		"_types.ts": "import { z } from \"zod\";\nexport const defineTool = <T>(def: T): T => def;\nexport abstract class BaseTool<I extends z.ZodTypeAny, O> { abstract name: string; abstract description: string; abstract inputSchema: I; abstract execute(input: z.infer<I>, context: any): Promise<O>; }\n",
@@ -605,7 +607,7 @@ export default class ListDevicesTool extends BaseTool<typeof input, string[]> { 
 	}
 }
 
-// A declaration can name its schemas as MCP does; members without effect are warnings.
+// A declaration can use MCP's names for schemas; members that have no effect cause warnings.
 func TestDeclarationSpellings(t *testing.T) {
 	schema := `{"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}`
 	r := run(t, Options{}, map[string]string{
@@ -631,7 +633,7 @@ func TestDeclarationSpellings(t *testing.T) {
 	}
 }
 
-// A script chooses the code of an error with ToolError, except for codes of the platform.
+// A script can choose an error's code with ToolError, except for codes reserved for the platform.
 func TestErrorCodes(t *testing.T) {
 	r := run(t, Options{}, map[string]string{"fail.ts": `import { z } from "zod"; import { ToolError } from "toolyard";
 export const description = "Fails."; export const inputSchema = z.object({ code: z.string() });
@@ -657,7 +659,7 @@ export default ({ code }: z.infer<typeof inputSchema>) => {
 	}
 }
 
-// A script asks the user, and continues from the start with the answer.
+// A script can ask the user, and runs again from the start with the answer.
 func TestAsk(t *testing.T) {
 	r := run(t, Options{}, map[string]string{"cancel.ts": `import { z } from "zod";
 export const description = "Cancels an order."; export const inputSchema = z.object({ id: z.string(), fallback: z.boolean().optional() });
@@ -676,7 +678,7 @@ export default async ({ id, fallback }: any, ctx: any) => {
 		`{"action":"accept","content":{"reason":"late"}}`: "accept,true,late,5", `{"action":"decline"}`: "decline,false,,5",
 	}
 	for answer, want := range answers {
-		for _, args := range []string{`{"id":"A"}`, `{"id":"A","fallback":true}`} { // the second one catches everything
+		for _, args := range []string{`{"id":"A"}`, `{"id":"A","fallback":true}`} { // the second call catches all errors
 			res, err := toolyardtest.Call(t, tool, args, &toolyardtest.Options{Answer: func(q toolyard.Question) string {
 				asked = q.Message + string(q.Schema)
 				return answer

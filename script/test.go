@@ -25,18 +25,18 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// TestOptions select the tests of a folder and report their results.
+// TestOptions select a folder's tests and report their results.
 type TestOptions struct {
-	Files   []string       // parts of paths, relative to the folder; all files if empty
-	Name    *regexp.Regexp // of full test names; nil for all
-	Timeout time.Duration  // of one test; 5 s if zero
-	OnFile  func(TestFile) // called for each file, in the order of paths; may be nil
+	Files   []string       // substrings of paths relative to the folder; all files if empty
+	Name    *regexp.Regexp // matches full test names; nil for all tests
+	Timeout time.Duration  // per test; 5 s if zero
+	OnFile  func(TestFile) // called for each file, in path order; may be nil
 }
 
 // TestFile is the result of one test file.
 type TestFile struct {
 	Path     string
-	Problems []toolyard.Problem // why its tests could not run
+	Problems []toolyard.Problem // why the tests could not run
 	Tests    []TestResult
 	Took     time.Duration
 }
@@ -54,15 +54,15 @@ const (
 
 // TestResult is the result of one test.
 type TestResult struct {
-	Name    []string // of its suites, then its own
+	Name    []string // names of the enclosing suites, then the test's own
 	Outcome Outcome
 	Failure *toolyard.Problem
-	Stack   string   // in the author's files
-	Log     []string // lines of the console
+	Stack   string   // only frames in the author's files
+	Log     []string // lines of console output
 	Took    time.Duration
 }
 
-// FullName is the name prefixed with the names of its suites.
+// FullName returns the test's name, prefixed with the names of its suites.
 func (r *TestResult) FullName() string { return strings.Join(r.Name, " > ") }
 
 // Passed reports whether none of the file's tests failed.
@@ -73,8 +73,8 @@ func (f *TestFile) Passed() bool {
 //go:embed testkit
 var testkit embed.FS
 
-// testModules are the modules that only test files can import: the framework, under the names of
-// the test runners that it replaces.
+// testModules are the modules that only test files can import. They provide the framework under the
+// names of the test runners that it replaces.
 var testModules = []jsvm.Provided{
 	{Name: "toolyard/test", Source: `export * from "toolyard:api"; export { call, context } from "toolyard:fakes";`},
 	{Name: "vitest", Source: `export * from "toolyard:api";`},
@@ -86,7 +86,7 @@ var testModules = []jsvm.Provided{
 // testPool returns a pool whose VMs have the test framework.
 func (f *Folder) testPool() (*jsvm.Pool, error) {
 	read := func(name string) string {
-		data, _ := testkit.ReadFile("testkit/" + name) // it is embedded
+		data, _ := testkit.ReadFile("testkit/" + name) // cannot fail: the file is embedded
 		return string(data)
 	}
 	modules := append(f.provided(),
@@ -100,8 +100,8 @@ func (f *Folder) testPool() (*jsvm.Pool, error) {
 	})
 }
 
-// Test runs the test files of the folder: *.test.ts, *.spec.ts and the files below __tests__. Every
-// test runs in its own VM with the limits of a call, and without access to the network or environment
+// Test runs the test files of the folder: *.test.ts, *.spec.ts and all files under __tests__. Every
+// test runs in its own VM, with the limits of a call and no access to the network or environment
 // variables.
 func (f *Folder) Test(ctx context.Context, o TestOptions) ([]TestFile, error) {
 	paths, err := f.testFiles(o.Files)
@@ -137,10 +137,10 @@ func isNamedTest(name string) bool {
 	return strings.HasSuffix(name, ".test.ts") || strings.HasSuffix(name, ".spec.ts")
 }
 
-// maxTestEntries limits how many entries of the folder are searched for test files.
+// maxTestEntries limits how many of the folder's entries are searched for test files.
 const maxTestEntries = 100_000
 
-// testFiles returns the test files whose path contains one of the parts, in order.
+// testFiles returns the test files whose paths contain one of the parts, sorted.
 func (f *Folder) testFiles(parts []string) (paths []string, err error) {
 	entries := 0
 	err = filepath.WalkDir(f.dir, func(file string, e fs.DirEntry, err error) error {
@@ -166,8 +166,8 @@ func (f *Folder) testFiles(parts []string) (paths []string, err error) {
 	return paths, err
 }
 
-// WatchTests runs the tests, and reruns them after every change to a file below the folder, until
-// the context ends. It calls done after each run.
+// WatchTests runs the tests, and reruns them whenever a file in the folder changes, until ctx ends.
+// It calls done after each run.
 func (f *Folder) WatchTests(ctx context.Context, o TestOptions, done func([]TestFile, error)) {
 	for ctx.Err() == nil {
 		before := f.fingerprint()
@@ -189,7 +189,7 @@ func (f *Folder) WatchTests(ctx context.Context, o TestOptions, done func([]Test
 // watchPause is the time between two checks of the folder.
 const watchPause = 300 * time.Millisecond
 
-// fingerprint changes when a file below the folder does.
+// fingerprint returns a hash that changes when a file in the folder changes.
 func (f *Folder) fingerprint() (sum [32]byte) {
 	h := sha256.New()
 	entries := 0
@@ -238,7 +238,7 @@ func (r *testRun) all(ctx context.Context, paths []string) []TestFile {
 	for i := range paths {
 		<-finished[i]
 		if len(results[i].Tests) == 0 && len(results[i].Problems) == 0 {
-			continue // a helper below __tests__
+			continue // a helper file under __tests__
 		}
 		if kept = append(kept, results[i]); r.opts.OnFile != nil && ctx.Err() == nil {
 			r.opts.OnFile(results[i])
@@ -248,11 +248,11 @@ func (r *testRun) all(ctx context.Context, paths []string) []TestFile {
 	return kept
 }
 
-// listedTest is a test as the harness lists it.
+// listedTest is a test in the harness's list.
 type listedTest struct {
 	Name    []string
 	Mode    string
-	Timeout float64 // milliseconds; zero for the default
+	Timeout float64 // in milliseconds; zero for the default
 }
 
 // maxTests is the maximum number of tests in one file.
@@ -332,10 +332,10 @@ func (r *testRun) test(ctx context.Context, f *file, m *jsvm.Module, index int, 
 	return result
 }
 
-// maxTestTimeoutMS is the longest timeout that a test can set: ten minutes.
+// maxTestTimeoutMS is the longest timeout that a test can set, ten minutes.
 const maxTestTimeoutMS = 10 * 60 * 1000
 
-// fail records why a test failed, with the line in the author's files.
+// fail records why a test failed and the line in the author's files.
 func (r *testRun) fail(result *TestResult, f *file, err error, timeout time.Duration) {
 	var e *jsvm.Exception
 	var stopped *jsvm.Stopped

@@ -42,7 +42,7 @@ func runTests(t *testing.T, o TestOptions, files map[string]string) []TestFile {
 	return results
 }
 
-// outcomes lists the tests of all files: file, full name, outcome.
+// outcomes lists all files' tests as file, full name and outcome.
 func outcomes(files []TestFile) (list []string) {
 	for _, f := range files {
 		for _, p := range f.Problems {
@@ -77,7 +77,7 @@ func TestFrameworkMatchers(t *testing.T) {
 	}
 }
 
-// The tests of the documents that tools come from run unchanged: globals, a factory of contexts, mocks.
+// Tests written for other platforms run unchanged: they use globals, context factories and mocks.
 func TestGlobalsAndFactories(t *testing.T) {
 	got := runTests(t, TestOptions{}, map[string]string{
 		"testing.ts": `export const makeMockContext = (parts: object) => ({ asOf: new Date(0), mode: "read", ...parts }) as any;`,
@@ -160,7 +160,7 @@ test("skips itself", (t) => t.skip("not here"));
 	}
 }
 
-// call takes the steps of a real call.
+// call() performs the steps of a real call.
 func TestCallsInTests(t *testing.T) {
 	got := runTests(t, TestOptions{}, map[string]string{
 		"tool.ts": `import { z } from "zod"; import { ToolError } from "toolyard";
@@ -261,7 +261,7 @@ func TestWatchTestsFollowsChanges(t *testing.T) {
 	}
 	r.save(t, "lib.ts", "export const n = 2 ;")
 	last := ""
-	for deadline := time.After(3 * time.Minute); last != "a.test.ts: n: passed"; { // the file may be read while it is written
+	for deadline := time.After(3 * time.Minute); last != "a.test.ts: n: passed"; { // the file may be read while it is being written
 		select {
 		case last = <-runs:
 		case <-deadline:

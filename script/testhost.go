@@ -17,7 +17,7 @@ type testHost struct {
 	loads  chan struct{}
 }
 
-// testCall is a step of call() in a test.
+// testCall is one step of call() in a test.
 type testCall struct {
 	Tool    definition
 	Args    json.RawMessage
@@ -52,7 +52,8 @@ func (h *testHost) answer(ctx context.Context, op string, payload json.RawMessag
 	return nil, &jsvm.Refusal{Name: "NotCapable", Code: "EACCES", Message: op + " is not available in tests"}
 }
 
-// tool creates the tool that a test calls. Its handler returns what the function in the test returned.
+// tool creates the tool that a test calls. Its handler returns the return value of the function in
+// the test.
 func (c *testCall) tool() (*toolyard.Tool, error) {
 	effects, err := effectsOf(c.Tool.Modes)
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *testCall) result(ctx context.Context, t *toolyard.Tool) (any, error) {
 	return res, nil
 }
 
-// run is the handler: it converts what the tool's function returned or threw.
+// run is the handler. It converts the value that the tool's function returned or threw.
 func (c *testCall) run(ctx context.Context, call *toolyard.Call) (*toolyard.Result, error) {
 	var outcome struct{ Thrown *jsvm.Exception }
 	if err := json.Unmarshal(c.Outcome, &outcome); err != nil {

@@ -18,13 +18,13 @@ var knownExports = []string{
 	"modes", "timeout", "permissions", "shared", "_meta",
 }
 
-// toolMembers are further members of an AI SDK tool or of a factory of one.
+// toolMembers are other members of an AI SDK tool or its factory.
 var toolMembers = []string{"parameters", "execute", "build"}
 
 // metaExports are members of _meta that authors may export by mistake.
 var metaExports = []string{"rateLimit", "pricing", "surface", "queryEligible", "latencyClass", "contextRequirements"}
 
-// warn records exports without effect and missing grants.
+// warn records exports that have no effect and missing grants.
 func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	functions := make([]string, 0, len(definitions))
 	for _, d := range definitions {
@@ -43,8 +43,8 @@ func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	}
 }
 
-// unknownExport suggests a correction for an export that has no effect. It returns "" if the export is
-// known, or not similar to a known one.
+// unknownExport suggests a correction for an export that has no effect. It returns "" if the export
+// is known or resembles no known one.
 func unknownExport(name string) string {
 	if slices.Contains(knownExports, name) || slices.Contains(toolMembers, name) {
 		return ""
@@ -58,8 +58,8 @@ func unknownExport(name string) string {
 	return ""
 }
 
-// warnOfGrants records declared permissions that are not granted, and variables that are read while
-// the module is loaded, when no variables are set.
+// warnOfGrants records declared permissions that are not granted, and variables that are read
+// during loading, when no variables are set.
 func (l *loader) warnOfGrants(f *file, d *definition, early []string) {
 	r := l.folder.reach(f.toolName(d), d.Permissions)
 	if d.Permissions != nil {
@@ -85,7 +85,7 @@ func declares(asked *Grant, name string) bool {
 // missingGrant is a declared permission that is not granted.
 type missingGrant struct{ kind, value string }
 
-// missing returns the requested permissions without any matching grant.
+// missing returns the requested permissions that no grant covers.
 func (r *reach) missing(asked *Grant) (list []missingGrant) {
 	for _, host := range asked.Net {
 		if !outbound.Allowlist(r.granted.Net).Overlaps(host) {
@@ -106,7 +106,7 @@ func (r *reach) missing(asked *Grant) (list []missingGrant) {
 	return list
 }
 
-// grantLine returns the line for toolyard.yaml that grants access.
+// grantLine returns the line in toolyard.yaml that would grant access.
 func (r *reach) grantLine(kind, value string) string {
 	if section, name, ok := strings.Cut(r.section, "."); ok {
 		return fmt.Sprintf("%s: {%s: {grants: {%s: [%q]}}}", section, name, kind, value)
