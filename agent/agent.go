@@ -1,9 +1,9 @@
 // Package agent answers questions with a language model and a gate's tools.
 //
-// An [Agent] is offered as one tool, ask_NAME. Its loop asks the model for a turn, sends the turn's
-// calls through the call path of the agent's gate, returns the results to the model, and ends with
-// an answer or when a limit is reached. The evidence for an answer is built from the calls that
-// ran, never from the model's text. Hooks can restrict what an agent does, and delegate a query to
+// An [Agent] is offered as one tool, ask_NAME. In a loop, it requests a turn from the model, sends
+// the turn's calls through the gate's call path and returns the results to the model, until the
+// model answers or a limit is reached. The evidence for an answer is built from the calls that ran,
+// never from the model's text. Hooks can restrict what an agent does, and delegate a query to
 // another agent; see [Hooks].
 package agent
 
@@ -22,43 +22,43 @@ import (
 // Options configure an Agent.
 type Options struct {
 	Name         string
-	Description  string                 // of its tool, for callers
-	Instructions func() (string, error) // for the model; read for every query
+	Description  string                 // description of its tool, for callers
+	Instructions func() (string, error) // returns the instructions for the model; called for every query
 	Model        Model
 	Gate         Gate
-	Mode         toolyard.Mode            // of the gate
-	Hooks        Hooks                    // nil for none
-	Delegate     func(name string) *Agent // returns nil for an agent to which this one must not delegate; may be nil
-	Limits       Limits                   // zero values are replaced by the defaults
-	Price        toolyard.Price           // of a response
-	Store        Store                    // nil for none
-	Redact       func(string) string      // removes secrets from text; nil for none
-	Now          func() time.Time         // nil for time.Now
-	Log          *slog.Logger             // nil for none
+	Mode         toolyard.Mode            // mode of the gate
+	Hooks        Hooks                    // may be nil
+	Delegate     func(name string) *Agent // returns nil if this agent must not delegate to the named one; may be nil
+	Limits       Limits                   // zero values select the defaults
+	Price        toolyard.Price           // price of a response
+	Store        Store                    // may be nil
+	Redact       func(string) string      // redacts secrets in text; may be nil
+	Now          func() time.Time         // defaults to time.Now
+	Log          *slog.Logger             // may be nil
 }
 
 // Model is a language model with its prices, which are used to limit the cost of a query.
 type Model struct {
 	Name string
 	model.Model
-	MaxOutput                      int            // tokens of one turn; 8192 if zero
+	MaxOutput                      int            // tokens per turn; 8192 if zero
 	InputUSD, CachedUSD, OutputUSD toolyard.Money // per million tokens
 }
 
-// Limits apply to a query, including the agents to which it is delegated.
+// Limits apply to a whole query, including the agents that it is delegated to.
 type Limits struct {
 	Calls                     int            // 100 if zero
 	Turns                     int            // 30 if zero
 	Time                      time.Duration  // 3 minutes if zero
-	InputTokens, OutputTokens int64          // of all turns; 400,000 and 20,000 if zero
-	USD                       toolyard.Money // cost of the model; unlimited if zero
-	Parallel                  int            // calls that run at the same time; 8 if zero
+	InputTokens, OutputTokens int64          // total of all turns; 400,000 and 20,000 if zero
+	USD                       toolyard.Money // the model's cost; unlimited if zero
+	Parallel                  int            // concurrent calls; 8 if zero
 }
 
-// MaxCalls is the highest call limit that a query can have.
+// MaxCalls is the largest number of calls that a query can be allowed.
 const MaxCalls = 100
 
-// Store keeps queries and their evidence.
+// Store stores queries and their evidence.
 type Store interface {
 	// SaveQuery stores a query. It is called repeatedly while the query runs, with the outcome
 	// [Running], and once at the end.
@@ -106,13 +106,13 @@ func setDefault[T comparable](value *T, def T) {
 	}
 }
 
-// Origin is the prefix of an agent tool's origin, followed by the agent's name.
+// Origin is the prefix of the origin of an agent's tool. The agent's name follows it.
 const Origin = "agent "
 
 // ToolName returns the name of an agent's tool.
 func ToolName(agent string) string { return "ask_" + agent }
 
-// Tool returns the tool that offers the agent.
+// Tool returns the agent's tool.
 func (a *Agent) Tool() *toolyard.Tool { return a.tool }
 
 // Run implements [toolyard.Source].
@@ -140,7 +140,7 @@ func (a *Agent) spec() toolyard.Spec {
 	return s
 }
 
-// Query is a question to an agent: the arguments of its tool.
+// Query is a question to an agent. It contains the arguments of the agent's tool.
 type Query struct {
 	Text  string   `json:"query"`
 	Shape Shape    `json:"shape,omitempty"`
@@ -184,7 +184,7 @@ func (a *Agent) Ask(ctx context.Context, c *toolyard.Call, q *Query) (*Answer, e
 		return nil, err
 	}
 	start := a.opts.Now()
-	if taint.From(ctx) == nil { // otherwise the query is part of a run of code or of another query
+	if taint.From(ctx) == nil { // otherwise the query belongs to a code run or to another query
 		ctx = taint.With(ctx, &taint.Tracker{})
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(a.opts.Limits.Time))
@@ -203,10 +203,10 @@ func (a *Agent) Ask(ctx context.Context, c *toolyard.Call, q *Query) (*Answer, e
 	return answer, err
 }
 
-// asOf returns the parent of the query's calls, with the query's as-of time.
+// asOf returns the parent of the query's calls, which has the query's as-of time.
 func (a *Agent) asOf(c *toolyard.Call, q *Query) (*toolyard.Call, error) {
 	parent := *c
-	parent.Session = "" // an agent's calls cost its caller nothing
+	parent.Session = "" // an agent's calls are free for its caller
 	if q.AsOf == "" {
 		return &parent, nil
 	}
@@ -225,10 +225,10 @@ func (a *Agent) asOf(c *toolyard.Call, q *Query) (*toolyard.Call, error) {
 
 // Event reports the progress of a query. Either Tool or Text is set.
 type Event struct {
-	Tool   string // name at the gate
+	Tool   string // the tool's name at the gate
 	Server string
 	Status string // calling, done or failed
-	Text   string // the next part of the model's text
+	Text   string // next part of the model's text
 }
 
 type observerKey struct{}

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	minOutput    = 512 // minimum output tokens that make a turn worth its input
-	bytesPerUnit = 3   // lower bound of bytes per token, so that estimates are too high rather than too low
+	minOutput    = 512 // minimum number of output tokens for which a turn is worth its input
+	bytesPerUnit = 3   // lower bound of bytes per token, so that estimates are too high, not too low
 )
 
-// limit returns the limit that has been reached, after which one last turn may follow, and whether
-// another turn is possible at all.
+// limit returns the limit that has been reached, if any, and whether another turn is possible at
+// all. After a limit is reached, one last turn may follow.
 func (c *conversation) limit() (stop Stop, possible bool) {
 	l, estimate := &c.root.opts.Limits, c.estimate()
 	input, output := l.InputTokens-c.usage.Input, l.OutputTokens-c.usage.Output
@@ -63,8 +63,8 @@ func messageSize(m *model.Message) int {
 	return size
 }
 
-// trim removes the oldest results from the conversation if fewer than three more turns of its size
-// would fit. The last turn's results are kept.
+// trim removes the oldest results from the conversation if fewer than three more turns of the
+// current size would fit. It keeps the last turn's results.
 func (c *conversation) trim() {
 	excess := 3*c.estimate() - (c.root.opts.Limits.InputTokens - c.usage.Input)
 	for i := 0; i < len(c.messages)-1 && excess > 0; i++ {
@@ -102,7 +102,7 @@ func (c *conversation) affordable() int {
 
 const million = 1_000_000
 
-// price returns the cost of tokens, rounded up.
+// price returns the cost of the tokens, rounded up.
 func (c *conversation) price(u model.Usage) toolyard.Money {
 	m := &c.agent.opts.Model
 	cached := min(u.Cached, u.Input)

@@ -19,16 +19,16 @@ import (
 )
 
 // maxShown limits how much of a result's text the model receives, in bytes, unless the gate sets a
-// limit. Three quarters are taken from the beginning, and one quarter from the end.
+// limit. Three quarters come from the beginning and one quarter from the end.
 const maxShown = 40 << 10
 
 // callResult is a call that the model or its code requested, and its result.
 type callResult struct {
 	model.FunctionCall
 	target  Target
-	n       int           // number of the call within the query, from 1; 0 if it is not a tool call or did not run
+	n       int           // number of the call within the query, starting at 1; 0 if it is not a tool call or did not run
 	made    []*callResult // calls made by code
-	id      string        // of the call on the call path
+	id      string        // ID of the call on the call path
 	start   time.Time
 	elapsed time.Duration
 	body    string          // text of the result
@@ -45,7 +45,7 @@ func (r *callResult) evidence() string {
 	return fmt.Sprintf("e%d", r.n)
 }
 
-// key identifies the tool and the arguments of the call.
+// key identifies the call's tool and arguments.
 func (r *callResult) key() string {
 	name, args := cmp.Or(r.target.Tool.Name, r.Name), r.Arguments
 	if r.target.Tool.Tool != nil {
@@ -58,9 +58,9 @@ func (r *callResult) key() string {
 	return name + " " + compact.String()
 }
 
-// runCalls runs the calls of a turn and adds their answers to the conversation: exactly one for
-// each, in order. Read-only calls run concurrently; other calls run one after the other, in the
-// model's order.
+// runCalls runs the calls of a turn and adds their answers to the conversation, exactly one per
+// call, in order. Read-only calls run concurrently; other calls run one at a time, in the model's
+// order.
 func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall) ([]*callResult, error) {
 	if len(calls) == 0 {
 		return nil, nil
@@ -103,7 +103,7 @@ func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall)
 	return results, nil
 }
 
-// admit decides whether a call of the model runs.
+// admit decides whether the model's call runs.
 func (c *conversation) admit(r *callResult) (refused *toolyard.Error) {
 	if r.Invalid != "" {
 		return toolyard.Errorf(toolyard.Invalid, "%s", r.Invalid)
@@ -115,7 +115,7 @@ func (c *conversation) admit(r *callResult) (refused *toolyard.Error) {
 	c.seen[key]++
 	failed, repeated := c.failures[key], c.seen[key] >= maxRepeats
 	switch {
-	case len(c.calls) >= c.root.opts.Limits.Calls: // the limit is reported first
+	case len(c.calls) >= c.root.opts.Limits.Calls: // the limit takes precedence
 	case failed == nil && !repeated:
 	case repeated:
 		c.stop = StopRepeated
@@ -130,7 +130,7 @@ func (c *conversation) admit(r *callResult) (refused *toolyard.Error) {
 const callLimit toolyard.Code = "CALL_LIMIT"
 
 // number assigns a number to a call, unless the query has used up its calls. Code runs and requests
-// that are answered without a call have a separate limit.
+// that need no call have a separate limit.
 func (r *run) number(call *callResult) *toolyard.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,7 +149,7 @@ func (r *run) number(call *callResult) *toolyard.Error {
 	return toolyard.Errorf(callLimit, "The query has already made the maximum of %d calls.", limit)
 }
 
-// runCall handles the model's request.
+// runCall handles a request from the model.
 func (c *conversation) runCall(ctx context.Context, r *callResult) {
 	switch {
 	case ctx.Err() != nil:
@@ -182,7 +182,7 @@ func (c *conversation) runTool(ctx context.Context, r *callResult, call func() (
 	c.report(Event{Tool: tool.Name, Server: tool.Server, Status: status})
 }
 
-// receive stores the result of a call.
+// receive stores a call's result.
 func (c *conversation) receive(r *callResult, res *toolyard.Result, err error) {
 	body, value, failed := "", json.RawMessage(nil), (*toolyard.Error)(nil)
 	switch {
@@ -236,8 +236,8 @@ func permanent(err *toolyard.Error) bool {
 	return slices.Contains([]toolyard.Code{toolyard.Unavailable, toolyard.Timeout, toolyard.PermissionDenied, toolyard.Unauthenticated}, err.Code)
 }
 
-// shownResult is a result as the model receives it. The text is a JSON string, so that it cannot
-// pretend to be anything else.
+// shownResult is a result in the form that the model receives. The text is a JSON string, so that
+// it cannot be mistaken for anything else.
 type shownResult struct {
 	Evidence  string           `json:"evidence,omitempty"`
 	From      string           `json:"from,omitempty"`
@@ -251,7 +251,7 @@ type shownResult struct {
 	Removed   string           `json:"removed,omitempty"`
 }
 
-// origin returns the part of a result that states where it comes from.
+// origin returns the members that state where a result comes from.
 func (r *callResult) origin() shownResult {
 	shown := shownResult{Evidence: cmp.Or(r.evidence(), sources(r.made)), From: r.Name, Untrusted: true}
 	if tool := r.target.Tool.Tool; tool != nil && !r.target.Code {
@@ -263,7 +263,7 @@ func (r *callResult) origin() shownResult {
 	return shown
 }
 
-// shown returns a result as the model receives it.
+// shown returns a result in the form that the model receives.
 func (c *conversation) shown(r *callResult) string {
 	shown := r.origin()
 	if e := r.err; e != nil {
@@ -309,7 +309,8 @@ func (c *conversation) shorten(r *callResult) string {
 	return fmt.Sprintf("%s\n[%d of %d bytes omitted.%s]\n%s", head, len(r.body)-len(head)-len(tail), len(r.body), more, tail)
 }
 
-// textOf returns a result as text: its texts, or its structured content. Other content is only mentioned.
+// textOf returns a result's text items or, if there are none, its structured content. Other content
+// is only mentioned.
 func textOf(res *toolyard.Result) string {
 	var parts []string
 	for _, item := range res.Items() {
@@ -346,8 +347,8 @@ func structured(res *toolyard.Result) json.RawMessage {
 	return members["structuredContent"]
 }
 
-// valueOf returns a result as JSON: its structured content, its text if that is JSON, or the text as
-// a string.
+// valueOf returns a result as JSON: its structured content, its text if that is JSON, or else the
+// text as a string.
 func valueOf(res *toolyard.Result, text string) json.RawMessage {
 	if s := structured(res); s != nil {
 		return s

@@ -10,12 +10,12 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// codeRun is a run of code that the model wrote. Its calls count as the query's calls and are
-// evidence; the code's return value is not, because the model determines it.
+// codeRun is a run of the model's code. Its calls count as the query's calls and are evidence. The
+// code's return value is not evidence, because the model determines it.
 type codeRun struct {
 	*conversation
 
-	open sync.WaitGroup // calls in progress
+	open sync.WaitGroup // counts calls in progress
 
 	state sync.Mutex
 	ended bool
@@ -24,9 +24,9 @@ type codeRun struct {
 
 type codeRunKey struct{}
 
-// CallFromCode makes a call from code on behalf of the query whose model wrote the code. The
-// function makes the actual call, with the tool's name and arguments. If the code does not belong
-// to a query, the function is called directly.
+// CallFromCode makes a call from code on behalf of the query whose model wrote the code. call makes
+// the actual call, with the tool's name and arguments. If the code does not belong to a query,
+// CallFromCode just calls it.
 func CallFromCode(ctx context.Context, name string, args json.RawMessage, call func(name string, args json.RawMessage) (*toolyard.Call, *toolyard.Result, error)) (*toolyard.Call, *toolyard.Result, error) {
 	run, ok := ctx.Value(codeRunKey{}).(*codeRun)
 	if !ok {
@@ -43,7 +43,7 @@ func CallFromCode(ctx context.Context, name string, args json.RawMessage, call f
 	case target.Answer != nil:
 		res, err := target.Answer(ctx)
 		return nil, res, err
-	case target.Code: // refused by the tool
+	case target.Code: // the tool itself refuses this
 		return call(target.Tool.Name, target.Args)
 	}
 	r := &callResult{FunctionCall: model.FunctionCall{Name: name, Arguments: args}, target: target}
@@ -74,9 +74,9 @@ func (r *codeRun) enter() bool {
 	return true
 }
 
-// admit decides whether a call of the code runs. Unlike the model itself, code may repeat a call.
+// admit decides whether a call from code runs. Unlike the model, code may repeat a call.
 func (r *codeRun) admit(call *callResult) *toolyard.Error {
-	if failed := r.failures[call.key()]; failed != nil { // set between turns only
+	if failed := r.failures[call.key()]; failed != nil { // changed only between turns
 		return failed
 	}
 	if refused := r.number(call); refused != nil {
@@ -88,7 +88,7 @@ func (r *codeRun) admit(call *callResult) *toolyard.Error {
 	return nil
 }
 
-// end refuses further calls and waits for those in progress.
+// end refuses further calls and waits until those in progress have ended.
 func (r *codeRun) end() {
 	r.state.Lock()
 	r.ended = true
@@ -96,7 +96,7 @@ func (r *codeRun) end() {
 	r.open.Wait()
 }
 
-// runCode runs code that the model wrote.
+// runCode runs the model's code.
 func (c *conversation) runCode(ctx context.Context, r *callResult) {
 	run := &codeRun{conversation: c}
 	r.start = c.root.opts.Now()

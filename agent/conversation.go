@@ -16,18 +16,18 @@ import (
 type conversation struct {
 	*run
 	agent       *Agent
-	path        []string // names of the agents that have handled the query, ending with this one
+	path        []string // agents that have handled the query, ending with this one
 	system      string
 	offer       selection
 	messages    []model.Message
-	shortened   map[int][]string // shortened answers, by message index, to save space
+	shortened   map[int][]string // answers shortened to save space, by message index
 	maxOutput   int
 	temperature *float64
-	malformed   int // turns with calls that could not be parsed
-	failing     int // consecutive turns with only failed calls
+	malformed   int // number of turns with calls that could not be parsed
+	failing     int // consecutive turns in which all calls failed
 }
 
-// open prepares the conversation: instructions, tools, and the decision of Create.
+// open prepares the conversation: its instructions, its tools and the decision of the Create hook.
 func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 	o := &c.agent.opts
 	instructions, err := o.Instructions()
@@ -39,7 +39,7 @@ func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 		return nil, nil, err
 	}
 	writer := func(t Tool) bool { return !t.IsReadOnly() }
-	if !c.root.writes() && slices.ContainsFunc(c.offer.Tools, writer) { // also for a delegate, regardless of what its gate allows
+	if !c.root.writes() && slices.ContainsFunc(c.offer.Tools, writer) { // applies to delegates too, regardless of their gates
 		c.offer.narrowTo(slices.DeleteFunc(slices.Clone(c.offer.Tools), writer))
 	}
 	if err = c.selectTools(); err != nil {
@@ -67,7 +67,7 @@ func (c *conversation) open(ctx context.Context) (*final, *handover, error) {
 
 func (a *Agent) writes() bool { return a.opts.Mode != toolyard.Read }
 
-// rules are the instructions that every agent gets.
+// rules are instructions that every agent gets.
 const rules = `
 
 Rules:
@@ -112,7 +112,7 @@ func (c *conversation) selectTools() error {
 // lastTurn asks for the answer when a limit is reached.
 const lastTurn = "No more tools can be called. Answer now, from the results that you have. If they do not answer the question, say so."
 
-// converse exchanges turns with the model until it answers or a hook decides.
+// converse exchanges turns with the model until it answers or a hook ends the conversation.
 func (c *conversation) converse(ctx context.Context) (*final, *handover, error) {
 	for {
 		c.trim()
@@ -172,7 +172,7 @@ func (c *conversation) noteMalformed() {
 	}
 }
 
-// turn asks the model for its next turn.
+// turn requests the model's next turn.
 func (c *conversation) turn(ctx context.Context, last bool) (*model.Turn, error) {
 	m, began := &c.agent.opts.Model, c.root.opts.Now()
 	c.progress(fmt.Sprintf("%s is thinking, turn %d of at most %d", c.agent.opts.Name, len(c.turns)+1, c.root.opts.Limits.Turns))

@@ -21,25 +21,25 @@ import (
 // Outcome is how a query ended.
 type Outcome string
 
-// The outcomes. Only an answer is charged.
+// Possible outcomes. Only an answer is charged.
 const (
 	Answered       Outcome = "answer"
-	CapabilityMiss Outcome = "capability_miss" // no call succeeded, or there is no answer
+	CapabilityMiss Outcome = "capability_miss" // no call succeeded, or there was no answer
 	Failed         Outcome = "failed"
 	Running        Outcome = "running" // stored while a query runs
 )
 
-// Answer is the response to a query.
+// Answer is an agent's response to a query.
 type Answer struct {
 	Outcome     Outcome         `json:"outcome"`
 	Answer      string          `json:"answer"`
-	Data        json.RawMessage `json:"data,omitempty"` // from a hook
+	Data        json.RawMessage `json:"data,omitempty"` // returned by a hook
 	Query       string          `json:"query"`          // ID of the query, which is the ID of its call
 	Agent       string          `json:"agent"`
 	AsOf        time.Time       `json:"asOf"`
 	Evidence    []Evidence      `json:"evidence"`
 	Tools       []ToolUse       `json:"tools"`
-	Unsupported []string        `json:"unsupported"` // citations in the answer without matching evidence
+	Unsupported []string        `json:"unsupported"` // citations in the answer that match no evidence
 	Missing     []string        `json:"missing"`     // unknown tools that the model requested
 	Usage       Usage           `json:"usage"`
 	Cost        Cost            `json:"cost"`
@@ -57,9 +57,9 @@ type Cost struct {
 	Price toolyard.Money `json:"priceUsd"`
 }
 
-// Evidence is a call that a query made, as the platform saw it.
+// Evidence is the platform's record of a call that a query made.
 type Evidence struct {
-	ID        string          `json:"id"` // e1, e2, …
+	ID        string          `json:"id"` // e1, e2 and so on
 	Call      string          `json:"call,omitempty"`
 	Server    string          `json:"server"`
 	Tool      string          `json:"tool"`
@@ -70,11 +70,11 @@ type Evidence struct {
 	Excerpt   string          `json:"excerpt"`
 	Bytes     int             `json:"bytes"`
 	SHA256    string          `json:"sha256"`
-	URI       string          `json:"uri,omitempty"` // of the whole text, if it is stored
+	URI       string          `json:"uri,omitempty"` // URI of the full text, if it is stored
 	Cited     bool            `json:"cited"`
 }
 
-// Usage is the resources that a query used.
+// Usage describes the resources that a query used.
 type Usage struct {
 	Turns        int   `json:"turns"`
 	Calls        int   `json:"calls"`
@@ -84,11 +84,11 @@ type Usage struct {
 	OutputTokens int64 `json:"outputTokens"`
 	Estimated    bool  `json:"estimated"`
 	DurationMS   int64 `json:"durationMs"`
-	Tools        int   `json:"tools"` // offered to the model
+	Tools        int   `json:"tools"` // number of tools offered to the model
 	Stop         Stop  `json:"stop"`
 }
 
-// Run is a query as it is stored, for operators.
+// Run is the stored form of a query, for operators.
 type Run struct {
 	*Answer
 	Account, Caller, Gate string
@@ -98,16 +98,16 @@ type Run struct {
 	Until                 time.Time // deadline
 	Turns                 []Turn
 	Spans                 []Span
-	Model, Tools          toolyard.Money    // model cost; price of the calls at a gate with surface execute
-	Code                  toolyard.Code     // of the error; empty for none
-	Bodies                map[string]string // whole texts of the evidence, by ID
+	Model, Tools          toolyard.Money    // cost of the model, and of the calls at a gate with the surface execute
+	Code                  toolyard.Code     // error code; may be empty
+	Bodies                map[string]string // full text of the evidence, by ID
 }
 
 // Turn is one turn of a model.
 type Turn struct {
 	Agent   string         `json:"agent"`
 	Model   string         `json:"model"`
-	Start   time.Duration  `json:"startNs"` // since the start of the query
+	Start   time.Duration  `json:"startNs"` // time since the start of the query
 	Elapsed time.Duration  `json:"elapsedNs"`
 	Usage   model.Usage    `json:"usage"`
 	Cost    toolyard.Money `json:"costUsd"`
@@ -116,7 +116,7 @@ type Turn struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-// Span is the time that a call took.
+// Span is the duration of a call.
 type Span struct {
 	Evidence string        `json:"evidence"`
 	Start    time.Duration `json:"startNs"`
@@ -127,10 +127,10 @@ type Span struct {
 const (
 	maxExcerpt = 2 << 10
 	maxBody    = 256 << 10
-	maxBodies  = 4 << 20 // of one query
+	maxBodies  = 4 << 20 // per query
 )
 
-// EvidenceURI returns the URI of an evidence item's whole text.
+// EvidenceURI returns the URI of an evidence item's full text.
 func EvidenceURI(query, evidence string) string {
 	return "toolyard://evidence/" + query + "/" + evidence
 }
@@ -194,7 +194,7 @@ func (r *callResult) asEvidence(query string) Evidence {
 
 var mark = regexp.MustCompile(`\[(e[0-9]{1,9}(?:\s*,\s*e[0-9]{1,9})*)\]`)
 
-// cite marks the evidence that the answer cites, and lists citations without matching evidence.
+// cite marks the evidence that the answer cites, and lists citations that match no evidence.
 func (a *Answer) cite() {
 	for _, m := range mark.FindAllStringSubmatch(a.Answer, -1) {
 		for id := range strings.SplitSeq(m[1], ",") {
@@ -212,8 +212,8 @@ func (a *Answer) cite() {
 
 var link = regexp.MustCompile(`!?\[([^\]\n]*)\]\(\s*<?([A-Za-z][A-Za-z0-9+.-]*:[^)\s>]*)[^)\n]*\)`)
 
-// defuse turns links and images into text unless their host appears in the evidence: following or rendering
-// one would send data to a host that an attacker may have chosen.
+// defuse turns links and images into text unless their host appears in the evidence. An attacker
+// may have chosen the host, and following or rendering a link sends data to it.
 func (r *run) defuse(text string) string {
 	return link.ReplaceAllStringFunc(text, func(whole string) string {
 		m := link.FindStringSubmatch(whole)
@@ -247,7 +247,7 @@ func (a *Answer) result(shape Shape) (*toolyard.Result, error) {
 	return res, nil
 }
 
-// marshal encodes the answer for a shape: [AnswerOnly] has no evidence.
+// marshal encodes the answer in the given shape. [AnswerOnly] omits the evidence.
 func (a *Answer) marshal(shape Shape) (json.RawMessage, error) {
 	raw, err := jsonobject.Marshal(a)
 	if err != nil || shape != AnswerOnly {
@@ -257,7 +257,7 @@ func (a *Answer) marshal(shape Shape) (json.RawMessage, error) {
 	return jsonobject.Join(slices.DeleteFunc(list, func(m jsonobject.Member) bool { return m.Key == "evidence" })), nil
 }
 
-// record returns the query as it is stored.
+// record returns the stored form of the query.
 func (r *run) record(a *Answer, err error) *Run {
 	run := &Run{
 		Answer: a, Account: cmp.Or(r.call.Caller.Account, r.call.Caller.ID), Caller: r.call.Caller.ID, Gate: r.call.Gate, Text: r.root.opts.Redact(r.query.Text), Shape: r.query.Shape,

@@ -24,19 +24,19 @@ type Hooks interface {
 	Call(ctx context.Context, c *toolyard.Call, name string, argument json.RawMessage) (json.RawMessage, error)
 }
 
-// The names of the hooks.
+// Names of the hooks.
 const (
 	createHook = "Create"
 	nextHook   = "Next"
 )
 
 const (
-	maxHook     = 256 << 10 // bytes, in each direction
-	maxMessages = 200       // that a hook may return
-	maxPath     = 4         // agents that handle one query
+	maxHook     = 256 << 10 // in bytes, in each direction
+	maxMessages = 200       // messages that a hook may return
+	maxPath     = 4         // number of agents that may handle one query
 )
 
-// Message is a message as hooks see it.
+// Message is a message in the form that hooks receive.
 type Message struct {
 	Role       string     `json:"role"` // user, assistant or tool
 	Content    string     `json:"content"`
@@ -89,14 +89,14 @@ type decision struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// serverPick selects tools of a server. Without tools, it selects all of them.
+// serverPick selects a server's tools. If Tools is empty, it selects all of them.
 type serverPick struct {
 	ID        string   `json:"server_id"`
 	Tools     []string `json:"tools"`
-	Resources []string `json:"resources"` // agents do not read resources
+	Resources []string `json:"resources"` // ignored, because agents do not read resources
 }
 
-// ask calls a hook and decodes its decision; nil means to continue.
+// ask calls a hook and decodes its decision. Nil means to continue.
 func (c *conversation) ask(ctx context.Context, hook string, argument any) (*decision, error) {
 	h := c.agent.opts.Hooks
 	if h == nil || !h.Has(hook) {
@@ -127,7 +127,8 @@ func (c *conversation) ask(ctx context.Context, hook string, argument any) (*dec
 	return d, nil
 }
 
-// hookError ends a query. The author's mistake is logged; the caller is only told that the agent failed.
+// hookError returns the error that ends a query after a hook failed. It logs the author's mistake;
+// the caller sees only that the agent failed.
 func (c *conversation) hookError(ctx context.Context, hook string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -177,7 +178,7 @@ func (c *conversation) narrow(d *decision) error {
 	return nil
 }
 
-// next asks the hook Next what to do after a turn.
+// next asks the Next hook what to do after a turn.
 func (c *conversation) next(ctx context.Context, turn *model.Turn, results []*callResult) (*final, *handover, error) {
 	if c.agent.opts.Hooks == nil {
 		return nil, nil, nil
@@ -205,10 +206,11 @@ func (c *conversation) next(ctx context.Context, turn *model.Turn, results []*ca
 	return c.decide(ctx, nextHook, d)
 }
 
-// shrink removes results from the payload, the oldest messages first, until it is small enough.
+// shrink removes results from the payload, starting with the oldest messages, until it is small
+// enough.
 func (p *payload) shrink() {
 	size := func() int {
-		raw, _ := jsonobject.Marshal(p) // it can always be encoded
+		raw, _ := jsonobject.Marshal(p) // cannot fail
 		return len(raw)
 	}
 	for i := 0; i < len(p.Messages) && size() > maxHook*3/4; i++ {
@@ -264,7 +266,7 @@ func (c *conversation) delegate(d *decision) (*handover, error) {
 	return &handover{to, messages}, err
 }
 
-// chat returns messages as hooks see them.
+// chat converts messages to the form that hooks receive.
 func chat(messages []model.Message) []Message {
 	list := []Message{}
 	for _, m := range messages {
@@ -290,7 +292,7 @@ func toolCalls(t *model.Turn) []ToolCall {
 }
 
 // conversationOf converts a hook's messages into a conversation. Calls and their results become
-// text: their identifiers belong to another conversation.
+// text, because their identifiers belong to another conversation.
 func conversationOf(list []Message) (messages []model.Message, err error) {
 	if len(list) == 0 || len(list) > maxMessages {
 		return nil, fmt.Errorf("messages must contain 1 to %d entries", maxMessages)

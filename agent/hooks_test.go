@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// hooks are functions by name that take and return JSON.
+// hooks maps names to functions that take and return JSON.
 type hooks map[string]func(json.RawMessage) (string, error)
 
 func (h hooks) Has(name string) bool { return h[name] != nil }
@@ -34,8 +34,8 @@ func returns(text string) func(json.RawMessage) (string, error) {
 
 func withHooks(h hooks) func(*agent.Options) { return func(o *agent.Options) { o.Hooks = h } }
 
-// Create selects one tool of one server, and the model is offered exactly that. Next receives every
-// call with its result or error, and continues with null.
+// Create selects one tool of one server, and only that tool is offered to the model. Next receives
+// every call with its result or error, and continues by returning null.
 func TestCreateNarrowsAndNextSeesCalls(t *testing.T) {
 	g := &gate{tools: []*toolyard.Tool{
 		textTool("agents.expense.tools", "recognize", `{"intent":"analysis"}`), textTool("agents.expense.tools", "other", "x"), textTool("search.engine", "find", "x"),
@@ -112,7 +112,7 @@ func TestNextEndsTheQueryWithData(t *testing.T) {
 	}
 }
 
-// team returns agents that may delegate as the map tells.
+// team returns agents that may delegate to each other as the map specifies.
 func team(t *testing.T, may map[string][]string, options map[string]func(*agent.Options)) map[string]*agent.Agent {
 	t.Helper()
 	agents := make(map[string]*agent.Agent)
@@ -135,7 +135,7 @@ func delegateTo(name string) hooks {
 	return hooks{"Next": returns(fmt.Sprintf(`{"delegate":{"agent_id":%q,"messages":[{"role":"user","content":"for %s"}]}}`, name, name))}
 }
 
-// Next hands the query over by the result of a tool: the other agent gets the messages.
+// Next can delegate the query depending on a tool's result. The other agent receives the messages.
 func TestNextDelegates(t *testing.T) {
 	var runs atomic.Int64
 	other := scripted(call("vat_rate", `{"country":"FR"}`), say("20 % [e2]."))
@@ -196,7 +196,7 @@ func TestDelegationIsRefused(t *testing.T) {
 	}
 }
 
-// All agents of a query share the limits of the first.
+// All agents of a query share the first agent's limits.
 func TestDelegatesShareOneBudget(t *testing.T) {
 	var runs atomic.Int64
 	endless := func(r *model.Request) (*model.Turn, error) {

@@ -14,7 +14,7 @@ import (
 
 // Gate is the gate whose tools an agent uses. Every call takes the gate's call path.
 type Gate interface {
-	// Offer returns what the gate offers now.
+	// Offer returns the gate's current offer.
 	Offer() (*Offer, error)
 	// Call calls a tool by its name at the gate, on behalf of a query. It returns the call's ID,
 	// which is empty if the call was refused before it got one.
@@ -23,47 +23,49 @@ type Gate interface {
 	CallerClock() bool
 }
 
-// Tool is a tool with its name and description at the gate.
+// Tool is a tool, with the name and description that the gate gives it.
 type Tool struct {
 	Name, Description string
 	*toolyard.Tool
 }
 
-// Offer is what a gate offers, and how models see it. Queries share it, so it must not be changed.
+// Offer describes what a gate offers and how models see it. Queries share it, so it must not be
+// modified.
 type Offer struct {
-	Tools     []Tool           // every tool
-	Listed    []Tool           // the tools that models see; the others are found with meta-tools
-	MetaTools []model.Function // tools of the gate itself, which search, describe and call tools
+	Tools     []Tool           // all tools
+	Listed    []Tool           // tools that models see; meta-tools find the others
+	MetaTools []model.Function // the gate's own tools, which search, describe and call tools
 	Show      int              // bytes of a result that models see; 40 KiB if zero
 
 	// Resolve returns the target of a call to a meta-tool or to a tool that is not listed. If the
-	// tool is unknown, the target's name is set in addition to the error. It may be nil if every
-	// tool is listed and there are no meta-tools.
+	// tool is unknown, Resolve returns an error and a target with the tool's name. It may be nil if
+	// every tool is listed and there are no meta-tools.
 	Resolve func(name string, args json.RawMessage, scope Scope) (Target, error)
 }
 
-// Scope is what a query's meta-tools can reach.
+// Scope determines what a query's meta-tools can access.
 type Scope struct {
 	Caller toolyard.Caller
-	Allows func(*toolyard.Tool) bool              // nil for every tool
+	Allows func(*toolyard.Tool) bool              // nil if all tools are allowed
 	Result func(id string) (text string, ok bool) // returns an earlier result of the query
 }
 
-// Target is what a model's request resolves to: a tool call, or an answer without a call.
+// Target is the result of resolving a model's request: a tool call, or an answer that needs no
+// call.
 type Target struct {
-	Tool   Tool            // without a definition if there is an answer
-	Args   json.RawMessage // of the tool
-	Code   bool            // the tool runs the model's code, whose calls count instead; see [CallFromCode]
+	Tool   Tool            // has no definition if there is an answer
+	Args   json.RawMessage // the tool's arguments
+	Code   bool            // whether the tool runs the model's code, whose calls count instead; see [CallFromCode]
 	Answer func(context.Context) (*toolyard.Result, error)
-	Hint   func() string // what the model needs to correct invalid arguments; nil for nothing
+	Hint   func() string // returns help for correcting invalid arguments; may be nil
 }
 
-// selection is what a conversation offers to its model: the gate's offer, restricted by the query's
-// mode, by the query itself and by the Create hook.
+// selection is the set of tools that a conversation offers to its model: the gate's offer,
+// restricted by the query's mode, by the query itself and by the Create hook.
 type selection struct {
 	*Offer
-	allowed   map[*toolyard.Tool]bool // nil for every tool
-	listed    map[string]Tool         // by name of the function
+	allowed   map[*toolyard.Tool]bool // nil if all tools are allowed
+	listed    map[string]Tool         // keyed by function name
 	functions []model.Function
 }
 
@@ -77,7 +79,7 @@ func (s *selection) narrowTo(tools []Tool) {
 
 func (s *selection) allows(t *toolyard.Tool) bool { return s.allowed == nil || s.allowed[t] }
 
-// tools returns the tools that are left.
+// tools returns the remaining tools.
 func (s *selection) tools() []Tool {
 	if s.allowed == nil {
 		return s.Tools
@@ -85,7 +87,7 @@ func (s *selection) tools() []Tool {
 	return slices.DeleteFunc(slices.Clone(s.Tools), func(t Tool) bool { return !s.allowed[t.Tool] })
 }
 
-// count returns the number of tools that are left.
+// count returns the number of remaining tools.
 func (s *selection) count() int {
 	if s.allowed == nil {
 		return len(s.Tools)
@@ -93,7 +95,7 @@ func (s *selection) count() int {
 	return len(s.allowed)
 }
 
-// declare sets the functions of the model.
+// declare sets the functions that the model may call.
 func (s *selection) declare() {
 	s.functions, s.listed = slices.Clone(s.MetaTools), make(map[string]Tool, len(s.Listed))
 	for _, t := range s.Listed {
@@ -106,10 +108,10 @@ func (s *selection) declare() {
 	}
 }
 
-// maxFunctionName is the longest name of a function that models accept.
+// maxFunctionName is the maximum length of a function name that models accept.
 const maxFunctionName = 64
 
-// functionName converts a tool's name to the characters that models accept.
+// functionName replaces characters in a tool's name that models do not accept.
 func functionName(tool string) string {
 	name := strings.ReplaceAll(tool, ".", "_")
 	if name != "" && strings.ContainsAny(name[:1], "0123456789-") {

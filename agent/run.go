@@ -10,56 +10,56 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// run is one query. Its limits and counters are those of the first agent, even after delegation.
+// run is one query. Its limits and counters belong to the first agent, even after delegation.
 type run struct {
 	root  *Agent
-	call  *toolyard.Call // the parent of all calls
+	call  *toolyard.Call // parent of all calls
 	query *Query
 	start time.Time
 	stop  Stop
 
 	events func(Event)
 
-	mu       sync.Mutex                 // serializes events, and guards the fields that calls from code change during a turn: stop, calls, missing and tally
-	calls    []*callResult              // of tools, in the order of their evidence
-	failures map[string]*toolyard.Error // permanent failures, by call
-	seen     map[string]int             // how often a call was requested
+	mu       sync.Mutex                 // serializes events; guards the fields that calls from code change during a turn: stop, calls, missing and tally
+	calls    []*callResult              // tool calls, in the order of their evidence
+	failures map[string]*toolyard.Error // permanent failures, keyed by call
+	seen     map[string]int             // number of requests for each call
 	missing  []string                   // unknown tools that the model requested
-	saved    time.Time                  // when the query was last stored
+	saved    time.Time                  // time when the query was last stored
 	tally
 }
 
-// tally counts what a query has used.
+// tally counts the resources that a query has used.
 type tally struct {
 	turns   []Turn
 	usage   model.Usage
 	cost    toolyard.Money
-	offered int // number of tools
-	others  int // runs of code, and requests that were answered without a call
+	offered int // number of tools offered
+	others  int // code runs, and requests that needed no call
 	steps   int // turns and calls that were reported as progress
 }
 
 // Stop is the reason why a query ended.
 type Stop string
 
-// The reasons. All but StopEnd and StopHook are followed by one last turn without tools.
+// Possible reasons. After all except StopEnd and StopHook, one last turn with no tools follows.
 const (
 	StopEnd       Stop = "end"       // the model answered
 	StopHook      Stop = "hook"      // a hook returned the answer
-	StopCalls     Stop = "calls"     // the limit of calls
-	StopTurns     Stop = "turns"     // the limit of turns
-	StopTime      Stop = "time"      // 80 % of the time limit
-	StopTokens    Stop = "tokens"    // the limit of input or output tokens
-	StopMoney     Stop = "money"     // the limit of the model's cost
+	StopCalls     Stop = "calls"     // the call limit was reached
+	StopTurns     Stop = "turns"     // the turn limit was reached
+	StopTime      Stop = "time"      // 80 % of the time limit was used
+	StopTokens    Stop = "tokens"    // the limit on input or output tokens was reached
+	StopMoney     Stop = "money"     // the limit on the model's cost was reached
 	StopRepeated  Stop = "repeated"  // the model requested the same call three times
-	StopFailing   Stop = "failing"   // only failed calls in three consecutive turns
+	StopFailing   Stop = "failing"   // all calls failed in three consecutive turns
 	StopMalformed Stop = "malformed" // the model twice sent a call that could not be parsed
 	StopRefused   Stop = "refused"   // the model declined to answer
 )
 
 const (
 	maxRepeats = 3 // requests for the same call
-	maxFailing = 3 // consecutive turns with only failed calls
+	maxFailing = 3 // consecutive turns in which all calls failed
 )
 
 // handover passes a query to another agent.
@@ -68,7 +68,7 @@ type handover struct {
 	messages []model.Message
 }
 
-// final is the answer of a query.
+// final is the answer to a query.
 type final struct {
 	text string
 	data []byte // JSON returned by a hook; nil if the model answered
@@ -98,8 +98,8 @@ func (r *run) answer(ctx context.Context) (final, error) {
 // progressInterval is the minimum time between two saves of a running query.
 const progressInterval = time.Second
 
-// saveProgress stores the query while it runs, so that operators can follow it on any replica, and
-// find it if its replica dies. No call of the query may be running.
+// saveProgress stores the query while it runs, so that operators can follow it on any replica and
+// find it if its replica dies. None of the query's calls may be running.
 func (r *run) saveProgress(ctx context.Context) {
 	now := r.root.opts.Now()
 	if r.root.opts.Store == nil || now.Sub(r.saved) < progressInterval {
@@ -122,7 +122,7 @@ func (r *run) save(ctx context.Context, record *Run) {
 	}
 }
 
-// progress reports the beginning of a turn or a call to the caller of the agent's tool.
+// progress reports the start of a turn or a call to the caller of the agent's tool.
 func (r *run) progress(message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *run) progress(message string) {
 	r.call.Progress(float64(r.steps), float64(r.root.opts.Limits.Turns+r.root.opts.Limits.Calls), message)
 }
 
-// report passes an event to the observer of the query.
+// report passes an event to the query's observer.
 func (r *run) report(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,7 +62,7 @@ func encodeAnthropic(o *Options, r *Request) []byte {
 // anthropicMessages encodes a conversation. Adjacent user messages are merged into one, so that
 // answers precede text.
 func anthropicMessages(w *writer, list []Message) {
-	user := false // a message of the user is open
+	user := false // whether a user message is open
 	begin := func(role string) {
 		w.open('{')
 		w.member("role", role)
@@ -99,7 +99,8 @@ func anthropicMessages(w *writer, list []Message) {
 	flush()
 }
 
-// anthropicText encodes a block of text. Mark ends the prefix that the provider may cache.
+// anthropicText encodes a text block. If mark is set, the block ends the prefix that the provider
+// may cache.
 func anthropicText(w *writer, text string, mark bool) {
 	w.open('{')
 	w.member("type", "text")
@@ -112,7 +113,7 @@ func anthropicAnswer(w *writer, a *Answer, mark bool) {
 	w.member("type", "tool_result")
 	w.member("tool_use_id", a.ID)
 	w.key("is_error").bool(a.Failed)
-	if a.Text != "" { // an empty text is refused
+	if a.Text != "" { // the provider refuses empty text
 		w.key("content").open('[')
 		anthropicText(w, a.Text, false)
 		w.close("]")
@@ -128,7 +129,7 @@ func anthropicEnd(w *writer, mark bool) {
 	w.close("}")
 }
 
-// anthropicBlocks returns the blocks of a turn with the commas between them, or nil.
+// anthropicBlocks returns a turn's blocks with commas between them, or nil if there are none.
 func anthropicBlocks(t *Turn) []byte {
 	if raw := t.raw(Anthropic); raw != nil {
 		return interior(raw)
@@ -153,13 +154,13 @@ type anthropicDecoder struct {
 	*builder
 	started bool
 	blocks  map[int]*anthropicBlock
-	raw     []json.RawMessage // of closed blocks
+	raw     []json.RawMessage // closed blocks
 	usage   anthropicUsage
 }
 
-// anthropicBlock is a block that is being received.
+// anthropicBlock is a block that is still being received.
 type anthropicBlock struct {
-	first  json.RawMessage // as received at the start of the block
+	first  json.RawMessage // the block as it was received at its start
 	kind   string
 	fields map[string]*strings.Builder // values that arrive in parts
 	cites  []json.RawMessage
@@ -282,8 +283,8 @@ func (d *anthropicDecoder) extend(e *anthropicEvent) error {
 	return nil
 }
 
-// add appends to a field. The field's value from the start of the block comes first, unless it is a
-// placeholder for the input.
+// add appends to a field. The result begins with the field's value at the start of the block,
+// unless that is a placeholder for the input.
 func (b *anthropicBlock) add(field, part string) {
 	f := b.fields[field]
 	if f == nil {
@@ -322,8 +323,8 @@ func (d *anthropicDecoder) close(e *anthropicEvent) error {
 	return nil
 }
 
-// complete returns the block as it would appear in a non-streaming response, or nil for an empty
-// text, which the provider would refuse.
+// complete returns the block as it would appear in a non-streaming response, or nil for empty text,
+// which the provider would refuse.
 func (b *anthropicBlock) complete(input string) json.RawMessage {
 	values := map[string]json.RawMessage{}
 	for name, f := range b.fields {
@@ -359,7 +360,7 @@ func (b *anthropicBlock) complete(input string) json.RawMessage {
 	return block
 }
 
-// countUsage takes over the token counts in an event. Later counts replace earlier ones.
+// countUsage records the token counts in an event. Later counts replace earlier ones.
 func (d *anthropicDecoder) countUsage(u *anthropicUsage) {
 	for _, f := range []struct{ to, from **int64 }{
 		{&d.usage.Input, &u.Input},

@@ -23,7 +23,7 @@ func withFault(fault string) string {
 
 var hello = &model.Request{Messages: []model.Message{{Text: "hello"}}}
 
-// kindOf returns the kind of a failed turn.
+// kindOf returns the kind of a failed turn's error.
 func kindOf(err error) model.Kind {
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		return failed.Kind
@@ -35,9 +35,9 @@ func TestAttackFaultyResponses(t *testing.T) {
 	const quick = `headers: {retry-after-ms: "1"}`
 	for name, c := range map[string]struct {
 		fault    string
-		kind     model.Kind // empty for success
-		text     string     // of the error
-		requests int        // zero if it depends on the speed of the machine
+		kind     model.Kind // empty if the turn succeeds
+		text     string     // expected text in the error
+		requests int        // zero if the number depends on the machine's speed
 	}{
 		"overloaded twice, then good":     {"status: 529, code: overloaded_error, message: busy, times: 2, " + quick, "", "", 3},
 		"overloaded":                      {"status: 529, code: overloaded_error, message: busy, " + quick, model.Unavailable, "busy", 3},
@@ -94,7 +94,7 @@ func TestRetryAfterIsReported(t *testing.T) {
 // A server that never begins its response counts as unavailable.
 func TestAttackHungBeforeTheResponse(t *testing.T) {
 	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // the server notices that the client leaves only after the body
+		_, _ = io.Copy(io.Discard, r.Body) // the server detects a disconnect only after reading the body
 		<-r.Context().Done()
 	}))
 	defer hung.Close()
@@ -143,7 +143,7 @@ func TestCanceledTurnClosesTheConnection(t *testing.T) {
 func TestAttackKeyIsNeverShown(t *testing.T) {
 	const key = "secret-key-0123456789"
 	for _, api := range apis {
-		server := start(t, withFault("cut: true")) // its message about a wrong key repeats the key
+		server := start(t, withFault("cut: true")) // the server's message about a wrong key repeats the key
 		client := connect(t, server, api, func(o *model.Options) { o.Key = key })
 		_, err := client.Turn(t.Context(), hello, nil)
 		if kindOf(err) != model.Rejected || !strings.Contains(err.Error(), "[key]") {
@@ -184,12 +184,12 @@ func TestAttackPrivateAddressNeedsAnOption(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	// The address of a name is checked when it is used. This one is local on every machine.
+	// A name's address is checked when the name is used. This name is local on every machine.
 	client, err := model.New(model.Options{API: model.Chat, URL: "https://ip6-localhost.localhost/v1", Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // not every resolver answers
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // some resolvers do not answer
 	defer cancel()
 	if _, err := client.Turn(ctx, hello, nil); err == nil {
 		t.Error("a name of this machine is accepted")
@@ -239,7 +239,7 @@ func TestTurnRefusesInconsistentRequests(t *testing.T) {
 	}
 }
 
-// A turn of another API, or one that a program wrote, is rebuilt from its text and calls.
+// A turn from another API, or one written by a program, is rebuilt from its text and calls.
 func TestTurnsAreRebuiltForAnotherAPI(t *testing.T) {
 	const script = `conversations: [{turns: [{say: Wait., call: [{name: now, arguments: {zone: UTC}}]}, {expect: {answers: [noon]}, say: Noon.}]}]`
 	for api, id := range map[model.API]string{model.Anthropic: "toolu_1_1", model.OpenAI: "call_1_1", model.Chat: "call_1_1", model.Gemini: "f1_1"} {
@@ -271,13 +271,13 @@ func TestTurnsAreRebuiltForAnotherAPI(t *testing.T) {
 	}
 }
 
-// The server notices every changed byte of an opaque part, so the conversations of the other tests
-// prove that drivers change none.
+// The server detects every changed byte in an opaque part, so the other tests' conversations prove
+// that the drivers do not change any.
 func TestServerDetectsChangedParts(t *testing.T) {
 	const script = `conversations: [{turns: [{think: "a/b <c>", call: [{name: now}]}, {say: Noon.}]}]`
 	for _, api := range apis {
 		if api == model.Chat {
-			continue // the format has no opaque parts
+			continue // this format has no opaque parts
 		}
 		server := start(t, script)
 		client := connect(t, server, api)

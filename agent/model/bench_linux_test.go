@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// processorTime returns the time that this process has used, in nanoseconds.
+// processorTime returns the CPU time that this process has used, in nanoseconds.
 func processorTime(b *testing.B) float64 {
 	b.Helper()
 	var u syscall.Rusage
@@ -26,9 +26,9 @@ func processorTime(b *testing.B) float64 {
 	return float64(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkTurn measures the processor time of a turn over HTTP, including the server's half of the
-// connection: the second turn of a conversation with thinking, text and two calls, with 100
-// functions. The server replays a response.
+// BenchmarkTurn measures the CPU time of a turn over HTTP, including the server's side of the
+// connection. It is the second turn of a conversation with thinking, text and two calls, and it has
+// 100 functions. The server replays a response.
 func BenchmarkTurn(b *testing.B) {
 	turn := fakemodel.Turn{
 		Think: "Let me see.", Say: "The rate in France is 20 percent and in Germany 19 percent.",
@@ -74,8 +74,8 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// A turn that waits for the model holds less than 256 KiB, although the server's half of the
-// connection is counted too.
+// A turn that waits for the model uses less than 256 KiB, even counting the server's side of the
+// connection.
 func TestMemoryWhileWaiting(t *testing.T) {
 	const turns, maxEach = 64, 256 << 10
 	var waiting sync.WaitGroup

@@ -58,7 +58,7 @@ func chatText(w *writer, role, text string) {
 	w.close("}")
 }
 
-// chatMessages encodes a message, which is several messages if it has several answers.
+// chatMessages encodes a message. A message with several answers becomes several messages.
 func chatMessages(w *writer, m *Message) {
 	if m.Text != "" {
 		chatText(w, "user", m.Text)
@@ -126,13 +126,13 @@ type chatDecoder struct {
 	reason  string
 }
 
-// chatCall is a call that is being received.
+// chatCall is a call that is still being received.
 type chatCall struct {
 	index     int
 	id, name  string
 	arguments strings.Builder
-	deltas    int             // that have contributed to it
-	extra     json.RawMessage // belongs to the provider, such as a signature
+	deltas    int             // number of deltas received
+	extra     json.RawMessage // data that belongs to the provider, such as a signature
 }
 
 type chatChunk struct {
@@ -196,7 +196,7 @@ func (d *chatDecoder) event(data []byte) (last bool, err error) {
 
 func (d *chatDecoder) end() error { return errIncomplete }
 
-// contentText returns the text of a content: a string, or a list of parts.
+// contentText returns a content's text. The content is a string or a list of parts.
 func contentText(content json.RawMessage) string {
 	var s string
 	if len(content) == 0 || json.Unmarshal(content, &s) == nil {
@@ -219,7 +219,7 @@ type chatDelta struct {
 	Extra    json.RawMessage `json:"extra_content"`
 	Function struct {
 		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"` // a string; some servers send the object itself
+		Arguments json.RawMessage `json:"arguments"` // a string, although some servers send the object itself
 	} `json:"function"`
 }
 
@@ -257,8 +257,8 @@ func (d *chatDecoder) extend(raw json.RawMessage) error {
 	return nil
 }
 
-// callFor returns the call that a delta continues, or nil if it starts a new one. Servers differ: some
-// send no index or always 0, some no ID, some repeat ID and name in each delta.
+// callFor returns the call that a delta continues, or nil if it starts a new one. Servers differ:
+// some send no index, or always 0; some send no ID; some repeat the ID and the name in each delta.
 func (d *chatDecoder) callFor(delta *chatDelta) *chatCall {
 	for _, call := range slices.Backward(d.calls) {
 		if delta.Index != nil && *delta.Index != call.index {
@@ -266,7 +266,7 @@ func (d *chatDecoder) callFor(delta *chatDelta) *chatCall {
 		}
 		switch {
 		case delta.ID != "" && call.id != "" && delta.ID != call.id:
-			continue // another call with the same index
+			continue // this is another call with the same index
 		case delta.ID == "" && delta.Function.Name != "" && call.whole(delta.Function.Name):
 			return nil
 		}
@@ -275,9 +275,8 @@ func (d *chatDecoder) callFor(delta *chatDelta) *chatCall {
 	return nil
 }
 
-// whole reports whether a delta that has a name but no ID follows a call that was sent in one
-// piece, and therefore starts another call. Only one piece is parsed, so that processing a turn
-// takes linear time.
+// whole reports whether the call was sent in one piece, so that a delta with a name but no ID
+// starts another call. Only one piece is parsed, so that processing a turn takes linear time.
 func (c *chatCall) whole(next string) bool {
 	if c.deltas != 1 {
 		return false

@@ -17,21 +17,21 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits on a response.
+// Limits for responses.
 const (
-	MaxResponse = 16 << 20 // bytes of a response
-	MaxEvent    = 1 << 20  // bytes of one event, and of the arguments of one call
+	MaxResponse = 16 << 20 // bytes in a response
+	MaxEvent    = 1 << 20  // bytes in one event, and in one call's arguments
 	MaxCalls    = 64       // calls in a turn
 
-	maxParts   = 4096     // parts of a turn: texts, calls, and opaque ones
-	maxFailure = 64 << 10 // bytes of an error response that are read
-	maxMessage = 500      // bytes of a provider's error message that are shown
-	maxDrain   = 4 << 10  // bytes after the last event that are read
+	maxParts   = 4096     // parts of a turn: texts, calls and opaque parts
+	maxFailure = 64 << 10 // bytes of an error response to read
+	maxMessage = 500      // bytes of a provider's error message to show
+	maxDrain   = 4 << 10  // bytes to read after the last event
 
 	maxDrainTime = 100 * time.Millisecond
 )
 
-// Defaults of [Options].
+// Default values for [Options].
 const (
 	DefaultMaxOutput   = 8192
 	DefaultIdle        = 60 * time.Second
@@ -41,19 +41,20 @@ const (
 // Options configure a [Client].
 type Options struct {
 	API   API
-	URL   string // base URL; empty for the provider's. Required for [Chat]
-	Model string // as the provider names it
-	Key   string `json:"-"` // API key; empty for servers that need none
+	URL   string // base URL; defaults to the provider's. Required for [Chat]
+	Model string // the provider's name for the model
+	Key   string `json:"-"` // API key; empty if the server needs none
 
-	MaxOutput      int           // tokens of a turn; zero for [DefaultMaxOutput]
-	MaxTokensField string        // [Chat]: "max_tokens" for servers that lack "max_completion_tokens"
-	Idle           time.Duration // longest wait for the next bytes; zero for [DefaultIdle]
-	Connections    int           // idle connections to keep; zero for 16
+	MaxOutput      int           // tokens per turn; defaults to [DefaultMaxOutput]
+	MaxTokensField string        // for [Chat]: "max_tokens" if the server does not support "max_completion_tokens"
+	Idle           time.Duration // longest wait for more bytes; defaults to [DefaultIdle]
+	Connections    int           // number of idle connections to keep; zero for 16
 
 	// Private permits plain HTTP, and a URL whose host is localhost, a private address, or a name
-	// that resolves to one in Networks. Addresses of cloud metadata services stay forbidden.
+	// that resolves to one in Networks. The addresses of cloud metadata services are never
+	// permitted.
 	Private  bool
-	Networks []netip.Prefix // nil for loopback and RFC 1918
+	Networks []netip.Prefix // defaults to loopback and RFC 1918
 }
 
 // Format implements [fmt.Formatter], so that the key is never printed.
@@ -70,26 +71,26 @@ type Client struct {
 
 // wire is a wire format.
 type wire struct {
-	base   string                                // URL of the provider
+	base   string                                // the provider's URL
 	path   func(model string) string             // appended to the base URL
-	query  string                                // added to the URL
-	auth   func(key string) (name, value string) // the header that carries the key
-	fixed  map[string]string                     // further headers
-	encode func(o *Options, r *Request) []byte   // encodes a checked request
-	decode func(b *builder) decoder              // starts to decode a response
+	query  string                                // query added to the URL
+	auth   func(key string) (name, value string) // returns the header that carries the key
+	fixed  map[string]string                     // additional headers
+	encode func(o *Options, r *Request) []byte   // encodes a validated request
+	decode func(b *builder) decoder              // returns a decoder for a response
 }
 
 // decoder decodes the events of one response.
 type decoder interface {
 	// event decodes one event. It reports whether it was the last one.
 	event(data []byte) (last bool, err error)
-	// end is called when the stream ends without a last event.
+	// end is called when the stream ends before a last event.
 	end() error
 }
 
 var wires = map[API]wire{Anthropic: anthropicWire, OpenAI: responsesWire, Chat: chatWire, Gemini: geminiWire}
 
-// New creates a client. It sends nothing.
+// New creates a client. It does not send anything.
 func New(o Options) (*Client, error) {
 	w, ok := wires[o.API]
 	if !ok {
@@ -141,11 +142,11 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// baseURL parses the URL and refuses what needs [Options.Private].
+// baseURL parses the URL and refuses addresses that require [Options.Private].
 func baseURL(o *Options) (*url.URL, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, errors.New("the model URL cannot be parsed") // the cause contains the URL, which may hold a key
+		return nil, errors.New("the model URL cannot be parsed") // the parse error contains the URL, which may contain a key
 	}
 	if o.Private {
 		return base, nil
@@ -180,7 +181,7 @@ func (c *Client) Format(f fmt.State, verb rune) { c.options.Format(f, verb) }
 // Close closes idle connections.
 func (c *Client) Close() { c.server.Close() }
 
-// Turn implements [Model]. A request that fails before the response has begun is sent up to three
+// Turn implements [Model]. If a request fails before the response begins, it is sent up to three
 // times.
 func (c *Client) Turn(ctx context.Context, r *Request, on func(Event)) (*Turn, error) {
 	if err := c.check(r); err != nil {
@@ -217,7 +218,7 @@ func (c *Client) clean(text string) string {
 	return untrusted.Truncate(untrusted.Printable(text), maxMessage)
 }
 
-// errNoResponse is the cancellation cause of a request to which no response started.
+// errNoResponse is the cancellation cause if no response begins in time.
 var errNoResponse = errors.New("the server did not respond in time")
 
 // attempt sends the request once.
@@ -261,7 +262,7 @@ func drain(body io.Reader, cancel func()) {
 	_, _ = io.CopyN(io.Discard, body, maxDrain) // an error closes the connection
 }
 
-// check rejects requests that no provider accepts.
+// check rejects requests that no provider would accept.
 func (c *Client) check(r *Request) error {
 	names := map[string]bool{}
 	for _, f := range r.Tools {
@@ -276,7 +277,7 @@ func (c *Client) check(r *Request) error {
 	if len(r.Messages) == 0 {
 		return invalid("the conversation is empty")
 	}
-	var open []FunctionCall // calls without an answer
+	var open []FunctionCall // calls that have no answer yet
 	for i, m := range r.Messages {
 		if len(open) > 0 && !slices.EqualFunc(m.Answers, open, func(a Answer, f FunctionCall) bool { return a.ID == f.ID }) {
 			return invalid("message %d must answer the previous turn's %d calls in order", i, len(open))
@@ -297,7 +298,7 @@ func (c *Client) check(r *Request) error {
 	return nil
 }
 
-const maxName = 64 // bytes of a function's name
+const maxName = 64 // in bytes
 
 func checkFunction(api API, f *Function) error {
 	letter := func(c rune) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' }

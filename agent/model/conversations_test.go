@@ -51,7 +51,7 @@ var functions = []model.Function{
 	{Name: "empty", Description: "Returns nothing.", Parameters: json.RawMessage(` { } `)},
 }
 
-// answer is what the functions return.
+// answer returns a function's result.
 func answer(t testing.TB, c model.FunctionCall) model.Answer {
 	t.Helper()
 	a := model.Answer{ID: c.ID}
@@ -75,7 +75,7 @@ func answer(t testing.TB, c model.FunctionCall) model.Answer {
 	return a
 }
 
-// converse runs a conversation to its end, and returns the turns.
+// converse runs a whole conversation and returns its turns.
 func converse(t testing.TB, m model.Model, first string) (turns []*model.Turn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -9,13 +9,13 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// writer appends JSON to one buffer, with commas where they are needed. Raw parts are copied byte
-// for byte: [json.Marshal] would reformat them, and providers sign some of them.
+// writer appends JSON to a buffer and adds commas where necessary. Raw parts are copied byte for
+// byte: [json.Marshal] would reformat them, and providers sign some of them.
 type writer struct{ out []byte }
 
 // newWriter returns a writer with room for an encoded request.
 func newWriter(r *Request) *writer {
-	const frame = 128 // bytes of member names around a value
+	const frame = 128 // bytes for the member names around a value
 	size := 4*frame + len(r.System)
 	for i := range r.Tools {
 		f := &r.Tools[i]
@@ -31,10 +31,10 @@ func newWriter(r *Request) *writer {
 			size += frame + len(m.Answers[k].ID) + len(m.Answers[k].Text)
 		}
 	}
-	return &writer{make([]byte, 0, size+size/8)} // some characters are escaped
+	return &writer{make([]byte, 0, size+size/8)} // leaves room for escaped characters
 }
 
-// separate appends a comma unless a value starts here.
+// separate appends a comma unless this is the first value.
 func (w *writer) separate() {
 	if n := len(w.out); n > 0 && w.out[n-1] != '{' && w.out[n-1] != '[' && w.out[n-1] != ':' {
 		w.out = append(w.out, ',')
@@ -50,7 +50,7 @@ func (w *writer) open(c byte) {
 // close ends objects and arrays.
 func (w *writer) close(c string) { w.out = append(w.out, c...) }
 
-// key appends the name of a member. Its value follows.
+// key appends a member's name. The value must follow.
 func (w *writer) key(name string) *writer {
 	w.text(name)
 	w.out = append(w.out, ':')
@@ -78,7 +78,7 @@ func (w *writer) int(n int) {
 	w.out = strconv.AppendInt(w.out, int64(n), 10)
 }
 
-// member appends a member with a text.
+// member appends a member with a string value.
 func (w *writer) member(name, text string) { w.key(name).text(text) }
 
 // temperature appends the temperature if the request has one.
@@ -115,7 +115,7 @@ func interior(raw json.RawMessage) []byte {
 	return raw
 }
 
-// schema returns the parameters of a function as all providers accept them: an object with a type
+// schema returns a function's parameters in a form that all providers accept: an object with a type
 // and properties.
 func (f *Function) schema() json.RawMessage {
 	if f.Parameters == nil {
@@ -144,7 +144,7 @@ func (f *Function) schema() json.RawMessage {
 	return append([]byte("{"+missing+","), inner...)
 }
 
-// maxOutput returns the limit for a turn.
+// maxOutput returns the limit for a turn's output tokens.
 func maxOutput(o *Options, r *Request) int {
 	if r.MaxOutput > 0 {
 		return min(r.MaxOutput, o.MaxOutput)
@@ -152,7 +152,7 @@ func maxOutput(o *Options, r *Request) int {
 	return o.MaxOutput
 }
 
-// raw returns the raw parts of a turn if they are in the given format.
+// raw returns a turn's raw parts if they are in the given format.
 func (t *Turn) raw(api API) json.RawMessage {
 	if t.API != api || !valid(t.Raw) {
 		return nil

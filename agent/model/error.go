@@ -11,8 +11,8 @@ type Kind string
 
 // The kinds.
 const (
-	Unavailable Kind = "unavailable" // temporary, after the retries: no connection, overload, an interrupted stream
-	Rejected    Kind = "rejected"    // the provider refused the request: key, quota, model name, size. Retrying does not help
+	Unavailable Kind = "unavailable" // temporary failure, even after retries: no connection, overload or an interrupted stream
+	Rejected    Kind = "rejected"    // the provider refused the request because of the key, quota, model name or size; retrying does not help
 	Refused     Kind = "refused"     // the model or a content filter declined to respond
 	Invalid     Kind = "invalid"     // the request is inconsistent, or the response violates the wire format or a limit
 )
@@ -20,13 +20,13 @@ const (
 // Error is a failed turn. It never contains the API key.
 type Error struct {
 	Kind       Kind
-	Status     int           // of the HTTP response; zero if there was none
-	Code       string        // of the provider, such as overloaded_error; may be empty
-	Message    string        // for people; text from the provider is bounded
-	RetryAfter time.Duration // as the provider requested; zero if it did not
-	Usage      Usage         // tokens counted before the failure, which the provider may charge
+	Status     int           // status of the HTTP response; zero if there was none
+	Code       string        // the provider's code, such as overloaded_error; may be empty
+	Message    string        // for people; the provider's text is truncated
+	RetryAfter time.Duration // pause that the provider requested; may be zero
+	Usage      Usage         // tokens counted before the failure; the provider may charge for them
 
-	retry bool // the client may send the request again
+	retry bool // whether the client may send the request again
 }
 
 func (e *Error) Error() string {

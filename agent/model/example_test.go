@@ -9,8 +9,8 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// An agent is a loop: send the conversation, run the calls, add their answers, until a turn has no
-// calls.
+// An agent is a loop: send the conversation, run the calls and add their answers until a turn has
+// no calls.
 func Example() {
 	script, err := fakemodel.Parse([]byte(`
 conversations:
@@ -29,7 +29,7 @@ conversations:
 
 	client, err := model.New(model.Options{
 		API: model.Anthropic, Model: "claude", Key: fakemodel.Key,
-		URL: server.URL, Private: true, // leave both out to use the provider
+		URL: server.URL, Private: true, // omit both to use the provider
 	})
 	if err != nil {
 		panic(err)

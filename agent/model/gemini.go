@@ -37,7 +37,7 @@ func encodeGemini(o *Options, r *Request) []byte {
 		geminiTools(w, r)
 	}
 	w.key("contents").open('[')
-	var calls []geminiCall // of the last turn
+	var calls []geminiCall // calls in the last turn
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		switch {
@@ -89,10 +89,11 @@ func geminiText(w *writer, text string) {
 	w.close("}")
 }
 
-// geminiCall identifies a call. The ID is empty if the model sent none.
+// geminiCall identifies a call. The ID is empty if the model did not send one.
 type geminiCall struct{ id, name string }
 
-// geminiParts returns the parts of a turn with the commas between them, or nil, and its calls.
+// geminiParts returns a turn's parts with commas between them, or nil if there are none, and its
+// calls.
 func geminiParts(t *Turn) (parts []byte, calls []geminiCall) {
 	if raw := t.raw(Gemini); raw != nil {
 		for part := range strictjson.Elements(raw) {
@@ -241,7 +242,7 @@ func (d *geminiDecoder) finishWith(reason, message string) error {
 	return nil
 }
 
-// end completes the turn: the format has no last event.
+// end completes the turn, because the format has no last event.
 func (d *geminiDecoder) end() error {
 	if !d.ended {
 		return errIncomplete

@@ -16,7 +16,8 @@ var responsesWire = wire{
 
 func bearer(key string) (name, value string) { return "Authorization", "Bearer " + key }
 
-// encodeResponses requests encrypted reasoning, because nothing is stored at the provider.
+// encodeResponses encodes a request. It requests encrypted reasoning, because the provider stores
+// nothing.
 func encodeResponses(o *Options, r *Request) []byte {
 	w := newWriter(r)
 	w.open('{')
@@ -38,7 +39,7 @@ func encodeResponses(o *Options, r *Request) []byte {
 			w.member("name", f.Name)
 			w.member("description", f.Description)
 			w.key("parameters").raw(f.schema())
-			w.key("strict").bool(false) // required, and most schemas do not conform to it
+			w.key("strict").bool(false) // must be set, and most schemas do not satisfy strict mode
 			w.close("}")
 		}
 		w.close("]")
@@ -103,7 +104,7 @@ type responsesDecoder struct {
 	items []responseItem
 }
 
-// responseItem is a complete item of the output.
+// responseItem is a complete item in the output.
 type responseItem struct {
 	index   int
 	raw     json.RawMessage
@@ -123,7 +124,7 @@ type responsesEvent struct {
 	Response responseEnd     `json:"response"`
 }
 
-// responseEnd is the last state of a response.
+// responseEnd is a response's final state.
 type responseEnd struct {
 	Output     []json.RawMessage `json:"output"`
 	Incomplete struct {
@@ -147,7 +148,7 @@ func (d *responsesDecoder) event(data []byte) (last bool, err error) {
 	var kind struct {
 		Type string `json:"type"`
 	}
-	if string(data) == "[DONE]" { // it follows the last event
+	if string(data) == "[DONE]" { // follows the last event
 		return false, errIncomplete
 	}
 	if err := json.Unmarshal(data, &kind); err != nil {
@@ -188,14 +189,14 @@ func (d *responsesDecoder) event(data []byte) (last bool, err error) {
 
 func (d *responsesDecoder) end() error { return errIncomplete }
 
-// responsesError reads an error event, whose members are at the top level or below error.
+// responsesError reads an error event, whose members are at the top level or inside error.
 func responsesError(data []byte) error {
 	p := parseProviderError(data)
 	if p.code == "" {
 		var flat struct {
 			Code string `json:"code"`
 		}
-		_ = json.Unmarshal(data, &flat) // an error without a code is temporary
+		_ = json.Unmarshal(data, &flat) // an error that has no code is temporary
 		p.code = flat.Code
 	}
 	return p.failure()
@@ -222,7 +223,7 @@ func (d *responsesDecoder) countUsage(r *responseEnd) {
 	}
 }
 
-// complete builds the turn from the items of the output.
+// complete builds the turn from the items in the output.
 func (d *responsesDecoder) complete(e *responsesEvent) error {
 	switch {
 	case e.Type == "response.failed":
@@ -234,7 +235,7 @@ func (d *responsesDecoder) complete(e *responsesEvent) error {
 	default:
 		d.stop(StopEnd)
 	}
-	if len(d.items) == 0 { // for servers that do not report individual items
+	if len(d.items) == 0 { // some servers do not report individual items
 		for i, raw := range e.Response.Output {
 			if err := d.add(i, raw); err != nil {
 				return err

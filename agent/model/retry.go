@@ -21,14 +21,14 @@ const (
 	maxRetries    = 2
 	firstPause    = 500 * time.Millisecond
 	maxPause      = 8 * time.Second
-	maxRetryAfter = time.Minute // a longer pause is left to the caller
+	maxRetryAfter = time.Minute // longer pauses are left to the caller
 )
 
 func fail(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// sleep waits before the next attempt. It reports false if the pause would exceed the deadline or
+// sleep waits before the next attempt. It returns false if the pause would exceed the deadline or
 // [maxRetryAfter], or if ctx ends.
 func sleep(ctx context.Context, requested time.Duration, attempt int) bool {
 	pause := min(firstPause<<attempt, maxPause)
@@ -49,7 +49,7 @@ func sleep(ctx context.Context, requested time.Duration, attempt int) bool {
 	}
 }
 
-// sendFailure describes a request without a response.
+// sendFailure describes a request that received no response.
 func sendFailure(err error) *Error {
 	if refused, ok := errors.AsType[*outbound.NotPublicError](err); ok {
 		return fail(Rejected, "%v", refused)
@@ -61,7 +61,7 @@ func sendFailure(err error) *Error {
 
 // statusFailure describes a response with a status other than 200.
 func statusFailure(res *http.Response) *Error {
-	data, _ := io.ReadAll(io.LimitReader(res.Body, maxFailure)) // a partial body is as good as none
+	data, _ := io.ReadAll(io.LimitReader(res.Body, maxFailure)) // a partial body is sufficient
 	p := parseProviderError(data)
 	f := &Error{Kind: Rejected, Status: res.StatusCode, Code: p.code, Message: p.message}
 	if f.Message == "" {
@@ -98,16 +98,17 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// seconds converts a number from a header. It returns zero unless the number is a positive duration.
+// seconds converts a number from a header. It returns zero unless the number is a positive
+// duration.
 func seconds(s float64) time.Duration {
 	const longest = float64(24 * time.Hour / time.Second)
-	if !(s > 0) { // or not a number
+	if !(s > 0) { // also covers NaN
 		return 0
 	}
 	return time.Duration(min(s, longest) * float64(time.Second))
 }
 
-// requireEventStream refuses other responses with status 200, such as the page of a proxy.
+// requireEventStream refuses other responses with status 200, such as a proxy's error page.
 func requireEventStream(res *http.Response) *Error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if kind == "text/event-stream" {
@@ -131,13 +132,13 @@ var finalCodes = []string{
 	"context_length_exceeded", "INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "FAILED_PRECONDITION",
 }
 
-// providerError is an error as a provider describes it.
+// providerError is a provider's description of an error.
 type providerError struct {
 	code, message string
 	retryAfter    time.Duration
 }
 
-// failure returns the failure for an error in a response with status 200.
+// failure returns the error for a failure in a response with status 200.
 func (p providerError) failure() *Error {
 	f := &Error{Kind: Unavailable, Code: p.code, Message: p.message, RetryAfter: p.retryAfter, retry: true}
 	status, _ := strconv.Atoi(p.code)
@@ -196,7 +197,7 @@ func parseProviderError(data []byte) (p providerError) {
 	return p
 }
 
-// text returns the value of a JSON string, or other JSON as it is.
+// text returns the value of a JSON string, or any other JSON unchanged.
 func text(value json.RawMessage) string {
 	var s string
 	if json.Unmarshal(value, &s) == nil {

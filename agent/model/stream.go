@@ -31,15 +31,15 @@ func read(r io.Reader, api API, decode func(*builder) decoder, requestSize int, 
 	return &b.turn, nil
 }
 
-// builder collects a turn. The decoders of all wire formats write to it.
+// builder collects a turn. The decoders for all wire formats write to it.
 type builder struct {
 	turn  Turn
-	begun bool // an event was used
+	begun bool // whether an event has been used
 	on    func(Event)
 	text  strings.Builder
 	parts int
-	ended bool // the provider has given a reason for the end
-	used  bool // the provider has counted tokens
+	ended bool // whether the provider has given a reason for the end
+	used  bool // whether the provider has sent token counts
 }
 
 func (b *builder) read(events *framing.EventReader, d decoder) *Error {
@@ -63,13 +63,13 @@ func (b *builder) read(events *framing.EventReader, d decoder) *Error {
 	}
 }
 
-// errIncomplete is returned for a stream that ends without its last event.
+// errIncomplete is returned for a stream that ends before its last event.
 var errIncomplete = &Error{Kind: Unavailable, Message: "the response ended before it was complete", retry: true}
 
 // errNoID is returned for a call to which no answer could be assigned.
 var errNoID = errors.New("a call has no ID")
 
-// asFailure converts a decoder's error. Untyped errors are violations of the wire format.
+// asFailure converts a decoder's error. Untyped errors mean that the wire format was violated.
 func asFailure(err error) *Error {
 	if err == nil {
 		return nil
@@ -99,7 +99,7 @@ func (b *builder) addText(part string) {
 	}
 }
 
-// addPart counts a part of the turn.
+// addPart counts one more part of the turn.
 func (b *builder) addPart() error {
 	if b.parts++; b.parts > maxParts {
 		return fmt.Errorf("the turn has more than %d parts", maxParts)
@@ -110,7 +110,8 @@ func (b *builder) addPart() error {
 // beginCall reports a call that has started.
 func (b *builder) beginCall(name string) { b.on(Event{Call: name}) }
 
-// addCall adds a call with its arguments as the model wrote them. A call without an ID gets one.
+// addCall adds a call with its arguments exactly as the model wrote them. It assigns an ID if the
+// call has none.
 func (b *builder) addCall(id, name, arguments string) error {
 	if len(b.turn.Calls) == MaxCalls {
 		return fmt.Errorf("the turn has more than %d calls", MaxCalls)
@@ -202,5 +203,6 @@ func (b *builder) count(u Usage) {
 // isObject reports whether data is a JSON object.
 func isObject(data json.RawMessage) bool { return jsonobject.Kind(data) == '{' && valid(data) }
 
-// valid is [json.Valid]. The strict check accepts nearly all data and is several times faster.
+// valid is like [json.Valid]. The strict check, which is several times faster, accepts nearly all
+// data.
 func valid(data json.RawMessage) bool { return strictjson.Check(data) == nil || json.Valid(data) }

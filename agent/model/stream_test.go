@@ -49,8 +49,8 @@ func pieces(data []byte, ends ...int) io.Reader {
 	return io.MultiReader(append(list, bytes.NewReader(data[start:]))...)
 }
 
-// stride is the distance of the positions at which streams are split and cut: every byte, unless the
-// tests shall be short.
+// stride is the distance between the positions at which streams are split and truncated: one byte,
+// or more in short mode.
 func stride() int {
 	if testing.Short() {
 		return 7
@@ -129,7 +129,7 @@ func TestFailureReportsUsage(t *testing.T) {
 func TestAttackArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		arguments string
-		want      string // arguments
+		want      string // expected arguments
 		invalid   string
 		failure   string
 	}{
@@ -213,7 +213,7 @@ func TestAttackSameIDTwice(t *testing.T) {
 	}
 }
 
-// events encodes events without names.
+// events encodes events that have no names.
 func events(data ...string) string {
 	return "data: " + strings.Join(data, "\n\ndata: ") + "\n\n"
 }
@@ -279,7 +279,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Events, fields and parts that a driver does not know are skipped.
+// Drivers skip events, fields and parts that they do not recognize.
 func TestUnknownPartsAreSkipped(t *testing.T) {
 	for name, c := range map[string]struct {
 		api    API
@@ -307,7 +307,7 @@ func FuzzResponsesStream(f *testing.F) { fuzzStream(f, OpenAI) }
 func FuzzChatStream(f *testing.F)      { fuzzStream(f, Chat) }
 func FuzzGeminiStream(f *testing.F)    { fuzzStream(f, Gemini) }
 
-// fuzzStream checks that every stream is a turn which can be sent back, or an error.
+// fuzzStream checks that every stream is either an error or a turn that can be sent back.
 func fuzzStream(f *testing.F, api API) {
 	f.Helper()
 	f.Add(streamOf(api, richTurn))
