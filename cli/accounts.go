@@ -80,7 +80,7 @@ func (c *fundCommand) run(ctx context.Context, account string, amount toolyard.M
 	})
 }
 
-// showAccountsCommand prints the balances of accounts.
+// showAccountsCommand prints account balances.
 type showAccountsCommand struct {
 	*app
 	asJSON bool
@@ -111,11 +111,11 @@ func (c *showAccountsCommand) run(ctx context.Context, s *openStore, names []str
 	return c.printTable(balances)
 }
 
-// findBalances returns the balance of the named account, or all.
+// findBalances returns the named account's balance, or all balances.
 func findBalances(ctx context.Context, s *openStore, names []string) ([]*ledger.Balance, error) {
 	all, err := s.Accounts(ctx)
 	if err != nil || len(names) == 0 {
-		return append([]*ledger.Balance{}, all...), err // JSON needs [] instead of null
+		return append([]*ledger.Balance{}, all...), err // JSON needs [], not null
 	}
 	var ids []string
 	for _, balance := range all {

@@ -67,7 +67,7 @@ func newSchemaCommand(a *app) *cobra.Command {
 	}}
 }
 
-// requireSubcommand is the RunE of a command that only groups others.
+// requireSubcommand is the RunE function of commands that only group subcommands.
 func requireSubcommand(cmd *cobra.Command, _ []string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
@@ -77,8 +77,8 @@ func requireSubcommand(cmd *cobra.Command, _ []string) error {
 }
 
 // locateConfig defaults to the configuration file in this folder and the store in the environment.
-// A process that another yard started as its MCP server uses neither: it runs in the folder of that
-// yard's file and would start itself over and over.
+// A process that another yard started as its MCP server uses neither: it runs in that yard's
+// folder, so it would start itself over and over.
 func (a *app) locateConfig() {
 	if a.getenv(subprocess.MarkVariable) != "" {
 		return
@@ -94,8 +94,8 @@ func (a *app) locateConfig() {
 // defaultTarget is the scripts folder if none is configured.
 const defaultTarget = "example"
 
-// locateScripts defaults to the scripts folder set in the environment. A program without its own
-// tools and without a configuration uses the default folder, unless the command chooses a folder
+// locateScripts defaults to the scripts folder set in the environment. A program that has neither
+// its own tools nor a configuration uses the default folder, unless the command chooses a folder
 // itself.
 func (a *app) locateScripts(commandChooses bool) error {
 	s := &a.opts.Scripts
@@ -133,12 +133,11 @@ func (a *app) loadConfig() (*config.Source, error) {
 	return settings.ReadConfig(settings.Options{File: a.opts.ConfigFile, Store: a.opts.Store, Getenv: a.opts.Process.Getenv})
 }
 
-// createOperatorToken creates the token with which the person who started this process signs
-// in to the console while it runs. It is printed on a terminal only, and never logged.
+// createOperatorToken creates the token that signs the person who started this process in to the
+// console while it runs. It is printed only on a terminal and never logged.
 func (a *app) createOperatorToken() { a.opts.Command.OperatorToken = "tyl_" + rand.Text() }
 
-// consoleURL is the address of the console. The token is in the fragment, which browsers do
-// not send.
+// consoleURL returns the console's URL. The token is in the fragment, which browsers do not send.
 func (a *app) consoleURL(base string) string {
 	if a.opts.Command.OperatorToken == "" {
 		return base + "/console/"
@@ -146,15 +145,15 @@ func (a *app) consoleURL(base string) string {
 	return base + "/console/#key=" + a.opts.Command.OperatorToken
 }
 
-// How long the server waits for sources, and commands wait for sources and servers, before
-// continuing with the available tools.
+// Time limits for loading sources and connecting to servers. When they expire, commands continue
+// with the tools that are available.
 const (
 	startTimeout  = 10 * time.Second
 	sourceTimeout = 30 * time.Second
 	serverTimeout = time.Minute // npx and uvx download a server when they start it for the first time
 )
 
-// withYard runs fn on a yard whose sources have loaded.
+// withYard runs fn with a yard whose sources have loaded.
 func (a *app) withYard(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
 	y, err := yard.New(a.opts)
 	if err != nil {
@@ -179,7 +178,7 @@ func (a *app) withYard(ctx context.Context, fn func(context.Context, *yard.Yard)
 	return err
 }
 
-// withServers runs fn on a yard after a connection to every MCP server has been attempted.
+// withServers runs fn with a yard that has attempted to connect to every MCP server.
 func (a *app) withServers(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
 	return a.withYard(ctx, func(ctx context.Context, y *yard.Yard) error {
 		a.awaitServers(ctx, y)
@@ -188,7 +187,7 @@ func (a *app) withServers(ctx context.Context, fn func(context.Context, *yard.Ya
 }
 
 // awaitServers waits until connections to the given servers, or to all servers, have been attempted
-// and their tools are in the views.
+// and their tools appear in the views.
 func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
@@ -207,7 +206,7 @@ func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 	}
 }
 
-// view returns the view of the gate that --gate selects.
+// view returns the view of the gate selected by --gate.
 func (a *app) view(y *yard.Yard) (*yard.View, error) {
 	if v, ok := y.View(a.gate); ok {
 		return v, nil
@@ -215,7 +214,7 @@ func (a *app) view(y *yard.Yard) (*yard.View, error) {
 	return nil, usageError(a.gateError(y.Gates()))
 }
 
-// gateError lists the gates that --gate can select.
+// gateError returns an error that lists the valid values of --gate.
 func (a *app) gateError(names []string) error {
 	if a.gate != "" {
 		return fmt.Errorf("unknown gate %q; available gates: %s", a.gate, strings.Join(names, ", "))
@@ -223,8 +222,8 @@ func (a *app) gateError(names []string) error {
 	return fmt.Errorf("choose a gate with --gate: %s", strings.Join(names, ", "))
 }
 
-// printError prints an error to standard error: each fault of a configuration on its own
-// line, with its fix.
+// printError prints an error to standard error. Each fault in a configuration gets its own line,
+// with its fix.
 func (a *app) printError(err error) {
 	var faults config.Faults
 	if !errors.As(err, &faults) {

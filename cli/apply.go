@@ -30,7 +30,7 @@ import (
 type applyCommand struct {
 	*app
 	show, history bool
-	restore       int64 // zero for none
+	restore       int64 // zero if no version is restored
 }
 
 func newApplyCommand(a *app) *cobra.Command {
@@ -129,7 +129,7 @@ func (c *applyCommand) checkConfig(name string, text []byte) (*config.Source, er
 	return config.Parse(name, text, c.opts.Process.Getenv)
 }
 
-// sharedStore is the address of the store that a configuration is written to.
+// sharedStore returns the address of the store that a configuration is written to.
 func (c *applyCommand) sharedStore(source *config.Source) (string, error) {
 	address := c.opts.Store
 	if address == "" && source.Store != "" {
@@ -141,7 +141,7 @@ func (c *applyCommand) sharedStore(source *config.Source) (string, error) {
 	return address, nil
 }
 
-// currentConfig is the stored configuration. It fails if there is none.
+// currentConfig returns the stored configuration. It fails if there is none.
 func currentConfig(ctx context.Context, s *openStore) (text []byte, version int64, err error) {
 	text, version, err = s.Document(ctx, config.File)
 	if err == nil && version == 0 {
@@ -178,7 +178,7 @@ func (c *applyCommand) printHistory(ctx context.Context, s *openStore) error {
 	fmt.Fprintf(c.err, "store: %s\n", s.name())
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERSION\tTIME (UTC)\tBY\tFROM")
-	if len(rows) == 0 || rows[0].Version != current { // written without a history entry
+	if len(rows) == 0 || rows[0].Version != current { // the version has no history entry
 		fmt.Fprintf(w, "%d (current)\tunknown\tunknown\tunknown\n", current)
 	}
 	for _, row := range rows {
@@ -208,8 +208,8 @@ func (c *applyCommand) restoreVersion(ctx context.Context, s *openStore) error {
 	return c.put(ctx, s, change{"config.restore", config.File, map[string]any{"restored": c.restore}}, name, source, text)
 }
 
-// put replaces the stored configuration and prints the changed keys. name is where the text comes
-// from.
+// put replaces the stored configuration and prints the changed keys. name describes where the text
+// comes from.
 func (c *applyCommand) put(ctx context.Context, s *openStore, applied change, name string, source *config.Source, text []byte) error {
 	old, version, err := s.Document(ctx, config.File)
 	if err != nil {
@@ -255,8 +255,8 @@ func (c *applyCommand) printChanges(old []byte, version int64, now *config.Sourc
 
 // configTree converts a configuration to JSON objects.
 func configTree(c *config.Config) (t map[string]any) {
-	data, _ := json.Marshal(c)   // made from JSON
-	_ = json.Unmarshal(data, &t) // an object
+	data, _ := json.Marshal(c)   // cannot fail: it was decoded from JSON
+	_ = json.Unmarshal(data, &t) // cannot fail: it is an object
 	return t
 }
 

@@ -65,7 +65,7 @@ func TestApplyRefuses(t *testing.T) {
 	newFixture(t, "").mustFail(exitError, "the address must be", "apply", "--store", "mysql://x")
 }
 
-// sharedFixture is a fixture whose file was applied once for each text.
+// sharedFixture returns a fixture whose file was applied once for each text.
 func sharedFixture(t *testing.T, texts ...string) (d *fixture, address string) {
 	t.Helper()
 	d = newFixture(t, "")
@@ -117,13 +117,13 @@ func TestApplyShowsAndRestoresVersions(t *testing.T) {
 	if err != nil || len(changes) != 3 {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}
-	i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "config.restore" }) // all have the same time
+	i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "config.restore" }) // all changes have the same time
 	if i < 0 || changes[i].Caller != systemUser() || string(changes[i].Detail) != `{"restored":1,"version":3}` {
 		t.Errorf("the restore is not recorded: %d", i)
 	}
 }
 
-// Without --store, the configured store is used; with it, no file is needed.
+// The command uses --store or, without it, the configured store. With --store, no file is needed.
 func TestApplyHistoryFindsTheStore(t *testing.T) {
 	d := newFixture(t, "store: sqlite:own.db\n")
 	t.Chdir(filepath.Dir(d.file))
@@ -141,7 +141,7 @@ func TestApplyHistoryFindsTheStore(t *testing.T) {
 	d.mustFail(exitError, "no store is configured", "apply", "--show")
 }
 
-// A version without a history entry is listed, but cannot be restored.
+// A version that has no history entry is listed, but cannot be restored.
 func TestApplyHistoryListsAVersionWithoutEntry(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	s, err := store.Open(t.Context(), address)
@@ -181,7 +181,7 @@ func TestApplyRestoreRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.mustRun("apply", "--restore", "2", "--store", address)
-	d.mustFail(exitError, `unknown server "nobody"`, "apply", "--restore", "3", "--store", address) // invalid
+	d.mustFail(exitError, `unknown server "nobody"`, "apply", "--restore", "3", "--store", address) // this version is invalid
 	if out := d.mustRun("apply", "--show", "--store", address); out != "log: {level: debug}\n" {
 		t.Errorf("%q", out)
 	}

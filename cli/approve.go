@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// approveCommand reviews definitions of MCP servers that are not approved yet.
+// approveCommand reviews MCP servers' definitions that are not approved yet.
 type approveCommand struct {
 	*app
 	yes, list bool
@@ -34,7 +34,7 @@ func newApproveCommand(a *app) *cobra.Command {
 whether to approve them. Approvals are stored in toolyard.lock next to the configuration,
 or in the store if it is PostgreSQL; running replicas apply them immediately.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.opts.Command.RequireApproval = true // review the first definitions of a server too
+			a.opts.Command.RequireApproval = true // so that a server's first definitions are reviewed too
 			return a.withYard(cmd.Context(), func(ctx context.Context, y *yard.Yard) error {
 				a.awaitServers(ctx, y, args[:min(1, len(args))]...)
 				return c.run(y, args)
@@ -68,7 +68,7 @@ func (c *approveCommand) run(y *yard.Yard, args []string) error {
 			confirm: func() bool { return !c.list && (c.yes || c.confirm(in, id)) },
 		}
 		if err := c.review(&r); err != nil {
-			c.printError(err) // go on with the other servers
+			c.printError(err) // continue with the other servers
 			r.remaining = 1
 		}
 		remaining += r.remaining
@@ -83,18 +83,18 @@ func (c *approveCommand) run(y *yard.Yard, args []string) error {
 	return nil
 }
 
-// review is the review of one server.
+// review is the review of one server's definitions.
 type review struct {
 	id      string
 	server  *upstream.Server
-	only    []string // the tools to review; all if empty
+	only    []string // tools to review; all if empty
 	confirm func() bool
 
-	remaining  int  // reviewed definitions that are still pending
-	anyPending bool // at least one was pending before
+	remaining  int  // number of reviewed definitions that are still pending
+	anyPending bool // whether any definition was pending before
 }
 
-// review shows the pending definitions of one server and approves them if the user confirms.
+// review shows one server's pending definitions and approves them if the user confirms.
 func (c *approveCommand) review(r *review) error {
 	all, err := r.server.Pending()
 	if err != nil {
@@ -126,7 +126,8 @@ func (c *approveCommand) review(r *review) error {
 // maxAudited is the maximum number of tools that the audit log lists for one approval.
 const maxAudited = 200
 
-// approve approves definitions of a server, and audits it if this yard has a store.
+// approve approves a server's definitions, and records the approval in the audit log if this yard
+// has a store.
 func (c *approveCommand) approve(server string, tools []upstream.Pending, approve func() error) error {
 	source, err := c.loadConfig()
 	if err != nil {
@@ -162,7 +163,7 @@ func (c *approveCommand) printApproved(id string, approved, all []upstream.Pendi
 	c.printf("Approved %s; %d still pending for %s: %s", count, len(pending), id, strings.Join(pending[:min(len(pending), maxListed)], ", ")+andMore(len(pending)-maxListed))
 }
 
-// maxListed is how many tools one line lists.
+// maxListed is the maximum number of tools to list in one line.
 const maxListed = 10
 
 func andMore(n int) string {
@@ -172,8 +173,8 @@ func andMore(n int) string {
 	return fmt.Sprintf(" and %d more", n)
 }
 
-// selectPending returns the given definitions, or all that have not been rejected. A rejected
-// definition can only be approved by name.
+// selectPending returns the named definitions, or all that have not been rejected. A rejected
+// definition can be approved only by name.
 func selectPending(pending []upstream.Pending, names []string) (list []upstream.Pending, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(pending, func(p upstream.Pending) bool { return p.Tool == name })
@@ -221,7 +222,7 @@ func (c *approveCommand) printPending(id string, pending []upstream.Pending) {
 
 func (c *approveCommand) printDefinition(definition json.RawMessage) {
 	var b bytes.Buffer
-	_ = json.Indent(&b, definition, "", "  ") // valid: it was parsed before
+	_ = json.Indent(&b, definition, "", "  ") // cannot fail: it was parsed before
 	for line := range strings.Lines(b.String()) {
 		fmt.Fprintf(c.out, "    + %s\n", untrusted.Printable(strings.TrimRight(line, "\n")))
 	}

@@ -115,7 +115,7 @@ func (c *askCommand) request(ctx context.Context, question string) (*http.Reques
 				return nil, err
 			}
 			address = source.Listen
-			if source.TLS != nil { // the certificate is valid for the public name
+			if source.TLS != nil { // the certificate is valid only for the public name
 				base = cmp.Or(source.URL, "https://"+address)
 			}
 		}
@@ -159,7 +159,7 @@ func refused(res *http.Response) error {
 // maxEvent limits the size of an event in the stream, in bytes.
 const maxEvent = 16 << 20
 
-// follow reads the events of a query, shows its progress on a terminal, and returns its result.
+// follow reads a query's events, shows its progress on a terminal, and returns its result.
 func (c *askCommand) follow(body io.Reader) (json.RawMessage, error) {
 	progress, calls := isTerminal(c.err), 0
 	lines := bufio.NewScanner(body)
@@ -224,7 +224,7 @@ func (c *askCommand) print(r *askedResult) {
 	fmt.Fprintf(c.out, "\nCost: %s USD. %s, %s, %.1f s.\n", untrusted.Printable(r.Cost.TotalCostUSD), plural(r.Usage.Turns, "turn"), plural(r.Usage.Calls, "call"), float64(r.DurationMS)/1000)
 }
 
-// printable returns a multi-line text without control characters.
+// printable returns a multi-line text with control characters removed.
 func printable(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {

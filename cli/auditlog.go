@@ -21,10 +21,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// otlpFormat sends the audit log to a collector instead of writing it.
+// otlpFormat selects sending the audit log to a collector instead of writing it.
 const otlpFormat = "otlp"
 
-// auditExport is toolyard audit export.
+// auditExport implements toolyard audit export.
 type auditExport struct {
 	*app
 	format, since, until, cursorFile string
@@ -95,7 +95,7 @@ func (c *auditExport) run(ctx context.Context) error {
 	})
 }
 
-// options checks the flags.
+// options validates the flags.
 func (c *auditExport) options() (o auditlog.Options, err error) {
 	if !slices.Contains(append([]string{otlpFormat}, auditlog.Formats...), c.format) {
 		return o, fmt.Errorf("--format must be jsonl, csv or otlp")
@@ -115,7 +115,7 @@ func (c *auditExport) options() (o auditlog.Options, err error) {
 	return o, nil
 }
 
-// sink returns where the changes go, and a function that closes it.
+// sink returns the destination of the changes and a function that closes it.
 func (c *auditExport) sink(ctx context.Context) (auditlog.Sink, func(context.Context) error, error) {
 	if c.format == otlpFormat {
 		return c.collector(ctx)
@@ -173,8 +173,8 @@ func readCursor(name string) (store.Cursor, error) {
 	return store.Cursor(at), nil
 }
 
-// savePosition stores the position after each page that a sink exported. If the process ends in
-// between, the page is exported again.
+// savePosition wraps a sink so that the position is stored after each exported page. If the process
+// ends in between, the page is exported again.
 func savePosition(sink auditlog.Sink, name string) auditlog.Sink {
 	return func(ctx context.Context, page []*store.Change) error {
 		if err := sink(ctx, page); err != nil {
@@ -189,7 +189,7 @@ func savePosition(sink auditlog.Sink, name string) auditlog.Sink {
 	}
 }
 
-// pastTime parses a day, a time, or a duration before now. An empty text is the zero time.
+// pastTime parses a date, a time or a duration before now. An empty string is the zero time.
 func pastTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -37,7 +37,8 @@ contains, such as recorded arguments, so protect it the same way.`,
 	}
 }
 
-// backUp writes to a temporary file first, so that a file with the final name is always a complete backup.
+// backUp writes a backup. It writes to a temporary file first, so that a file with the final name
+// is always a complete backup.
 func (a *app) backUp(ctx context.Context, s *openStore, name string) (err error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s already exists; choose another name", name)
@@ -100,7 +101,7 @@ Toolyard that created it, then upgrade.`,
 	return cmd
 }
 
-// restore restores a backup and records that in the restored audit log.
+// restore restores a backup and records this in the restored audit log.
 func (a *app) restore(ctx context.Context, s *openStore, f *os.File, name string, replace bool) error {
 	rows, err := s.Restore(ctx, f, replace)
 	if errors.Is(err, store.ErrNotEmpty) {

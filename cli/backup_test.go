@@ -102,7 +102,7 @@ func TestExportAuditLogFromCursor(t *testing.T) {
 	d.mustFail(exitError, "set OTEL_EXPORTER_OTLP_ENDPOINT", "audit", "export", "--format", "otlp")
 }
 
-// The commands of docs/OPERATE.md work in their order.
+// The commands in docs/OPERATE.md work in the given order.
 func TestOperationDocs(t *testing.T) {
 	doc, err := os.ReadFile("../docs/OPERATE.md")
 	if err != nil {
@@ -121,7 +121,7 @@ func TestOperationDocs(t *testing.T) {
 		block, _, _ = strings.Cut(block, "```")
 		for line := range strings.Lines(block) {
 			command, _, _ := strings.Cut(strings.TrimSpace(line), "#")
-			command, _, _ = strings.Cut(command, " >") // the output is not examined
+			command, _, _ = strings.Cut(command, " >") // the output is not checked
 			args, ok := strings.CutPrefix(command, "toolyard ")
 			if !ok || i == 0 {
 				continue
@@ -129,7 +129,7 @@ func TestOperationDocs(t *testing.T) {
 			ran++
 			if strings.TrimSpace(args) != "doctor" {
 				f.mustRun(strings.Fields(args)...)
-			} else if out, _, _ := f.run("doctor"); !strings.Contains(out, "✓ store") { // clients need a home directory
+			} else if out, _, _ := f.run("doctor"); !strings.Contains(out, "✓ store") { // may fail, because the check of clients needs a home directory
 				t.Error(out)
 			}
 		}

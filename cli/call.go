@@ -23,7 +23,7 @@ type callCommand struct {
 	*app
 	args   string // a JSON object, or - for standard input
 	asJSON bool
-	asOf   string // RFC 3339; empty for now
+	asOf   string // RFC 3339; empty for the current time
 }
 
 func newCallCommand(a *app) *cobra.Command {
@@ -61,8 +61,8 @@ func (c *callCommand) run(ctx context.Context, y *yard.Yard, tool string, pairs 
 	return c.printResult(res, err)
 }
 
-// viewWith returns the view of the gate. If it lacks the tool, it waits for servers that are
-// still starting.
+// viewWith returns the gate's view. If the view lacks the tool, it waits for servers that are still
+// starting.
 func (c *callCommand) viewWith(ctx context.Context, y *yard.Yard, tool string) (*yard.View, error) {
 	v, err := c.view(y)
 	if err != nil {
@@ -142,8 +142,8 @@ func (c *callCommand) parsePairs(schema json.RawMessage, pairs []string) (json.R
 	return json.Marshal(args)
 }
 
-// parseValue converts a command-line value to JSON: to a string if the schema requires one or the
-// value is not JSON.
+// parseValue converts a command-line value to JSON. The result is a string if the schema requires
+// one or if the value is not JSON.
 func parseValue(schema json.RawMessage, key, value string) json.RawMessage {
 	text, _ := json.Marshal(value)
 	var properties struct {
@@ -182,12 +182,12 @@ func (c *callCommand) printResult(res *toolyard.Result, err error) error {
 	return nil
 }
 
-// unknownTool explains why a gate does not offer a tool. The operator at the command line may
-// learn that a hidden tool exists; callers of the gate may not.
+// unknownTool explains why a gate does not offer a tool. The operator at the command line may see
+// that a hidden tool exists; the gate's callers may not.
 func (c *callCommand) unknownTool(y *yard.Yard, v *yard.View, tool string) error {
 	steps, err := y.Why(v.Gate, tool)
 	if err != nil {
-		c.printProblems(y.Problems()) // one of them may be the cause
+		c.printProblems(y.Problems()) // one of the problems may be the cause
 		return usageError(fmt.Errorf("%w; run \"toolyard tools\" to list the tools", err))
 	}
 	reason := ""
@@ -197,7 +197,7 @@ func (c *callCommand) unknownTool(y *yard.Yard, v *yard.View, tool string) error
 			break
 		}
 	}
-	if reason == "" { // its server has connected since the command looked it up
+	if reason == "" { // the server has connected since the lookup
 		return fail(fmt.Errorf("%s was not available yet; run the command again", tool))
 	}
 	return usageError(fmt.Errorf("%s exists, but gate %s hides it: %s; see \"toolyard why %s %s\"", tool, v.Gate, reason, v.Gate, tool))

@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// How many calls are printed.
+// How many calls to print.
 const (
 	defaultCalls = 100
 	maxCalls     = 100_000
@@ -104,7 +104,7 @@ func (c *callsCommand) run(ctx context.Context, s *openStore) error {
 
 // readCalls reads up to limit calls, page by page.
 func readCalls(ctx context.Context, s *openStore, q store.CallQuery, limit int) ([]*store.CallRow, error) {
-	rows := []*store.CallRow{} // JSON needs [] instead of null
+	rows := []*store.CallRow{} // JSON needs [], not null
 	for len(rows) < limit {
 		q.Limit = min(limit-len(rows), store.MaxCalls)
 		page, err := s.Calls(ctx, q)
@@ -140,7 +140,7 @@ func (c *callsCommand) printTable(rows []*store.CallRow) error {
 	return w.Flush()
 }
 
-// qualifiedTool is the call's tool, prefixed with its server if it has one.
+// qualifiedTool returns the name of the call's tool, prefixed with its server if it has one.
 func qualifiedTool(r *store.CallRow) string {
 	if r.Server == "" {
 		return r.Tool

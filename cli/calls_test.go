@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// record stores calls: the i-th started i minutes ago.
+// record stores calls. The i-th call started i minutes ago.
 func (f *fixture) record(calls ...*store.CallRow) {
 	f.t.Helper()
 	s, err := store.Open(f.t.Context(), "sqlite:"+strings.TrimSuffix(f.file, ".yaml")+".db")

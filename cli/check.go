@@ -73,13 +73,13 @@ func (c *checkCommand) summarize(y *yard.Yard) {
 	}
 }
 
-// Token counts above which the size of a tool list is reported, and offer: search is recommended.
+// Token counts above which check reports the size of a tool list and recommends offer: search.
 const (
 	largeList = 5_000
 	hugeList  = 20_000
 )
 
-// describeOffer reports the size of a gate's tool list if the gate offers a search or the list is
+// describeOffer describes the size of a gate's tool list if the gate offers search or the list is
 // large.
 func describeOffer(v *yard.View) string {
 	tokens := v.ListTokens()
@@ -97,7 +97,7 @@ func describeOffer(v *yard.View) string {
 // maxRuleTools is the maximum number of tools to list for a rule.
 const maxRuleTools = 20
 
-// describeRule describes what a rule does, and to which of the gate's tools it applies.
+// describeRule describes a rule and the gate's tools that it applies to.
 func describeRule(r yard.AppliedRule) string {
 	calls := "calls"
 	if r.Some {

@@ -1,4 +1,4 @@
-// Package cli is the toolyard command line. A Go program that calls Main has the same
+// Package cli implements the toolyard command line. A Go program that calls Main gets the same
 // commands for its own tools:
 //
 //	func main() { cli.Main(yard.Options{Tools: []*toolyard.Tool{greet}}) }
@@ -23,12 +23,12 @@ import (
 // Exit codes.
 const (
 	exitOK    = 0
-	exitError = 1 // the configuration, a tool, a server or the network has a problem
+	exitError = 1 // there is a problem with the configuration, a tool, a server or the network
 	exitUsage = 2 // the command line is invalid
 	exitTool  = 5 // the tool failed or rejected its arguments
 )
 
-// Main runs the command line of this process and exits.
+// Main runs this process's command line and exits.
 func Main(opts yard.Options) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills the process
@@ -85,10 +85,10 @@ func (c *checkedWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// exitStatus is an error that sets the exit code of the process.
+// exitStatus is an error that sets the process's exit code.
 type exitStatus struct {
 	code int
-	err  error // nil if the command has already printed it
+	err  error // nil if the command has already printed the error
 }
 
 func (e exitStatus) Error() string { return fmt.Sprint(e.err) }

@@ -43,7 +43,7 @@ func (e clientEnv) paths(c *clientconfig.Client) []string {
 	return c.Paths(e.home, e.folder, e.goos, e.getenv)
 }
 
-// file is the client's configuration file for the project or for the user.
+// file returns the client's configuration file for the project or for the user.
 func (e clientEnv) file(c *clientconfig.Client, project bool) (string, error) {
 	paths := e.paths(c)
 	switch {
@@ -126,11 +126,11 @@ func replaceFile(path string, before, after []byte, mode fs.FileMode) error {
 	return safefile.Write(path, after, mode)
 }
 
-// maxDiffLine is how many characters of a line are printed.
+// maxDiffLine is the maximum number of characters to print per line.
 const maxDiffLine = 1000
 
-// printDiff prints only the lines that differ, with secrets masked, because other lines may also
-// contain secrets.
+// printDiff prints only the lines that differ, with secrets masked. It omits other lines, because
+// they may contain secrets too.
 func printDiff(out io.Writer, file string, before, after []byte) {
 	a, b := splitLines(before), splitLines(after)
 	first := 0
@@ -152,7 +152,7 @@ func printDiff(out io.Writer, file string, before, after []byte) {
 	}
 }
 
-// secretMember matches a member of JSON or TOML whose name suggests a secret.
+// secretMember matches a JSON or TOML member whose name suggests a secret.
 var secretMember = regexp.MustCompile(`(?i)((?:"[^"]*(?:` + secretWords + `)[^"]*"|[\w-]*(?:` + secretWords + `)[\w-]*)\s*[:=]\s*)"[^"]*"`)
 
 const secretWords = "token|secret|key|passw|auth|credential|cookie"
@@ -160,7 +160,7 @@ const secretWords = "token|secret|key|passw|auth|credential|cookie"
 // maskSecrets replaces the values of members that may be secret.
 func maskSecrets(line string) string { return secretMember.ReplaceAllString(line, `$1"…"`) }
 
-// lineRange formats a range of lines for a diff; an empty range is given as the line before it.
+// lineRange formats a range of lines for a diff. An empty range is written as the line before it.
 func lineRange(first, end int) string {
 	if first == end {
 		return fmt.Sprintf("%d,0", first)

@@ -15,14 +15,14 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// clientPages writes the quick starts in docs/clients with the real command, for a user with the
-// home folder /home/ann who has a configuration in ~/yard.
+// clientPages writes the quick starts in docs/clients with the real command, for a user whose home
+// folder is /home/ann and whose configuration is in ~/yard.
 type clientPages struct {
 	t                *testing.T
 	home, executable string
 }
 
-// run runs a command in an empty home folder. It returns the output, and the file of the client.
+// run runs a command in an empty home folder. It returns the output and the client's file.
 func (p clientPages) run(client *clientconfig.Client, args ...string) (output, file string) {
 	p.t.Helper()
 	if err := os.RemoveAll(p.home); err != nil {
@@ -50,7 +50,7 @@ func (p clientPages) run(client *clientconfig.Client, args ...string) (output, f
 	return p.shown(out.String()), p.shown(string(data))
 }
 
-// shown replaces the folders of the test by those of the pages.
+// shown replaces the test's folders with those on the pages.
 func (p clientPages) shown(text string) string {
 	return strings.TrimSpace(strings.NewReplacer(p.executable, "/usr/local/bin/toolyard", p.home, "/home/ann", "ty_key", "ty_…").Replace(text)) + "\n"
 }
@@ -91,7 +91,7 @@ func (p clientPages) page(c *clientconfig.Client) string {
 	return w.String()
 }
 
-// clientFiles are the files of a user on Linux, macOS and Windows.
+// clientFiles returns a user's files on Linux, macOS and Windows.
 func clientFiles(c *clientconfig.Client) (files []string) {
 	for _, goos := range []string{"linux", "darwin", "windows"} {
 		home, getenv := "~", only("HOME", "~")
@@ -118,7 +118,8 @@ func only(name, value string) clientconfig.Getenv {
 	}
 }
 
-// locationVariables are the variables on Linux that change where the client looks for its file.
+// locationVariables returns the Linux environment variables that change where the client looks for
+// its file.
 func locationVariables(c *clientconfig.Client) (names []string) {
 	c.Paths("~", ".", "linux", func(name string) (string, bool) {
 		names = append(names, name)

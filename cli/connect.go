@@ -78,7 +78,7 @@ func (c *connectCommand) run(ctx context.Context, server string) error {
 	return c.serveHere(ctx, server)
 }
 
-// serveHere connects the user of this computer, with a page that is served while the command runs.
+// serveHere connects the user of this computer. It serves the page while the command runs.
 func (c *connectCommand) serveHere(ctx context.Context, server string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)))
 	if err != nil {
@@ -93,10 +93,10 @@ func (c *connectCommand) serveHere(ctx context.Context, server string) error {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = pages.Serve(l) // until it is shut down
+			_ = pages.Serve(l) // returns when the server is shut down
 		}()
 		err := c.use(ctx, &connectionsClient{base: base, key: c.opts.Command.OperatorToken, here: true}, server)
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout) // the browser still loads the last page
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout) // the browser is still loading the last page
 		defer cancel()
 		if pages.Shutdown(closing) != nil {
 			_ = pages.Close()
@@ -106,7 +106,7 @@ func (c *connectCommand) serveHere(ctx context.Context, server string) error {
 	})
 }
 
-// use lists connections, or makes or deletes one.
+// use lists connections, or creates or deletes one.
 func (c *connectCommand) use(ctx context.Context, api *connectionsClient, server string) error {
 	list, err := api.list(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ const pageTimeout = 3 * time.Second
 // connectPoll is how often the command checks for the connection.
 const connectPoll = 300 * time.Millisecond
 
-// await waits until there is a new connection.
+// await waits until a new connection exists.
 func (c *connectCommand) await(ctx context.Context, api *connectionsClient, before listedConnection) error {
 	deadline := time.NewTimer(c.timeout)
 	defer deadline.Stop()
@@ -194,7 +194,7 @@ func (c *connectCommand) print(list []listedConnection) error {
 	return w.Flush()
 }
 
-// listedConnection is a connection of the user, as the HTTP API describes it.
+// listedConnection is one of the user's connections, as described by the HTTP API.
 type listedConnection struct {
 	Server  string    `json:"server"`
 	State   string    `json:"state"`
@@ -213,11 +213,11 @@ func (l *listedConnection) lifetime() string {
 	return " The access expires at " + formatMinute(l.Expires) + "."
 }
 
-// connectionsClient uses the HTTP API of a yard for connections.
+// connectionsClient uses a yard's HTTP API for connections.
 type connectionsClient struct {
 	base *url.URL
 	key  string
-	here bool // the yard runs in this process
+	here bool // whether the yard runs in this process
 }
 
 func (a *connectionsClient) list(ctx context.Context) ([]listedConnection, error) {
@@ -225,7 +225,7 @@ func (a *connectionsClient) list(ctx context.Context) ([]listedConnection, error
 	return page.Connections, a.send(ctx, http.MethodGet, "/connections", &page)
 }
 
-// page returns the URL of the page on which the user connects.
+// page returns the URL of the page where the user connects.
 func (a *connectionsClient) page(ctx context.Context, server string) (string, error) {
 	if a.here { // the key, which is valid while this process runs, signs the user in
 		return a.base.String() + "/console/connections/" + url.PathEscape(server) + "#key=" + a.key, nil

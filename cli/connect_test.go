@@ -24,7 +24,7 @@ servers:
   other: {url: "http://127.0.0.1:1/mcp"}
 `
 
-// sendFromPage sends a request of the page of the console at a base address.
+// sendFromPage sends a request as the console's page at base does.
 func sendFromPage(t *testing.T, browser *http.Client, base, method, path, secret, body string) (answer map[string]any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, base+"/api/v1"+path, strings.NewReader(body))
@@ -61,7 +61,7 @@ func TestConnectOnThisComputer(t *testing.T) {
 		t.Errorf("%q %d", errs, code)
 	}
 
-	// The user opens the address that the command prints, is signed in by it, and enters a key.
+	// The user opens the URL that the command prints, is signed in by it, and enters a key.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	lines, stderr := io.Pipe()

@@ -26,7 +26,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// demoCommand serves the yard of a fictional company.
+// demoCommand serves a fictional company's yard.
 type demoCommand struct {
 	*app
 	listen, dir string
@@ -34,8 +34,8 @@ type demoCommand struct {
 	history     bool
 
 	executable string            // starts the demo's MCP servers
-	temporary  bool              // the folder is removed at the end
-	otherPort  bool              // the address was in use
+	temporary  bool              // whether the folder is removed at the end
+	otherPort  bool              // whether the address was in use
 	tokens     map[string]string // API keys by caller
 	simulators *demo.Simulators  // nil if the program does not register the demo's packs
 	onReady    func(y *yard.Yard, baseURL string)
@@ -44,7 +44,7 @@ type demoCommand struct {
 // maxRate is the highest --rate, in calls per second.
 const maxRate = 1000
 
-// modelPause is how long the scripted model takes for a turn.
+// modelPause is the time that the scripted model takes for a turn.
 const modelPause = 600 * time.Millisecond
 
 // Files in the demo's folder, in addition to the yard's.
@@ -109,7 +109,7 @@ func (c *demoCommand) run(ctx context.Context) (err error) {
 	}
 	if err := c.prepare(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil // interrupted
+			return nil // the user interrupted the command
 		}
 		return err
 	}
@@ -139,7 +139,7 @@ func (c *demoCommand) bind(ctx context.Context) (net.Listener, error) {
 	return l, err
 }
 
-// createFolder creates the folder. An existing one must be empty, so that nothing is
+// createFolder creates the folder. An existing folder must be empty, so that nothing is
 // overwritten.
 func (c *demoCommand) createFolder() (err error) {
 	if c.dir == "" {
@@ -254,7 +254,7 @@ func (c *demoCommand) serve(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// printStart prints what is served, where, and what to try.
+// printStart prints what is served, the addresses, and what to try.
 func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 	s := &screen{color: isTerminal(c.out) && c.getenv("NO_COLOR") == ""}
 	row := func(name, text string) { fmt.Fprintf(c.out, "  %s  %s\n", s.paint(dim, pad(name, 10)), text) }

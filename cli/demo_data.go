@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// fundAccounts funds the accounts and opens the sessions of the demo.
+// fundAccounts funds the demo's accounts and opens its sessions.
 func fundAccounts(ctx context.Context, s *store.Store) error {
 	for account, amount := range demo.Accounts {
 		if err := s.Fund(ctx, account, amount, "opening"); err != nil {
@@ -54,11 +54,11 @@ func createKeys(ctx context.Context, s *store.Store, now time.Time) (map[string]
 // rowsPerBatch is the number of recorded calls to write at once.
 const rowsPerBatch = 1000
 
-// writeHistory records the calls of the last weeks and charges for the paid ones, so that the
+// writeHistory records the calls of the last few weeks and charges for the paid ones, so that the
 // ledger is consistent with the record.
 func writeHistory(ctx context.Context, s *store.Store, now time.Time, packs bool) error {
 	var free []*store.CallRow
-	paid := make(map[string][]*store.CallRow)                              // by account
+	paid := make(map[string][]*store.CallRow)                              // calls by account
 	for m := range demo.History(now, rand.New(rand.NewPCG(1, 1)), packs) { //nolint:gosec // deterministic test data
 		row := &store.CallRow{
 			ID: ident.NewCallID(m.At), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,
@@ -84,7 +84,7 @@ func writeHistory(ctx context.Context, s *store.Store, now time.Time, packs bool
 	return nil
 }
 
-// chargeHistory funds an account with the price of the calls and charges them.
+// chargeHistory funds an account with the price of the calls and charges for them.
 func chargeHistory(ctx context.Context, s *store.Store, account string, rows []*store.CallRow) error {
 	total := toolyard.Money(0)
 	for _, row := range rows {

@@ -23,7 +23,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// toolyardBinary is this test binary as toolyard, which testscript puts into PATH.
+// toolyardBinary returns this test binary under the name toolyard, which testscript adds to PATH.
 func toolyardBinary(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("toolyard")
@@ -50,8 +50,8 @@ type runningDemo struct {
 	dir  string
 }
 
-// startDemo runs a demo in this process, with its MCP servers as child processes. The returned
-// function stops it.
+// startDemo runs a demo in this process, with its MCP servers as child processes. It returns a
+// function that stops the demo.
 func startDemo(t *testing.T, c *demoCommand) (*runningDemo, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,7 +138,7 @@ func checkAgent(t *testing.T, s *runningDemo) {
 	}
 }
 
-// checkKinds checks that the read gate has tools of every kind.
+// checkKinds checks that the read gate offers tools of every kind.
 func checkKinds(t *testing.T, s *runningDemo) {
 	t.Helper()
 	_, body := get(t, s.base+"/api/tools/catalog?gate=chat")
@@ -179,7 +179,7 @@ func checkProblems(t *testing.T, y *yard.Yard) {
 	}
 }
 
-// faultsOf returns how problems differ from the intended ones.
+// faultsOf returns the differences between problems and the intended ones.
 func faultsOf(problems []toolyard.Problem) (faults []string) {
 	want := map[string]bool{"berth_forecast.ts:11:43": true, "archive: down": true, "fuel_log is withheld: its definition has changed": true, "share_position is withheld: it is new": true}
 	for _, p := range problems {
@@ -292,7 +292,7 @@ func checkNoProcess(t *testing.T, program string) {
 	})
 }
 
-// An interrupt ends the demo and leaves no process and no folder.
+// An interrupt ends the demo, and no process or folder is left behind.
 func TestDemoEndsOnInterrupt(t *testing.T) {
 	program, temp := toolyardBinary(t), t.TempDir()
 	var out, errs bytes.Buffer // errs is complete after Wait
@@ -313,7 +313,7 @@ func TestDemoEndsOnInterrupt(t *testing.T) {
 			t.Fatalf("%v\n%s%s", err, &out, &errs)
 		}
 	}
-	time.Sleep(time.Second) // some calls are running
+	time.Sleep(time.Second) // lets some calls start
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

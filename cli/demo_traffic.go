@@ -20,7 +20,7 @@ import (
 // traffic simulates callers.
 type traffic struct {
 	yard   *yard.Yard
-	client *outbound.Client // for calls paid by a session
+	client *outbound.Client // sends calls that a session pays for
 	url    string
 	tokens map[string]string
 	calls  demo.Traffic
@@ -38,7 +38,7 @@ func newTraffic(y *yard.Yard, base string, tokens map[string]string, packs bool)
 // maxConcurrent limits the concurrent simulated calls; some of them wait for a limit.
 const maxConcurrent = 64
 
-// run makes calls at a rate per second until ctx ends.
+// run makes the given number of calls per second until ctx ends.
 func (t *traffic) run(ctx context.Context, rate float64) {
 	r := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) //nolint:gosec // nothing here is secret
 	running := make(chan struct{}, maxConcurrent)
@@ -70,8 +70,8 @@ func (t *traffic) run(ctx context.Context, rate float64) {
 // questionInterval is the time between two questions to the agent.
 const questionInterval = 20 * time.Second
 
-// ask sends questions to the agent until ctx ends: first all of them, so that there are queries to
-// look at, and then one at a time.
+// ask sends questions to the agent until ctx ends. It sends all of them at first, so that there are
+// queries to look at, and then one at a time.
 func (t *traffic) ask(ctx context.Context) {
 	for n := 0; ; n++ {
 		q := &demo.Questions[n%len(demo.Questions)]
@@ -90,7 +90,7 @@ func (t *traffic) ask(ctx context.Context) {
 	}
 }
 
-// call makes one call. A call with a session is sent over HTTP, with its caller's key.
+// call makes one call. If a session pays for the call, it is sent over HTTP with its caller's key.
 func (t *traffic) call(ctx context.Context, act *demo.CallPattern, caller toolyard.Caller, args json.RawMessage, session string) {
 	token := t.tokens[caller.ID]
 	if session == "" || token == "" {

@@ -26,7 +26,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// doctorCommand examines everything that a working setup needs, on this machine.
+// doctorCommand checks everything on this machine that a working setup needs.
 type doctorCommand struct {
 	*app
 	failed bool
@@ -48,14 +48,14 @@ func newDoctorCommand(a *app) *cobra.Command {
 	}
 }
 
-// The results of an examination.
+// Marks for the results of checks.
 const (
 	healthy = "✓"
 	notable = "!"
 	faulty  = "✗"
 )
 
-// report prints one finding, and how to fix it.
+// report prints one finding and how to fix it.
 func (c *doctorCommand) report(mark, subject, text string, fixes ...string) {
 	c.failed = c.failed || mark == faulty
 	fmt.Fprintf(c.out, "%s %-14s %s\n", mark, untrusted.Printable(subject), untrusted.Printable(text))
@@ -162,7 +162,8 @@ func (c *doctorCommand) examineYard(ctx context.Context) {
 	}
 }
 
-// examineAddress reports whether the server can listen on its address, or what is already listening there.
+// examineAddress reports whether the server can listen on its address or, if not, what is listening
+// there.
 func (c *doctorCommand) examineAddress(ctx context.Context, address string) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err == nil {
@@ -218,7 +219,7 @@ func responds(ctx context.Context, address string) bool {
 	return err == nil && body == "ok\n"
 }
 
-// examineClients reports the clients in whose configuration files Toolyard is installed.
+// examineClients reports the clients that have Toolyard in their configuration files.
 func (c *doctorCommand) examineClients(ctx context.Context) {
 	env, err := c.clientEnv()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// healthCommand checks a running yard, for container images without a shell.
+// healthCommand checks a running yard. It is meant for container images that have no shell.
 type healthCommand struct {
 	*app
 	url      string
@@ -37,7 +37,8 @@ func newHealthCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// anyNetwork allows all addresses, because an instance's name in a cluster resolves to a private one.
+// anyNetwork allows all addresses, because an instance's name in a cluster resolves to a private
+// address.
 var anyNetwork = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 
 func (c *healthCommand) run(ctx context.Context) error {
@@ -59,12 +60,12 @@ func (c *healthCommand) run(ctx context.Context) error {
 	return nil
 }
 
-// wantsHTTPS is the response of a server that requires TLS to a request without it.
+// wantsHTTPS is the response of a server that requires TLS to a plain HTTP request.
 const wantsHTTPS = "Client sent an HTTP request to an HTTPS server."
 
-// probe requests a health check of the instance at an address. The request carries no secrets, so
-// the TLS certificate of a server on this machine, which is rarely valid for a loopback address, is
-// not verified.
+// probe sends a health check to the instance at an address. If insecure is set, or at a loopback
+// address, for which certificates are rarely valid, it does not verify the TLS certificate: the
+// request carries no secrets.
 func probe(ctx context.Context, base *url.URL, path string, insecure bool) (res *http.Response, body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(path).String(), http.NoBody)
 	if err != nil {

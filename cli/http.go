@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// httpFlags are the flags for serving over HTTP. Environment variables are the defaults.
+// httpFlags are the flags for serving over HTTP. They default to environment variables.
 type httpFlags struct {
 	http         bool
 	listen, port string
@@ -45,7 +45,7 @@ func (f *httpFlags) resolve(a *app) error {
 	return nil
 }
 
-// runYard runs the background work of a yard while serve runs.
+// runYard runs a yard's background work while serve runs.
 func (a *app) runYard(ctx context.Context, y *yard.Yard, serve func(context.Context) error) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -60,7 +60,7 @@ func (a *app) runYard(ctx context.Context, y *yard.Yard, serve func(context.Cont
 	})
 	select {
 	case <-y.Ready():
-	case <-time.After(startTimeout): // a slow source does not delay the others
+	case <-time.After(startTimeout): // a slow source must not delay the others
 	case <-ctx.Done():
 	}
 	err := y.Check()
@@ -72,7 +72,7 @@ func (a *app) runYard(ctx context.Context, y *yard.Yard, serve func(context.Cont
 	return err
 }
 
-// serveHTTP serves a yard at an address, or at the configured one, until ctx ends. It calls ready
+// serveHTTP serves a yard at the given or the configured address until ctx ends. It calls ready
 // with the base URL once it is listening.
 func (a *app) serveHTTP(ctx context.Context, y *yard.Yard, address string, ready func(baseURL string)) error {
 	if address == "" {
@@ -94,9 +94,9 @@ func (a *app) serveHTTP(ctx context.Context, y *yard.Yard, address string, ready
 	})
 }
 
-// portInUse suggests a different port.
+// portInUse returns an error that suggests a different port.
 func portInUse(address string) error {
-	host, port, _ := net.SplitHostPort(address) // valid: CheckAddress has parsed it
+	host, port, _ := net.SplitHostPort(address) // cannot fail: CheckAddress has parsed it
 	n, err := strconv.Atoi(port)
 	switch {
 	case err != nil:

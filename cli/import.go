@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// importCommand imports the MCP servers of other clients.
+// importCommand imports other clients' MCP servers.
 type importCommand struct {
 	*app
 	write bool
@@ -49,8 +49,8 @@ func newImportCommand(a *app) *cobra.Command {
 // origin is a file that may define servers.
 type origin struct {
 	file     string
-	client   string // its name; empty if the user specified the file
-	required bool   // fail if it cannot be read
+	client   string // name of the client; empty if the user specified the file
+	required bool   // whether it is an error if the file cannot be read
 }
 
 func (c *importCommand) run(env clientEnv, args []string) error {
@@ -124,7 +124,7 @@ func (c *importCommand) listCatalog() error {
 	return nil
 }
 
-// readAll reads the servers of all files that the arguments select.
+// readAll reads the servers from all files that the arguments select.
 func (c *importCommand) readAll(t *clientconfig.Translator, env clientEnv, args []string) error {
 	list, err := origins(env, args)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *importCommand) readAll(t *clientconfig.Translator, env clientEnv, args 
 	return nil
 }
 
-// listenAddress is the configured address of this yard, or the default.
+// listenAddress returns this yard's configured address, or the default.
 func (c *importCommand) listenAddress() string {
 	if c.opts.ConfigFile != "" {
 		if s, err := config.Load(c.opts.ConfigFile, c.opts.Process.Getenv); err == nil {
@@ -158,7 +158,8 @@ func programName(executable string) string {
 	return strings.TrimSuffix(filepath.Base(executable), ".exe")
 }
 
-// origins returns the files that the arguments select, or the files of all known clients.
+// origins returns the files that the arguments select or, if there are no arguments, the files of
+// all known clients.
 func origins(env clientEnv, args []string) (list []origin, err error) {
 	add := func(o origin) {
 		if !slices.ContainsFunc(list, func(other origin) bool { return other.file == o.file }) {
@@ -203,7 +204,7 @@ func clientHint(name string) string {
 	return "; available clients: " + strings.Join(ids, ", ")
 }
 
-// read adds the servers of one file, and reports whether the file exists.
+// read adds the servers in one file, and reports whether the file exists.
 func (c *importCommand) read(t *clientconfig.Translator, o origin) (bool, error) {
 	data, err := readFile(o.file)
 	if errors.Is(err, fs.ErrNotExist) && !o.required {

@@ -99,7 +99,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// Untrusted text controls neither the terminal nor the file.
+// Untrusted text can control neither the terminal nor the file.
 func TestImportOfHostileText(t *testing.T) {
 	u := newUser(t)
 	u.write("x.json", `{"mcpServers": {
@@ -118,7 +118,7 @@ func TestImportOfHostileText(t *testing.T) {
 	}
 }
 
-// The import of every client is a valid configuration.
+// Every client's import is a valid configuration.
 func TestImportIsAConfiguration(t *testing.T) {
 	files, err := filepath.Glob("../internal/config/clientconfig/testdata/*/in.*")
 	if err != nil || len(files) == 0 {
@@ -140,7 +140,7 @@ func TestImportIsAConfiguration(t *testing.T) {
 	}
 }
 
-// Variables of servers that are already configured are not listed.
+// Variables for servers that are already configured are not listed.
 func TestImportListsOnlyVariablesOfNewServers(t *testing.T) {
 	u := newUser(t)
 	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "args": ["--api-key", "first"]}}}`)

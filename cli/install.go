@@ -25,7 +25,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// installCommand adds Toolyard to the configuration file of an MCP client.
+// installCommand adds Toolyard to an MCP client's configuration file.
 type installCommand struct {
 	*app
 	name, url      string
@@ -126,7 +126,7 @@ func (c *installCommand) run(env clientEnv, client *clientconfig.Client) error {
 	return nil
 }
 
-// addEntry returns the file with an entry for Toolyard, and hints on what else to do.
+// addEntry returns the file with an entry for Toolyard added, and hints about further steps.
 func (c *installCommand) addEntry(env clientEnv, before []byte, client *clientconfig.Client) (after []byte, hints []string, err error) {
 	server := clientconfig.Server{Name: c.name, URL: c.url}
 	if c.url == "" && (c.stdio || !client.Remote) {
@@ -153,7 +153,7 @@ func (c *installCommand) addEntry(env clientEnv, before []byte, client *clientco
 	return after, hints, err
 }
 
-// parseHeaders parses headers that are written as in HTTP.
+// parseHeaders parses headers in HTTP syntax.
 func parseHeaders(lines []string) (map[string]string, error) {
 	headers := make(map[string]string)
 	for _, line := range lines {
@@ -168,7 +168,7 @@ func parseHeaders(lines []string) (map[string]string, error) {
 
 var headerLine = regexp.MustCompile("^([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)$")
 
-// stdioHints lists the variables that a client must pass to Toolyard.
+// stdioHints lists the environment variables that a client must pass to Toolyard.
 func (c *installCommand) stdioHints(client *clientconfig.Client) []string {
 	if c.opts.ConfigFile == "" {
 		return nil
@@ -190,7 +190,7 @@ func variableList(names []string) string {
 	return "the environment variables " + strings.Join(names, ", ")
 }
 
-// serveArgs are the arguments with which a client starts Toolyard from any folder.
+// serveArgs returns the arguments that a client uses to start Toolyard from any folder.
 func (c *installCommand) serveArgs() ([]string, error) {
 	args := []string{"serve"}
 	for _, option := range []struct {
@@ -226,7 +226,7 @@ func checkGate(c *config.Config, gate string) error {
 	return fmt.Errorf("unknown gate %s%s; available gates: %s", untrusted.Printable(gate), spelling.DidYouMean(gate, gates), strings.Join(gates, ", "))
 }
 
-// address returns the gate's URL according to the configuration, with hints on what the client needs.
+// address returns the gate's configured URL, and hints about what the client needs.
 func (c *installCommand) address(client *clientconfig.Client) (address string, hints []string, err error) {
 	cfg := config.Default()
 	if c.opts.ConfigFile != "" {
@@ -256,7 +256,7 @@ func (c *installCommand) address(client *clientconfig.Client) (address string, h
 	return u.String(), append(hints, c.keyHints(cfg, client)...), nil
 }
 
-// keyHints explains how to create a key for a gate that requires one, and how to install it.
+// keyHints explains how to create and install a key if the gate requires one.
 func (c *installCommand) keyHints(cfg *config.Config, client *clientconfig.Client) []string {
 	if len(c.headers) > 0 {
 		return nil
@@ -282,7 +282,7 @@ func (c *installCommand) keyHints(cfg *config.Config, client *clientconfig.Clien
 	}
 }
 
-// flagFor returns a flag for an example, or nothing if it is not needed.
+// flagFor returns a flag for an example command, or "" if it is not needed.
 func flagFor(name, value string) string {
 	if value == "" {
 		return ""
@@ -290,7 +290,7 @@ func flagFor(name, value string) string {
 	return " --" + name + " " + value
 }
 
-// removeEntry returns the file without our entry. If the backup is exactly the file before the
+// removeEntry returns the file with our entry removed. If the backup is exactly the file before the
 // entry was added, it returns the backup.
 func removeEntry(file string, before []byte, client *clientconfig.Client, name string) ([]byte, error) {
 	after, err := client.Remove(before, name)
@@ -316,7 +316,7 @@ func removeEntry(file string, before []byte, client *clientconfig.Client, name s
 	return after, nil
 }
 
-// listClients prints the files of each client and whether they have an entry for Toolyard.
+// listClients prints each client's files and whether they have an entry for Toolyard.
 func (c *installCommand) listClients(env clientEnv) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CLIENT\tINSTALLED\tFILE")

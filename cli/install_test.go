@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// user has a home directory and works in a project.
+// user is a person with a home directory who works in a project.
 type user struct {
 	t             *testing.T
 	home, project string
@@ -220,7 +220,7 @@ func TestInstallDryRun(t *testing.T) {
 	}
 }
 
-// Symbolic links of the user are followed; those that lead out of a project are rejected.
+// The user's own symbolic links are followed; links that lead out of a project are rejected.
 func TestInstallAndLinks(t *testing.T) {
 	u := newUser(t)
 	dotfiles, file := filepath.Join(u.home, "dotfiles/mcp.json"), filepath.Join(u.home, ".cursor/mcp.json")
@@ -308,7 +308,7 @@ gates:
 	}
 }
 
-// Headers are written under the name that the client has for them.
+// Headers are written under the client's own name for them.
 func TestInstallWritesHeaders(t *testing.T) {
 	u := newUser(t)
 	u.write("toolyard.yaml", "gates: {team: {mode: write, callers: keys}}\n")
@@ -330,7 +330,7 @@ http_headers = { Authorization = "Bearer tyk_1" }
 `)
 }
 
-// The address is in use by Toolyard or by another program.
+// Doctor reports whether Toolyard or another program uses the address.
 func TestDoctorExaminesTheAddress(t *testing.T) {
 	for body, want := range map[string]string{"ok\n": "✓ address        a server is running at ", "hello": "✗ address        "} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))

@@ -122,7 +122,7 @@ func (c *keysCreateCommand) checkGates(scopes []string) error {
 	return nil
 }
 
-// keysListCommand lists the API keys.
+// keysListCommand lists API keys.
 type keysListCommand struct {
 	*app
 	asJSON bool
@@ -215,8 +215,8 @@ func (c keysRevokeCommand) run(ctx context.Context, prefix string) error {
 	})
 }
 
-// parsePrefix validates the prefix of a key. The error does not repeat the text, which may be
-// a whole key.
+// parsePrefix validates a key's prefix. The error does not repeat the text, which may be a whole
+// key.
 func parsePrefix(text string) (string, error) {
 	if !identity.CheckPrefix(text) {
 		return "", errors.New("expected a key prefix, the 10 characters between ty_ and the next _; \"toolyard keys list\" shows all prefixes")

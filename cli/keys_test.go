@@ -75,7 +75,7 @@ func (f *fixture) mustRun(args ...string) string {
 	return out
 }
 
-// mustFail runs a command that must fail with an exit code and a text.
+// mustFail runs a command that must fail with the given exit code and text.
 func (f *fixture) mustFail(code int, want string, args ...string) {
 	f.t.Helper()
 	out, errs, got := f.run(args...)
@@ -116,7 +116,7 @@ func TestKeyCommands(t *testing.T) {
 	if out != "Revoked "+made.Prefix+".\n" {
 		t.Error(out)
 	}
-	d.mustRun("keys", "revoke", made.Prefix) // idempotent
+	d.mustRun("keys", "revoke", made.Prefix) // revoking again has no effect
 	table := d.mustRun("keys", "list")
 	for _, want := range []string{
 		`^PREFIX +NAME +CALLER +ACCOUNT +SCOPES +CREATED +EXPIRES +STATE\n`,
@@ -156,7 +156,8 @@ func TestKeyCommandsRefuse(t *testing.T) {
 	memory.mustFail(exitError, "lost when the process ends", "keys", "create", "--name", "a", "--caller", "a")
 }
 
-// A yard without a store would not see what a command stores.
+// If a yard has no store, commands that would store something fail, because the yard would not see
+// it.
 func TestCommandsFailWithoutAStore(t *testing.T) {
 	d := newFixture(t, "gates:\n  chat: {mode: read}\n")
 	for _, args := range [][]string{
@@ -173,8 +174,8 @@ func TestCommandsFailWithoutAStore(t *testing.T) {
 	}
 }
 
-// --store overrides the file, and each command that changes a store prints its address without
-// the password.
+// --store overrides the file, and every command that changes a store prints its address without the
+// password.
 func TestStoreFlagOverridesTheFile(t *testing.T) {
 	elsewhere := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	for name, text := range map[string]string{"no store": "", "another store": "store: sqlite:own.db\n", "keys": "gates:\n  chat: {mode: read, callers: keys}\n"} {
@@ -225,7 +226,7 @@ func TestStoreNameHidesPasswords(t *testing.T) {
 	}
 }
 
-// Changes by command line are audited with the system user and the host.
+// Changes made on the command line are audited with the system user and the host.
 func TestCommandsAreAudited(t *testing.T) {
 	d := newFixture(t, "store: sqlite:yard.db\n")
 	token := strings.TrimSpace(d.mustRun("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "write"))
@@ -237,7 +238,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	d.mustRun("accounts", "unlink", "alice", "wallet")
 	d.mustFail(exitError, "no wallet link", "accounts", "unlink", "alice", "wallet")
 	d.mustRun("apply")
-	d.mustRun("apply") // no change, no entry
+	d.mustRun("apply") // changes nothing, so there is no entry
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(filepath.Dir(d.file), "yard.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +275,7 @@ func TestAccountCommands(t *testing.T) {
 	if out := d.mustRun("accounts", "show"); out != "No accounts.\n" {
 		t.Error(out)
 	}
-	for range 2 { // the same reference is credited once
+	for range 2 { // a reference is credited only once
 		if out := d.mustRun("accounts", "fund", "acme", "25.001", "--reference", "invoice-17"); out != "Balance of acme: 25.001 USD\n" {
 			t.Error(out)
 		}
@@ -331,7 +332,7 @@ func TestLinkCommands(t *testing.T) {
 	d.mustFail(exitUsage, "not a valid caller", "accounts", "link", "", "wallet", wallet)
 }
 
-// Configured providers define further kinds of links.
+// Configured providers add kinds of links.
 func TestLinkCommandsKnowConfiguredKinds(t *testing.T) {
 	d := newFixture(t, `
 store: sqlite:yard.db

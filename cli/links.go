@@ -22,7 +22,7 @@ func (f *linkFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.account, "account", "", "the caller's account (default: the account of the caller's keys, or one named after the caller)")
 }
 
-// owner resolves the caller whose links a command changes.
+// owner returns the caller whose links a command changes.
 func (f *linkFlags) owner(ctx context.Context, s *openStore, caller string) (toolyard.Caller, error) {
 	if f.account != "" {
 		return toolyard.Caller{ID: caller, Account: f.account}, identity.CheckID(f.account)
@@ -82,7 +82,7 @@ func (c *linkCommand) check(caller, kind, address string) error {
 		return err
 	}
 	kinds := slices.Collect(maps.Keys(c.opts.ProviderKinds))
-	if source, err := c.loadConfig(); err == nil { // otherwise opening the store reports it
+	if source, err := c.loadConfig(); err == nil { // otherwise, opening the store reports the error
 		kinds = append(kinds, source.LinkNames()...)
 	}
 	slices.Sort(kinds)
@@ -135,7 +135,7 @@ func (c *unlinkCommand) run(ctx context.Context, caller, kind string) error {
 	})
 }
 
-// linksCommand lists the links of a caller.
+// linksCommand lists a caller's links.
 type linksCommand struct {
 	*app
 	linkFlags

@@ -14,7 +14,7 @@ import (
 // startLog creates the logger that the configuration specifies.
 func (a *app) startLog(level, format, file string) (*slog.Logger, error) {
 	var l slog.Level
-	_ = l.UnmarshalText([]byte(level)) // the configuration schema has validated it
+	_ = l.UnmarshalText([]byte(level)) // cannot fail: the configuration schema has validated it
 	out := a.err
 	if file = cmp.Or(a.getenv("LOG_FILE"), file); file != "" {
 		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the operator's own file
@@ -40,7 +40,7 @@ func (a *app) logHandler(out io.Writer, format string, level slog.Level) slog.Ha
 	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !terminal || noColor != "", ReplaceAttr: printableAttr})
 }
 
-// printableAttr keeps text from scripts and servers from controlling the terminal.
+// printableAttr prevents text from scripts and servers from controlling the terminal.
 func printableAttr(_ []string, a slog.Attr) slog.Attr {
 	text := ""
 	switch v := a.Value.Any().(type) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Database errors have several lines, some of them repeated.
+// Database errors can have several lines, some of them repeated.
 func TestErrorsOfSeveralLinesArePrintedAsLines(t *testing.T) {
 	var b strings.Builder
 	a := &app{err: &b}
@@ -51,7 +51,7 @@ func TestPortInUseSuggestsAnother(t *testing.T) {
 	}
 }
 
-// A problem of a server has its position in the file and a fix.
+// A server's problem includes its position in the file and a fix.
 func TestServerProblemsHaveAPositionAndAFix(t *testing.T) {
 	u := newUser(t)
 	u.write("toolyard.yaml", "servers:\n  postgres:\n    args: [x]\n    command: no-such-uvx\n  parrot: {command: cat}\n")

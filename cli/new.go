@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// newConfig is the beginning of a configuration file that a command creates.
+// newConfig is the beginning of a configuration file created by a command.
 const newConfig = `# Run "toolyard schema" for the JSON Schema of this file.
 gates: {default: {mode: write, naming: plain}}
 `
@@ -25,7 +25,7 @@ gates: {default: {mode: write, naming: plain}}
 type newCommand struct {
 	*app
 	template string
-	run      string // make the tool from the code of this run
+	run      string // ID of the run whose code becomes the tool
 }
 
 func newNewCommand(a *app) *cobra.Command {
@@ -62,9 +62,9 @@ func (c *newCommand) fromTemplate(name string) error {
 	return c.report(written, err)
 }
 
-// fromRun creates a tool from the code of a recorded run.
+// fromRun creates a tool from a recorded run's code.
 func (c *newCommand) fromRun(ctx context.Context, s *openStore, name string) error {
-	id, _, _ := strings.Cut(c.run, "-") // the ID of a run starts with the ID of its call
+	id, _, _ := strings.Cut(c.run, "-") // a run's ID starts with its call's ID
 	row, err := s.Call(ctx, id)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *newCommand) fromRun(ctx context.Context, s *openStore, name string) err
 	switch {
 	case row.Tool != script.CodeTool || row.Server != "":
 		return fmt.Errorf("call %s did not run code: it called %s", id, row.Tool)
-	case len(row.Args) == 0 || json.Unmarshal(row.Args, &args) != nil || args.Code == "" || args.Code == "string": // the latter is only the type
+	case len(row.Args) == 0 || json.Unmarshal(row.Args, &args) != nil || args.Code == "" || args.Code == "string": // in the latter case, only the type was recorded
 		return fmt.Errorf("the code for run %s was not fully recorded: set record: {arguments: full}, and keep the code to 8 KiB or less", id)
 	}
 	made, err := s.Calls(ctx, store.CallQuery{Parent: id, Limit: maxCalls})
@@ -92,7 +92,7 @@ func (c *newCommand) fromRun(ctx context.Context, s *openStore, name string) err
 	return c.report(written, err)
 }
 
-// namesIn returns the called tools, by the names that the code uses for them.
+// namesIn returns the called tools, keyed by the names that the code uses.
 func namesIn(code, yard string, calls []*store.CallRow) map[string][2]string {
 	names := make(map[string][2]string)
 	for _, call := range calls {
@@ -119,8 +119,8 @@ func (c *newCommand) report(written []string, err error) error {
 	return nil
 }
 
-// folder returns the folder for new tools: the one set by a flag or the configuration or, failing
-// that, "tools", together with a new configuration file that refers to it.
+// folder returns the folder for new tools: the one set by a flag or in the configuration. If there
+// is none, it returns "tools" and creates a configuration file that refers to it.
 func (c *newCommand) folder() (string, error) {
 	if c.opts.Scripts.Dir != "" {
 		return c.opts.Scripts.Dir, nil

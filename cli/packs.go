@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// packCommand runs a pack's actions. The commands that the pack defines are its subcommands.
+// packCommand runs a pack's actions. Commands that the pack defines are its subcommands.
 type packCommand struct {
 	*app
 	pack   string
@@ -27,7 +27,8 @@ type packCommand struct {
 	asJSON bool
 }
 
-// addPackCommands adds a command for each pack. A pack cannot replace a command of Toolyard.
+// addPackCommands adds a command for each pack. A pack cannot replace one of Toolyard's own
+// commands.
 func addPackCommands(a *app, root *cobra.Command) {
 	for _, name := range slices.Sorted(maps.Keys(a.opts.Packs)) {
 		if !hasCommand(root, name) {
@@ -59,7 +60,7 @@ func newPackCommand(a *app, name string) *cobra.Command {
 	return cmd
 }
 
-// addCommand adds a command of the pack. Its name may have several words.
+// addCommand adds one of the pack's commands. Its name may have several words.
 func (c *packCommand) addCommand(parent *cobra.Command, p *yard.PackCommand) {
 	words := strings.Fields(p.Name)
 	for len(words) > 1 {
@@ -87,7 +88,7 @@ func (c *packCommand) addCommand(parent *cobra.Command, p *yard.PackCommand) {
 	parent.AddCommand(cmd)
 }
 
-// run opens the yard without running it, and runs an action.
+// run opens the yard but does not run it, and runs an action.
 func (c *packCommand) run(ctx context.Context, args []string) (err error) {
 	address, err := c.storeAddress()
 	if err != nil {
@@ -134,7 +135,7 @@ func (c *packCommand) runAction(ctx context.Context, y *yard.Yard, address strin
 			return failed
 		})
 	})
-	if res == nil && failed == nil { // it did not run
+	if res == nil && failed == nil { // the action did not run
 		return fail(err)
 	}
 	return call.printResult(res, failed)

@@ -96,7 +96,7 @@ func TestPackCommands(t *testing.T) {
 	for _, test := range []struct {
 		args string
 		code int
-		want string // in either output
+		want string // expected in either output
 	}{
 		{"alarm", 0, "silence  Silences a zone."},
 		{"alarm silence zone=hall", 0, "hall silenced 1 times, level 1\n"},
@@ -113,7 +113,7 @@ func TestPackCommands(t *testing.T) {
 		{"call when --gate past --as-of 2026-01-31T09:30:00Z", 0, "2026-01-31T09:30:00Z\n"},
 		{"call when --gate now --as-of 2026-01-31T09:30:00Z", 5, "VALIDATION_ERROR"},
 		{"call when --gate past --as-of yesterday", 5, "VALIDATION_ERROR"},
-		{"tools --gate now", 0, "when"}, // a pack does not replace a command
+		{"tools --gate now", 0, "when"}, // a pack cannot replace a command
 		{"schema", 0, `"alarm"`},
 	} {
 		code, out, err := run(strings.Fields(test.args)...)
@@ -139,7 +139,7 @@ func TestPackCommands(t *testing.T) {
 	}
 }
 
-// Users cannot change the tools of a pack, so they get no advice about them.
+// Users cannot change a pack's tools, so lint gives no advice about them.
 func TestLintOmitsPacks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, []byte("packs: {alarm: {}}\ngates: {now: {mode: read}}\n"), 0o600); err != nil {

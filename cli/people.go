@@ -112,7 +112,7 @@ func (c *peopleBlockCommand) unblock(ctx context.Context, caller string) error {
 	})
 }
 
-// checkPerson refuses IDs that cannot belong to a person from an issuer.
+// checkPerson returns an error if the ID cannot belong to a person from an issuer.
 func checkPerson(caller string) error {
 	if issuer, subject, ok := strings.Cut(caller, ":"); identity.CheckID(caller) != nil || !ok || issuer == "" || subject == "" {
 		return fmt.Errorf("expected a person's ID, such as corp:9f31c2; \"toolyard people list\" shows all")

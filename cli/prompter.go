@@ -22,24 +22,24 @@ type prompter struct {
 	out  io.Writer
 }
 
-// Limits on the input.
+// Limits on input.
 const (
 	maxAttempts = 5       // number of invalid values for a field before the form is canceled
-	maxInput    = 1 << 20 // bytes
+	maxInput    = 1 << 20 // in bytes
 )
 
 func newPrompter(tool string, in io.Reader, out io.Writer) *prompter {
 	return &prompter{tool: tool, in: bufio.NewReader(io.LimitReader(in, maxInput)), out: out}
 }
 
-// The actions of an answer in MCP.
+// The possible actions of an MCP answer.
 const (
 	accept  = "accept"
 	decline = "decline"
 	cancel  = "cancel"
 )
 
-// answer is the result of one question in MCP.
+// answer is the MCP result for one question.
 type answer struct {
 	Action  string                     `json:"action"`
 	Content map[string]json.RawMessage `json:"content,omitempty"`
@@ -80,7 +80,7 @@ func (p *prompter) readAnswer(ctx context.Context, q toolyard.Question) (answer,
 	}
 	content := make(map[string]json.RawMessage)
 	var required []string
-	_ = json.Unmarshal(strictjson.Member(q.Schema, "required"), &required) // validated before
+	_ = json.Unmarshal(strictjson.Member(q.Schema, "required"), &required) // cannot fail: the schema was validated before
 	for name, schema := range strictjson.Members(strictjson.Member(q.Schema, "properties")) {
 		value, err := p.readField(ctx, newField(name, schema, slices.Contains(required, name)))
 		if err != nil {
@@ -136,12 +136,12 @@ type field struct {
 	name, title, about string
 	kind               string // string, number, integer, boolean or array
 	required           bool
-	initial            json.RawMessage // nil for none
-	choices            []choice        // nil for any value
+	initial            json.RawMessage // may be nil
+	choices            []choice        // nil if any value is allowed
 	schema             json.RawMessage
 }
 
-// choice is a value of an enumeration and its title.
+// choice is a value in an enumeration and its title.
 type choice struct{ value, title string }
 
 func newField(name string, schema json.RawMessage, required bool) *field {
@@ -226,8 +226,8 @@ func (f *field) choiceText() string {
 	return "one of " + strings.Join(texts, ", ")
 }
 
-// parse converts a line to the value of the field, or returns a problem. An empty line selects
-// the default; without one, it omits an optional field.
+// parse converts a line to the value of the field, or returns a problem. An empty line selects the
+// default or, if there is none, omits an optional field.
 func (f *field) parse(line string) (value json.RawMessage, problem string) {
 	switch {
 	case line == "" && f.initial != nil:
@@ -243,7 +243,7 @@ func (f *field) parse(line string) (value json.RawMessage, problem string) {
 	}
 	var schema toolyard.Schema
 	if json.Unmarshal(f.schema, &schema) != nil {
-		return value, "" // the server validates it too
+		return value, "" // the server validates the value too
 	}
 	if issues, _ := schema.Check(context.Background(), value); len(issues) > 0 {
 		return nil, issues[0].Message
@@ -269,7 +269,7 @@ func (f *field) parseValue(line string) (value json.RawMessage, problem string) 
 	case "array":
 		return f.parseList(line), ""
 	}
-	value, _ = json.Marshal(f.choose(line)) // a string
+	value, _ = json.Marshal(f.choose(line)) // cannot fail for a string
 	return value, ""
 }
 
@@ -280,11 +280,11 @@ func (f *field) parseList(line string) json.RawMessage {
 			items = append(items, f.choose(item))
 		}
 	}
-	value, _ := json.Marshal(items) // strings
+	value, _ := json.Marshal(items) // cannot fail for strings
 	return value
 }
 
-// choose returns the value of a choice, which may be entered by its title or in different case.
+// choose returns a choice's value. It may be entered by title or in different case.
 func (f *field) choose(text string) string {
 	for _, c := range f.choices {
 		if strings.EqualFold(text, c.value) || (c.title != "" && strings.EqualFold(text, c.title)) {

@@ -59,7 +59,7 @@ func TestFormsArePromptedFieldByField(t *testing.T) {
 	}
 }
 
-// confirming is a tool that requires a confirmation.
+// confirming returns a tool that requires confirmation.
 func confirming() *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: "confirm"}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
 		if c.RequestState == "" {

@@ -37,7 +37,8 @@ Every command prints its help with ` + "`--help`" + `. A Go program that calls `
 
 `
 
-// TestCommandReferenceIsCurrent generates docs/reference/CLI.md from the commands of the toolyard program.
+// TestCommandReferenceIsCurrent generates docs/reference/CLI.md from the toolyard program's
+// commands.
 func TestCommandReferenceIsCurrent(t *testing.T) {
 	a := &app{opts: yard.Options{Packs: map[string]yard.Pack{homeassistant.Name: homeassistant.Pack(), "trading": trading.Pack()}}}
 	root := a.rootCommand()
@@ -122,10 +123,10 @@ func writeFlags(w *strings.Builder, flags *pflag.FlagSet) {
 
 var special = regexp.MustCompile(`[|*<>]`)
 
-// escapeCell escapes what Markdown would interpret in a plain text.
+// escapeCell escapes characters in plain text that Markdown would interpret.
 func escapeCell(text string) string { return special.ReplaceAllString(text, `\$0`) }
 
-// Every toolyard command in the documents exists, with its flags.
+// Every toolyard command in the documents exists and has the given flags.
 func TestDocumentedCommandsExist(t *testing.T) {
 	files, err := filepath.Glob("../docs/*.md")
 	if err != nil {
@@ -135,7 +136,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	root := (&app{opts: yard.Options{Packs: map[string]yard.Pack{homeassistant.Name: homeassistant.Pack(), "trading": trading.Pack()}}}).rootCommand()
 	found := 0
 	for _, file := range append(files, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
-		if filepath.Base(file) == "RATIONALE.md" { // it also describes plans
+		if filepath.Base(file) == "RATIONALE.md" { // this document also describes plans
 			continue
 		}
 		text, err := os.ReadFile(file)
@@ -167,5 +168,5 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 }
 
-// prose matches a line of text that begins with the name of the program, and the pack of an example.
+// prose matches a line of prose that begins with the program's name, or with an example's pack.
 var prose = regexp.MustCompile(`^(is|as|and|has|with|command|serves|program|warehouse) `)

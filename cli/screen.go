@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// screen is the output of toolyard dev: one line for each event, followed by its problems.
+// screen is the output of toolyard dev. It prints one line per event, followed by its problems.
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -27,7 +27,7 @@ type screen struct {
 	now   func() time.Time
 	first []script.Load // files loaded before the yard was ready
 	ready bool
-	width int // of the name column
+	width int // width of the name column
 }
 
 // ANSI colors.
@@ -35,8 +35,8 @@ const (
 	red, green, yellow, blue, dim, bold = "31", "32", "33", "36", "2", "1"
 )
 
-// paint colors a text. Untrusted text goes through it, or through untrusted.Printable, so that it
-// cannot control the terminal.
+// paint colors a text. All untrusted text must pass through paint or untrusted.Printable, so that
+// it cannot control the terminal.
 func (s *screen) paint(color, text string) string {
 	text = untrusted.Printable(text)
 	if !s.color || text == "" || color == "" {
@@ -64,7 +64,7 @@ func (s *screen) showStart(y *yard.Yard, url, console string) {
 	}
 }
 
-// showTools lists the tools of a gate.
+// showTools lists a gate's tools.
 func (s *screen) showTools(v *yard.View) {
 	s.width = 12
 	for _, t := range v.Tools {

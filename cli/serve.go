@@ -69,9 +69,9 @@ func (c *serveCommand) run(ctx context.Context) error {
 const ballastSize = 32 << 20
 
 // ballast returns memory that is never touched: it uses no physical pages, but the garbage
-// collector counts it. A gateway's live heap is about 10 MB and would otherwise be collected dozens
-// of times a second under load, using a tenth of the CPU or more. If GOGC is set, there is no
-// ballast.
+// collector counts it. A gateway's live heap is only about 10 MB. Under load, it would otherwise be
+// collected dozens of times a second, which takes a tenth of the CPU or more. If GOGC is set, there
+// is no ballast.
 func (c *serveCommand) ballast() []byte {
 	if c.getenv("GOGC") != "" {
 		return nil

@@ -19,13 +19,13 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// openStore is a store that a command has opened, with its address for messages.
+// openStore is a store that a command has opened, and its address for messages.
 type openStore struct {
 	*store.Store
 	address string
 }
 
-// withStore runs fn on the store of this yard.
+// withStore runs fn with this yard's store.
 func (a *app) withStore(ctx context.Context, fn func(*openStore) error) error {
 	address, err := a.storeAddress()
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *app) withStore(ctx context.Context, fn func(*openStore) error) error {
 	return fail(withStoreAt(ctx, address, fn))
 }
 
-// withStoreAt runs fn on the store at an address.
+// withStoreAt runs fn with the store at an address.
 func withStoreAt(ctx context.Context, address string, fn func(*openStore) error) error {
 	s, err := store.Open(ctx, address)
 	if err != nil {
@@ -43,7 +43,7 @@ func withStoreAt(ctx context.Context, address string, fn func(*openStore) error)
 	return errors.Join(fn(&openStore{s, address}), s.Close())
 }
 
-// storeAddress is the address of the store that a yard would use with these flags and this
+// storeAddress returns the address of the store that a yard would use with these flags and this
 // configuration.
 func (a *app) storeAddress() (string, error) {
 	address := a.opts.Store
@@ -65,7 +65,7 @@ func (a *app) storeAddress() (string, error) {
 
 const storeHint = "add store: sqlite:toolyard.db or store: postgres://user@host/database, or use --store"
 
-// name is the address of the store without its password.
+// name returns the store's address without the password.
 func (s *openStore) name() string { return untrusted.Printable(storeName(s.address)) }
 
 func storeName(address string) string {
@@ -76,7 +76,7 @@ func storeName(address string) string {
 	if err != nil {
 		return "postgres"
 	}
-	u.RawQuery, u.Fragment = "", "" // may contain a password too
+	u.RawQuery, u.Fragment = "", "" // these may contain a password too
 	if u.User != nil {
 		u.User = url.User(u.User.Username())
 	}
@@ -85,12 +85,12 @@ func storeName(address string) string {
 
 // change describes a change to the store for the audit log.
 type change struct {
-	action  string // as in the HTTP API, where it has the same action
+	action  string // the HTTP API uses the same name for this action
 	subject string
-	detail  map[string]any // the request; never a secret
+	detail  map[string]any // details of the request, never including secrets
 }
 
-// changeStore runs fn on the store of this yard and audits the change.
+// changeStore runs fn with this yard's store and audits the change.
 func (a *app) changeStore(ctx context.Context, c change, fn func(*openStore) error) error {
 	return a.withStore(ctx, func(s *openStore) error {
 		return a.audit(ctx, s, c, func() error { return fn(s) })
@@ -100,8 +100,8 @@ func (a *app) changeStore(ctx context.Context, c change, fn func(*openStore) err
 // auditTimeout limits how long recording the result of a change may take.
 const auditTimeout = 5 * time.Second
 
-// audit prints which store is changed, runs fn, and records who requested the change, from
-// which machine, and its result. If the request cannot be recorded, fn does not run.
+// audit prints which store is changed, runs fn, and records who requested the change, on which
+// machine, and its result. If the request cannot be recorded, fn does not run.
 func (a *app) audit(ctx context.Context, s *openStore, c change, fn func() error) error {
 	fmt.Fprintf(a.err, "store: %s\n", s.name())
 	detail, err := json.Marshal(c.detail)
@@ -122,7 +122,7 @@ func (a *app) audit(ctx context.Context, s *openStore, c change, fn func() error
 	return errors.Join(err, s.EndChange(ctx, row.ID, statusOf(err), c.subject))
 }
 
-// statusOf is the HTTP status that the API would return for an error.
+// statusOf returns the HTTP status that the API would return for an error.
 func statusOf(err error) int {
 	refusal, refused := errors.AsType[*toolyard.Error](err)
 	switch {
@@ -138,7 +138,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// systemUser is the caller of audited commands. No API key can have such a caller name.
+// systemUser returns the caller name for audited commands. No API key can have such a caller name.
 func systemUser() string {
 	name := "unknown user"
 	if u, err := osuser.Current(); err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// openTerminal opens a pseudo terminal: screen reads what is written to terminal.
+// openTerminal opens a pseudo-terminal. Everything written to terminal can be read from screen.
 func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -43,7 +43,7 @@ func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	return screen, terminal
 }
 
-// onTerminal returns the output of do on a terminal.
+// onTerminal returns what do prints on a terminal.
 func onTerminal(t *testing.T, do func(terminal *os.File)) string {
 	t.Helper()
 	screen, terminal := openTerminal(t)

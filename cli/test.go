@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// testCommand runs the tests of TypeScript tools.
+// testCommand runs the tests for TypeScript tools.
 type testCommand struct {
 	*app
 	name    string
@@ -113,8 +113,8 @@ func (c *testCommand) finish(files []script.TestFile, err error) error {
 	return nil
 }
 
-// folder returns the scripts folder: the one set by a flag or the configuration, or the first
-// existing one of the usual names.
+// folder returns the scripts folder: the one set by a flag or in the configuration, or the first
+// existing folder with a usual name.
 func (c *testCommand) folder() (*script.Folder, error) {
 	opts := script.Options{Dir: c.opts.Scripts.Dir, CacheDir: c.opts.Scripts.Cache, Base: filepath.Dir(c.opts.ConfigFile)}
 	if c.opts.ConfigFile != "" {
@@ -151,7 +151,7 @@ type testCounts struct {
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
 	Todo    int `json:"todo"`
-	Broken  int `json:"brokenFiles"` // files whose tests could not run
+	Broken  int `json:"brokenFiles"` // number of files whose tests could not run
 }
 
 func (n testCounts) failed() bool { return n.Failed > 0 || n.Broken > 0 || n.Passed == 0 }
@@ -231,7 +231,7 @@ func reportOf(files []script.TestFile, took time.Duration) *testReport {
 	return report
 }
 
-// showFile prints the results of a file.
+// showFile prints a file's results.
 func (c *testCommand) showFile(f script.TestFile) {
 	s := c.screen
 	if c.name != "" { // show only the selected tests

@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// toolsCommand lists the tools of a gate.
+// toolsCommand lists a gate's tools.
 type toolsCommand struct {
 	*app
 	asJSON bool
@@ -47,7 +47,7 @@ func (c *toolsCommand) run(_ context.Context, y *yard.Yard) error {
 	return fail(writeToolsTable(c.out, v))
 }
 
-// explainMissing prints why the list may be shorter than expected.
+// explainMissing explains why the list may be shorter than expected.
 func (c *toolsCommand) explainMissing(y *yard.Yard, v *yard.View) {
 	if down := y.Down(); len(down) > 0 {
 		fmt.Fprintf(c.err, "Servers down: %s. Run \"toolyard check\" to see why.\n", strings.Join(down, ", "))

@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/buildinfo"
 )
 
-// versionCommand prints what this binary is and contains.
+// versionCommand prints information about this binary and its components.
 type versionCommand struct {
 	*app
 	json, licenses bool

@@ -61,7 +61,8 @@ func (c whyCommand) run(ctx context.Context, y *yard.Yard, tool string) error {
 	return c.printSteps(steps)
 }
 
-// printSteps prints one decision per line, up to the one that hides the tool, and the result.
+// printSteps prints one decision per line, up to the one that hides the tool, followed by the
+// result.
 func (c whyCommand) printSteps(steps []yard.Step) error {
 	for _, s := range steps {
 		mark := "✓"

@@ -20,8 +20,8 @@ import (
 // maxTokenInput limits how much is read from standard input.
 const maxTokenInput = 16 << 10
 
-// explainToken reads an access token from standard input and prints the caller that it identifies,
-// with its permissions, or the reason why it is refused.
+// explainToken reads an access token from standard input. It prints the caller that the token
+// identifies and its permissions, or the reason why the token is refused.
 func (c whyCommand) explainToken(ctx context.Context, in io.Reader) error {
 	source, err := c.loadConfig()
 	if err != nil {
@@ -70,7 +70,8 @@ func (a *app) secretResolver(source *config.Source) func(ref string) (string, er
 	}
 }
 
-// tokenGate returns the gate for which the token is checked: the one that --gate specifies, or the only one.
+// tokenGate returns the gate to check the token for: the one that --gate specifies, or the only
+// one.
 func (c whyCommand) tokenGate(cfg *config.Config) (string, error) {
 	names := slices.Sorted(maps.Keys(cfg.Gates))
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// "toolyard why --token" asks the issuer about an opaque token, with the secret of the configuration.
+// For an opaque token, "toolyard why --token" queries the issuer, using the configured secret.
 func TestWhyExplainsOpaqueTokens(t *testing.T) {
 	issuer := issuertest.New(t)
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/toolyard/toolyard/internal/config/settings"
 )
 
-// helm takes minutes to compile, so these flags are set by "make chart" only. Other runs check that the
-// rendered files are those of the current chart.
+// helm takes minutes to compile, so only "make chart" sets these flags. Other runs check that the
+// rendered files match the current chart.
 var (
 	helm        = flag.String("helm", "", "program that renders the chart and updates testdata")
 	kubeconform = flag.String("kubeconform", "", "program that validates the rendered chart")
@@ -65,7 +65,7 @@ func TestChartIsRendered(t *testing.T) {
 	}
 }
 
-// validate checks a rendered chart against the schemas of Kubernetes, which refuse a misspelled field.
+// validate checks a rendered chart against the Kubernetes schemas, which reject misspelled fields.
 func validate(t *testing.T, rendered string) {
 	t.Helper()
 	args := []string{"-strict", "-summary", "-skip", "ServiceMonitor,PrometheusRule", "-schema-location", schemas(t) + "/{{ .ResourceKind }}-{{ .ResourceAPIVersion }}.json"}
@@ -82,7 +82,7 @@ func validate(t *testing.T, rendered string) {
 	}
 }
 
-// configurations returns each toolyard.yaml of a rendered chart.
+// configurations returns each toolyard.yaml in a rendered chart.
 func configurations(rendered string) (list []string) {
 	for i, part := range strings.Split(rendered, "\n  toolyard.yaml: |\n") {
 		if i == 0 {
@@ -151,7 +151,8 @@ func digest(t *testing.T, roots ...string) []byte {
 	return h.Sum(nil)[:16]
 }
 
-// schemas writes a JSON Schema for each kind of the OpenAPI document, which rejects unknown fields.
+// schemas writes a JSON Schema for each kind in the OpenAPI document. The schemas reject unknown
+// fields.
 func schemas(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(*swagger)

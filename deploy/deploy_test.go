@@ -1,4 +1,4 @@
-// Package deploy_test checks the files for deployment that no other test uses.
+// Package deploy_test checks deployment files that no other test covers.
 package deploy_test
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config/settings"
 )
 
-// The configurations that packages and examples ship are valid.
+// The configurations shipped with packages and examples are valid.
 func TestConfigurationsAreValid(t *testing.T) {
 	for _, name := range []string{"systemd/toolyard.yaml", "compose/toolyard.yaml"} {
 		if _, err := settings.ReadConfig(settings.Options{File: name, Getenv: func(string) (string, bool) { return "", false }}); err != nil {
@@ -34,7 +34,7 @@ func TestSystemdUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "toolyard.service") // with a program that exists
+	name := filepath.Join(t.TempDir(), "toolyard.service") // refers to a program that exists
 	text := strings.Replace(string(unit), "/usr/bin/toolyard ", "/bin/true ", 1)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestSystemdUnit(t *testing.T) {
 	}
 }
 
-// Versions that are written in several places are equal.
+// Versions that appear in several places agree.
 func TestVersionsAgree(t *testing.T) {
 	find := func(name, pattern string) string {
 		text, err := os.ReadFile(name)

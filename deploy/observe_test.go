@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// promtool takes minutes to compile, so this flag is set by "make observe" only.
+// promtool takes minutes to compile, so only "make observe" sets this flag.
 var promtool = flag.String("promtool", "", "program that checks the alert rules and runs their unit tests")
 
 // dashboard is the part of a Grafana dashboard that the tests read.
@@ -55,7 +55,7 @@ func readDashboard(t *testing.T) (d dashboard, expressions []string) {
 	return d, expressions
 }
 
-// metricsOfYard returns the names of the series of a yard after a call.
+// metricsOfYard returns the names of a yard's metrics after a call.
 func metricsOfYard(t *testing.T) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func metricsOfYard(t *testing.T) map[string]bool {
 	serving, end := context.WithCancel(running)
 	ran, served := make(chan struct{}), make(chan error, 1)
 	go func() { defer close(ran); y.Run(running) }()
-	server := httptest.NewUnstartedServer(nil) // only for its listener
+	server := httptest.NewUnstartedServer(nil) // used only for its listener
 	go func() { served <- y.Serve(serving, server.Listener) }()
 	defer func() {
 		end()
@@ -121,7 +121,7 @@ func TestObservedMetricsExist(t *testing.T) {
 	}
 }
 
-// The panels of the dashboard do not overlap.
+// The dashboard's panels do not overlap.
 func TestDashboardLayout(t *testing.T) {
 	d, _ := readDashboard(t)
 	used := make(map[[2]int]string)

@@ -1,4 +1,4 @@
-// Command toolyard serves one governed set of tools to AI agents, over MCP.
+// Command toolyard serves a governed set of tools to AI agents over MCP.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/buildinfo"
 )
 
-// programs returns files that stand for the binaries of all platforms.
+// programs returns files that stand in for the binaries of all platforms.
 func programs(t *testing.T) (list []binary) {
 	t.Helper()
 	t.Chdir("../..")

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/buildinfo"
 )
 
-// The media types of OCI images.
+// OCI media types.
 const (
 	mediaIndex    = "application/vnd.oci.image.index.v1+json"
 	mediaManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -25,13 +25,13 @@ const (
 	mediaLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// user is the user and group ID of the process, the same as in distroless images.
+// user is the process's user and group ID. Distroless images use the same ID.
 const user = 65532
 
-// certificates are the roots of trust on Debian and most other systems.
+// certificates is the path of the root certificates on Debian and most other systems.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// entry is a file of a layer, or a folder if it has no data.
+// entry is a file in a layer, or a folder if it has no data.
 type entry struct {
 	name  string
 	mode  int64
@@ -87,7 +87,7 @@ func baseLayer() ([]entry, error) {
 
 // layout is the content of an OCI layout.
 type layout struct {
-	blobs map[string][]byte // by SHA-256 digest
+	blobs map[string][]byte // keyed by SHA-256 digest
 }
 
 // add stores a blob and returns its descriptor.
@@ -101,7 +101,7 @@ func (l *layout) add(mediaType string, data []byte) object {
 func (l *layout) addJSON(mediaType string, value any) object {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // unreachable: strings, numbers, lists and maps
+		panic(err) // unreachable: the value consists of strings, numbers, lists and maps
 	}
 	return l.add(mediaType, text)
 }
@@ -122,7 +122,7 @@ func (l *layout) addLayer(entries []entry) (descriptor object, diffID string, er
 	return l.add(mediaLayer, packed.Bytes()), "sha256:" + hex.EncodeToString(sum[:]), err
 }
 
-// addImage stores the image of one platform and returns its descriptor.
+// addImage stores one platform's image and returns its descriptor.
 func (l *layout) addImage(version string, b binary, base []entry) (object, error) {
 	program, err := os.ReadFile(b.path)
 	if err != nil {
@@ -164,7 +164,8 @@ func (l *layout) addImage(version string, b binary, base []entry) (object, error
 	return image, nil
 }
 
-// imageConfig says how to run the image. The program writes only below /tmp, and only its cache.
+// imageConfig returns the configuration that runs the image. The program writes only its cache,
+// under /tmp.
 func imageConfig(version string, b binary) object {
 	labels := object{
 		"org.opencontainers.image.title":       "toolyard",
@@ -192,7 +193,7 @@ func imageConfig(version string, b binary) object {
 	}
 }
 
-// archive packs entries without the time and the names of the machine, so that equal inputs give equal
+// archive packs entries with no timestamps or machine names, so that equal inputs produce equal
 // images.
 func archive(entries []entry) ([]byte, error) {
 	var out bytes.Buffer
@@ -213,7 +214,7 @@ func archive(entries []entry) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// write writes the layout, whose only image is the index.
+// write writes the layout, whose only entry is the index.
 func (l *layout) write(name string, index object) error {
 	text, err := json.Marshal(object{"schemaVersion": 2, "mediaType": mediaIndex, "manifests": []object{index}})
 	if err != nil {

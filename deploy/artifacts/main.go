@@ -1,5 +1,5 @@
-// Command artifacts makes the release artifacts that goreleaser does not make: SBOMs, npm packages,
-// MCP bundles and the container image. It only needs built binaries, whose platforms and modules it
+// Command artifacts builds the release artifacts that goreleaser does not: SBOMs, npm packages, MCP
+// bundles and the container image. It only needs built binaries, whose platforms and modules it
 // reads from their build information.
 //
 //	artifacts sbom  VERSION FILE BINARY       a CycloneDX document
@@ -48,7 +48,7 @@ func run(args []string) error {
 // binary is a built toolyard command.
 type binary struct {
 	path         string
-	system, arch string // as in GOOS and GOARCH
+	system, arch string // GOOS and GOARCH
 	commit, date string
 	build        *debug.BuildInfo
 }
@@ -74,7 +74,7 @@ func readBinary(path string) (binary, error) {
 	return b, nil
 }
 
-// name is the name of the program file on the binary's system.
+// name returns the program's file name on the binary's system.
 func (b binary) name() string {
 	if b.system == "windows" {
 		return "toolyard.exe"
@@ -82,7 +82,7 @@ func (b binary) name() string {
 	return "toolyard"
 }
 
-// nodePlatform and nodeArch are the names that Node.js uses.
+// nodePlatform and nodeArch return the names that Node.js uses.
 func (b binary) nodePlatform() string {
 	if b.system == "windows" {
 		return "win32"

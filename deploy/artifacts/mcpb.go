@@ -14,7 +14,7 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// manifest returns the manifest of a bundle, in version 0.3 of the format.
+// manifest returns a bundle's manifest, in version 0.3 of the format.
 func manifest(version string, b binary) object {
 	program := "server/" + b.name()
 	return object{

@@ -29,7 +29,7 @@ type npmPackage struct {
 	CPU          []string          `json:"cpu,omitempty"`
 	Files        []string          `json:"files"`
 	Dependencies map[string]string `json:"optionalDependencies,omitempty"`
-	PreferUnplug bool              `json:"preferUnplugged,omitempty"` // Yarn must not keep programs in archives
+	PreferUnplug bool              `json:"preferUnplugged,omitempty"` // prevents Yarn from keeping programs in archives
 }
 
 const (
@@ -37,8 +37,8 @@ const (
 	description = "MCP gateway and tool platform: serve MCP servers, TypeScript files and Go functions as tools"
 )
 
-// writeNPM writes the folder of a package for each platform, and of the package toolyard, whose
-// launcher starts the program of the platform package that npm installed.
+// writeNPM writes a package for each platform, and the package toolyard, whose launcher starts the
+// program in the platform package that npm installed.
 func writeNPM(version, out string, binaries []binary) error {
 	launcher := npmPackage{
 		Name: "toolyard", Version: version, Description: description, Keywords: []string{"mcp", "mcp-gateway", "mcp-server", "modelcontextprotocol", "agents", "tools"},

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/buildinfo"
 )
 
-// The CycloneDX 1.6 document.
+// These types form a CycloneDX 1.6 document.
 type (
 	bom struct {
 		Format       string          `json:"bomFormat"`
@@ -48,7 +48,7 @@ type (
 	}
 )
 
-// writeSBOM lists the Go modules of a binary and the npm packages that it embeds.
+// writeSBOM lists a binary's Go modules and the npm packages that it embeds.
 func writeSBOM(version, out string, binaries []binary) error {
 	if len(binaries) != 1 {
 		return errors.New("an SBOM describes one binary")

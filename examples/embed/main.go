@@ -1,4 +1,4 @@
-// Command embed serves a tool from a web server of its own.
+// Command embed serves a tool from its own web server.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 		os.Exit(1)
 	}
 	go y.Run(context.Background())
-	http.Handle("/", y.Handler()) // /mcp, /api, /healthz, /metrics
+	http.Handle("/", y.Handler()) // serves /mcp, /api, /healthz and /metrics
 	server := &http.Server{Addr: "127.0.0.1:8080", ReadHeaderTimeout: time.Second}
 	log.Error("server stopped", "error", server.ListenAndServe())
 }

@@ -1,5 +1,5 @@
-// Command home runs a small simulated house that speaks the API of Home Assistant, to try
-// docs/HOME.md without one. It prints the variables to export.
+// Command home simulates a small house that implements the Home Assistant API, so that you can try
+// docs/HOME.md without a real one. It prints the variables to export.
 package main
 
 import (

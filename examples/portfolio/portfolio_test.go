@@ -26,7 +26,7 @@ func load(t *testing.T) *toolyard.Tool {
 	t.Helper()
 	folder, err := script.New(script.Options{Dir: "tools", CacheDir: filepath.Join(os.TempDir(), "toolyard-test-cache")})
 	if err != nil {
-		t.Skip(err) // built without the script engine
+		t.Skip(err) // this build has no script engine
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	published, ended := make(chan []*toolyard.Tool, 1), make(chan error, 1)
@@ -34,7 +34,7 @@ func load(t *testing.T) *toolyard.Tool {
 		ended <- folder.Run(ctx, func(offer toolyard.Offer) {
 			select {
 			case published <- offer.Tools:
-			default: // only the first
+			default: // only the first offer matters
 			}
 		})
 	}()
@@ -56,7 +56,7 @@ func load(t *testing.T) *toolyard.Tool {
 	return nil
 }
 
-// position is a position in the format of Hyperliquid.
+// position returns a position in Hyperliquid's format.
 func position(coin, value string, leverage int) string {
 	return fmt.Sprintf(`{"type":"oneWay","position":{"coin":%q,"szi":"1.0","positionValue":%q,"liquidationPx":null,"leverage":{"type":"cross","value":%d}}}`,
 		coin, value, leverage)
@@ -66,7 +66,7 @@ func portfolio(account string, positions ...string) string {
 	return fmt.Sprintf(`{"marginSummary":{"accountValue":%q},"assetPositions":[%s]}`, account, strings.Join(positions, ","))
 }
 
-// eleven returns positions with a total value of 6000; the largest is short.
+// eleven returns eleven positions with a total value of 6000; the largest is short.
 func eleven() []string {
 	list := []string{position("ETH", "1400.5", 20), position("BTC", "-1500.50", 3)}
 	for i := range 8 {
@@ -75,7 +75,7 @@ func eleven() []string {
 	return append(list, position("LAST", "344.0", 10))
 }
 
-// answer is the result as clients receive it.
+// answer is the result that clients receive.
 type answer struct {
 	Content    []text `json:"content"`
 	Structured risk   `json:"structuredContent"`

@@ -19,14 +19,14 @@ import (
 
 const token = "demo"
 
-// customer is a record of the CRM.
+// customer is a customer record.
 type customer struct {
 	Name   string `json:"name"`
 	Tier   string `json:"tier"`
 	Region string `json:"-"`
 }
 
-// customers are the records by id. The caller of the command line is local.
+// customers are the records by ID. On the command line, the caller's ID is local.
 var customers = map[string]customer{
 	"local":  {"Ada Lovelace", "gold", "EU"},
 	"C-1017": {"Grace Hopper", "silver", "US"},
@@ -55,7 +55,7 @@ func serve(address string) error {
 	return s.Serve(l)
 }
 
-// answer serves a part of a customer's record.
+// answer serves part of a customer's record.
 func answer(part func(customer) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, ok := customers[r.PathValue("id")]
