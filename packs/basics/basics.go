@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Tools returns all tools of the pack.
+// Tools returns all of the pack's tools.
 func Tools() []*toolyard.Tool {
 	return []*toolyard.Tool{Calculator, Hello, Random, TextUtil, Timestamp}
 }
@@ -192,7 +192,7 @@ var Random = toolyard.Define(spec("random", "Generates a random number, string, 
 			return randomString(in.Length), nil
 		case "uuid":
 			var b [16]byte
-			_, _ = rand.Read(b[:]) // never fails
+			_, _ = rand.Read(b[:]) // cannot fail
 			b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 			return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
 		}
@@ -203,7 +203,7 @@ var Random = toolyard.Define(spec("random", "Generates a random number, string, 
 func below(n uint64) uint64 {
 	for {
 		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails
+		_, _ = rand.Read(b[:]) // cannot fail
 		v := binary.LittleEndian.Uint64(b[:])
 		if n == 0 {
 			return v

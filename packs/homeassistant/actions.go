@@ -30,18 +30,18 @@ type value struct {
 type request struct {
 	domain, service string
 	data            map[string]any
-	reached         func(*hass.State) bool // reports whether a state is the intended one; nil if any change is
+	reached         func(*hass.State) bool // reports whether a state is the intended one; nil if any change counts
 }
 
 // key groups requests that can be sent as one.
 func (r *request) key() string {
-	data, _ := json.Marshal(r.data) // numbers and strings
+	data, _ := json.Marshal(r.data) // cannot fail for numbers and strings
 	return r.domain + "." + r.service + string(data)
 }
 
-// service describes how an action is performed.
+// service describes how to perform an action.
 type service struct {
-	name string   // of the service
+	name string   // name of the service
 	goal []string // states that the action leads to; empty if any change confirms it
 }
 
@@ -50,7 +50,7 @@ const on = "!off"
 
 var switchable = map[string]service{"turn_on": {"turn_on", []string{on}}, "turn_off": {"turn_off", []string{"off"}}, "toggle": {"toggle", nil}}
 
-// services are the actions without a value, by domain.
+// services lists the actions that take no value, by domain.
 var services = map[string]map[string]service{
 	"light": switchable, "switch": switchable, "fan": switchable, "input_boolean": switchable, "humidifier": switchable, "siren": switchable, "remote": switchable,
 	"climate": {"turn_on": {"turn_on", []string{on}}, "turn_off": {"turn_off", []string{"off"}}},
@@ -66,7 +66,7 @@ var services = map[string]map[string]service{
 	"button":              {"press": {"press", nil}}, "input_button": {"press": {"press", nil}},
 }
 
-// setters are the members of value that apply to each domain.
+// setters convert the members of value that apply to each domain.
 var setters = map[string]func(*value) *request{
 	"light": func(v *value) *request {
 		data := map[string]any{}
@@ -134,7 +134,7 @@ func parseColor(s string) (rgb [3]int, ok bool) {
 	return rgb, err == nil && n == 4 && rest == "|" && len(s) == 7
 }
 
-// actionNames returns the actions of a domain, sorted.
+// actionNames returns a domain's actions, sorted.
 func actionNames(domain string) []string {
 	names := slices.Sorted(maps.Keys(services[domain]))
 	if setters[domain] != nil {
@@ -148,7 +148,7 @@ func requestFor(e *hass.Entity, action string, v *value) (*request, error) {
 	if v == nil {
 		v = &value{}
 	}
-	// Lights accept values with turn_on, which then means the same as set.
+	// Lights accept values with turn_on, which then has the same effect as set.
 	if setter := setters[e.Domain]; setter != nil && (action == "set" || action == "turn_on" && e.Domain == "light" && *v != (value{})) {
 		r := setter(v)
 		if r == nil {
@@ -194,7 +194,7 @@ var mainAttributes = map[string]struct {
 	"humidifier":   {"humidity", ", target %v %%", 1},
 }
 
-// describe returns the state of an entity with its main attribute.
+// describe returns an entity's state and main attribute.
 func describe(e *hass.Entity) string {
 	text := printable(e.State.Value, 60)
 	main, ok := mainAttributes[e.Domain]

@@ -7,8 +7,8 @@ import (
 	"github.com/toolyard/toolyard/packs/homeassistant/hass"
 )
 
-// commonAttributes are shown for all entities. Unlisted attributes are never shown: some
-// contain access tokens, people's locations, or large values.
+// commonAttributes are shown for all entities. Unlisted attributes are never shown, because some
+// contain access tokens, people's locations or large values.
 var commonAttributes = []string{"device_class", "state_class", "unit_of_measurement", "battery_level", "supported_features", "assumed_state"}
 
 var attributesByDomain = map[string][]string{
@@ -38,9 +38,9 @@ var attributesByDomain = map[string][]string{
 	"weather":             {"temperature", "temperature_unit", "humidity", "pressure", "wind_speed", "wind_speed_unit", "wind_bearing", "cloud_coverage"},
 }
 
-const maxAttribute = 600 // bytes of an attribute that is shown
+const maxAttribute = 600 // bytes of an attribute to show
 
-// shownAttributes returns the attributes that are shown, and the number of the others.
+// shownAttributes returns the attributes to show, and the number of other attributes.
 func shownAttributes(e *hass.Entity) (shown map[string]json.RawMessage, others int) {
 	shown = make(map[string]json.RawMessage)
 	for name, value := range e.State.Attributes {

@@ -19,7 +19,7 @@ type automationSummary struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Area    string `json:"area,omitempty"`
-	Enabled *bool  `json:"enabled,omitempty"` // of an automation
+	Enabled *bool  `json:"enabled,omitempty"` // only for automations
 	Running bool   `json:"running,omitempty"`
 	LastRun string `json:"last_run,omitempty"`
 }
@@ -31,7 +31,7 @@ type automationList struct {
 	Note  string              `json:"note,omitempty"`
 }
 
-const maxAutomations = 100 // in one answer
+const maxAutomations = 100 // per answer
 
 var listAutomations = toolyard.Define(readSpec("list_automations", "Lists automations: whether they are enabled, and when they ran last."),
 	func(ctx context.Context, c *toolyard.Call, in automationArgs) (automationList, error) {
@@ -80,7 +80,7 @@ func summarizeRunnable(e *hass.Entity) automationSummary {
 	case "script":
 		s.Running = e.State.Value == "on"
 	case "scene":
-		last = e.State.Value // the time of the last activation
+		last = e.State.Value // time of the last activation
 	}
 	if at, err := time.Parse(time.RFC3339, last); err == nil {
 		s.LastRun = minute(at)

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxTargets  = 20               // entities of one call
-	answerWait  = 15 * time.Second // for Home Assistant's response; slow devices take seconds
-	confirmWait = 5 * time.Second  // for states to change
+	maxTargets  = 20               // entities per call
+	answerWait  = 15 * time.Second // wait for Home Assistant's response; slow devices take seconds
+	confirmWait = 5 * time.Second  // wait for states to change
 	settleWait  = 300 * time.Millisecond
 )
 
-// controls is the client that changes the home. Only gates in mode write have it.
+// controls is the client that changes the home. Only gates in mode write receive it.
 type controls struct{ *home }
 
 // writeTools returns the tools that change something.
@@ -26,12 +26,12 @@ func writeTools() []*toolyard.Tool {
 	return []*toolyard.Tool{controlDevice, controlSecurity, activateScene, runScript, triggerAutomation, sendNotification}
 }
 
-// writeSpec returns the specification of a tool that changes something.
+// writeSpec returns the Spec of a tool that changes something.
 func writeSpec(name, description string) toolyard.Spec {
 	return toolyard.Spec{Name: name, Description: description, Category: category, Effects: "write"}
 }
 
-// controlsOf returns the controls of the call's gate and a current view. A stale view is refused,
+// controlsOf returns the controls of the call's gate and a current view. It refuses a stale view,
 // because decisions about writes need the current state.
 func controlsOf(ctx context.Context, c *toolyard.Call) (*controls, *view, error) {
 	ctl, ok := toolyard.Client[*controls](c)
@@ -65,7 +65,7 @@ type stateChange struct {
 
 type controlResult struct {
 	Changed      []stateChange `json:"changed"`
-	Unchanged    []string      `json:"unchanged,omitempty"`     // had the requested state before
+	Unchanged    []string      `json:"unchanged,omitempty"`     // already had the requested state
 	NotConfirmed []string      `json:"not_confirmed,omitempty"` // accepted, but the state has not changed yet
 	WaitedMS     int64         `json:"waited_ms"`
 	Note         string        `json:"note,omitempty"`
@@ -207,8 +207,8 @@ func (ctl *controls) perform(ctx context.Context, before *view, targets []*hass.
 	return result, nil
 }
 
-// afterError returns the outcome of a failed call. If the response was lost, the mirror decides:
-// the call succeeded if all states are as requested.
+// afterError returns the outcome of a failed call. If the response was lost, the call counts as
+// successful if all mirrored states are as requested.
 func (ctl *controls) afterError(ctx context.Context, before *view, goals map[string]*request, err error, partly bool) (controlResult, error) {
 	if isUncertain(err) {
 		waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmWait)
@@ -252,7 +252,7 @@ func (ctl *controls) await(ctx context.Context, before *view, goals map[string]*
 	}
 }
 
-// compare groups entities by what happened to them.
+// compare groups entities by the effect that the call had on them.
 func compare(before *view, now *hass.Snapshot, goals map[string]*request) controlResult {
 	result := controlResult{Changed: []stateChange{}}
 	for id, r := range goals {

@@ -19,7 +19,7 @@ const (
 	cancel  = `{"action":"cancel"}`
 )
 
-// ask calls a tool as a client whose user gives an answer. It returns the questions.
+// ask calls a tool as a client whose user answers. It returns the questions.
 func (p *pack) ask(tool, args string, answer func(n int) string) (text string, questions []string, err error) {
 	p.t.Helper()
 	opts := p.options(toolyard.Write, "")
@@ -134,7 +134,7 @@ func TestErrorsOfServices(t *testing.T) {
 	p.home.FailServices("", "")
 }
 
-// If the answer is lost, the state decides whether the outcome is known.
+// If the response is lost, the state determines whether the outcome is known.
 func TestLostAnswers(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, "")
 	p.home.HangServices(true)
@@ -142,7 +142,7 @@ func TestLostAnswers(t *testing.T) {
 		for len(p.home.Calls()) < 1 {
 			time.Sleep(time.Millisecond)
 		}
-		for { // until the pack has the new state
+		for { // waits until the pack has the new state
 			if got, err := p.try("get_device", `{"id":"switch.coffee"}`); err == nil && strings.Contains(got, `"state":"on"`) {
 				break
 			}
@@ -163,7 +163,7 @@ func TestLostAnswers(t *testing.T) {
 		if _, err := p.try("send_notification", `{"target":"mobile_app_phone","message":"hi"}`); toolyard.AsError(err).Code == toolyard.OutcomeUnknown {
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // until it is connected again
+		time.Sleep(10 * time.Millisecond) // waits until the pack is connected again
 	}
 	t.Error("the outcome is not unknown")
 }
@@ -178,7 +178,7 @@ func TestReadGateHasNoControls(t *testing.T) {
 	} {
 		call := &toolyard.Call{Tool: p.tools[tool], Args: json.RawMessage(args), Mode: toolyard.Read, AsOf: time.Now()}
 		call.Clients = clients
-		if _, err := p.tools[tool].Run(t.Context(), call); toolyard.AsError(err).Code != toolyard.NoData { // without the checks of the gate
+		if _, err := p.tools[tool].Run(t.Context(), call); toolyard.AsError(err).Code != toolyard.NoData { // skips the gate's checks
 			t.Errorf("%s: %v", tool, err)
 		}
 	}
@@ -348,7 +348,8 @@ func TestSceneReportsChanges(t *testing.T) {
 	p.fails("run_script", `{"id":"script.godnight"}`, toolyard.NotFound, "script.good_night")
 }
 
-// Scripts whose steps cannot be read are asked about, and denied entities are never reached.
+// The user is asked about scripts whose steps cannot be read, and denied entities are never
+// reached.
 func TestReachFailsClosed(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, `,"deny":["lock.front_door"]`)
 	for _, id := range []string{"script.lock_up", "script.leave_home", "script.group"} {
@@ -431,7 +432,7 @@ func TestDoubtfulSteps(t *testing.T) {
 	p.fails("run_script", `{"id":"script.outermost"}`, toolyard.PermissionDenied, "does not allow")
 }
 
-// A chain of scripts that is too long, and steps that are nested too deeply, require confirmation.
+// Chains of scripts that are too long, and steps that are nested too deeply, require confirmation.
 func TestReachIsBounded(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, "")
 	off := map[string]any{"action": "light.turn_off", "target": map[string]any{"entity_id": "light.hall"}}
@@ -547,7 +548,7 @@ func TestResourceUpdates(t *testing.T) {
 	for end := time.Now().Add(time.Minute); (counts["homeassistant://states/light.hall"] < 2 || counts["homeassistant://areas/hall"] < 2) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		collect()
 	}
-	time.Sleep(1200 * time.Millisecond) // for more
+	time.Sleep(1200 * time.Millisecond) // waits for more notifications
 	collect()
 	most := int(time.Since(start).Seconds()) + 1
 	for _, uri := range []string{"homeassistant://states/light.hall", "homeassistant://areas/hall"} {

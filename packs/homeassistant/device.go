@@ -12,7 +12,7 @@ type deviceArgs struct {
 	ID string `json:"id" minLength:"1" maxLength:"255" doc:"Entity id such as light.kitchen, or the name of the device"`
 }
 
-// deviceDetail is everything that is shown about an entity.
+// deviceDetail is all the information shown about an entity.
 type deviceDetail struct {
 	deviceSummary
 	Floor      string                     `json:"floor,omitempty"`
@@ -22,7 +22,7 @@ type deviceDetail struct {
 	Attributes map[string]json.RawMessage `json:"attributes,omitempty"`
 	NotShown   int                        `json:"attributes_not_shown,omitempty"`
 	Actions    []string                   `json:"actions,omitempty"`
-	Tool       string                     `json:"tool,omitempty"` // for the actions
+	Tool       string                     `json:"tool,omitempty"` // tool that performs the actions
 	Updated    string                     `json:"updated,omitempty"`
 	Note       string                     `json:"note,omitempty"`
 }
@@ -69,7 +69,7 @@ func (v *view) detail(e *hass.Entity) deviceDetail {
 	return d
 }
 
-// actionsOf returns the actions of an entity and the tool that performs them.
+// actionsOf returns an entity's actions and the tool that performs them.
 func (v *view) actionsOf(e *hass.Entity) (actions []string, tool string) {
 	switch e.Domain {
 	case "scene":

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	maxHistory    = 7 * 24 * time.Hour // of one request: busy sensors record every second
-	maxStatistics = 600                // rows of an answer
-	maxActivity   = 100                // lines of an answer
+	maxHistory    = 7 * 24 * time.Hour // per request, because busy sensors record every second
+	maxStatistics = 600                // rows per answer
+	maxActivity   = 100                // lines per answer
 )
 
 // span is a period that ends no later than the as-of time.
@@ -42,8 +42,8 @@ func (s *span) resolve(asOf time.Time, longest time.Duration) (from, to time.Tim
 	return from, to, nil
 }
 
-// recorded returns the entities for a request about the past. Unlike for other requests, the as-of
-// time need not be the present.
+// recorded returns the entities for a request about the past, for which the as-of time need not be
+// the present.
 func recorded(ctx context.Context, c *toolyard.Call, ids []string) (*view, []*hass.Entity, error) {
 	h, err := homeOf(c)
 	if err != nil {
@@ -63,14 +63,14 @@ type historyArgs struct {
 	MaxPoints int `json:"max_points,omitempty" minimum:"10" maximum:"1000" default:"200" doc:"Points per device"`
 }
 
-// series is the history of one entity. A point is a time and a state.
+// series is one entity's history. A point is a time and a state.
 type series struct {
 	ID      string      `json:"id"`
 	Name    string      `json:"name"`
 	Unit    string      `json:"unit,omitempty"`
 	Points  [][2]string `json:"points"`
-	Total   int         `json:"total"`             // recorded points
-	Thinned string      `json:"thinned,omitempty"` // how points were selected
+	Total   int         `json:"total"`             // number of recorded points
+	Thinned string      `json:"thinned,omitempty"` // how the points were selected
 }
 
 type historyResult struct {
@@ -107,8 +107,8 @@ var getHistory = toolyard.Define(readSpec("get_history",
 		return out, nil
 	})
 
-// thin returns at most limit points: for a numeric series, the minimum and maximum of each of
-// limit/2 intervals; for other series, the newest points.
+// thin returns at most limit points. For a numeric series, these are the minimum and maximum of
+// limit/2 intervals; otherwise, they are the newest points.
 func thin(points []hass.Point, limit int) (kept []hass.Point, how string) {
 	if len(points) <= limit {
 		return points, ""
@@ -149,7 +149,7 @@ func thin(points []hass.Point, limit int) (kept []hass.Point, how string) {
 	return kept, "minimum and maximum of each interval are shown"
 }
 
-// statisticsPeriods are the lengths of rows; a month is the longest one.
+// statisticsPeriods are the possible lengths of a row. For a month, it is the maximum.
 var statisticsPeriods = map[string]time.Duration{
 	"5minute": 5 * time.Minute, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "month": 31 * 24 * time.Hour,
 }
@@ -160,8 +160,8 @@ type statisticsArgs struct {
 	span
 }
 
-// statisticsSeries is the statistics of one entity: rows of mean, min and max, or of change and sum
-// for meters.
+// statisticsSeries contains one entity's statistics: rows of mean, minimum and maximum or, for
+// meters, of change and sum.
 type statisticsSeries struct {
 	ID   string          `json:"id"`
 	Name string          `json:"name"`
@@ -194,7 +194,7 @@ var getStatistics = toolyard.Define(readSpec("get_statistics",
 			return statisticsResult{}, err
 		}
 		length := statisticsPeriods[in.Period]
-		live := v.home.now().Sub(to) < maxPast // an unfinished row has no data after to
+		live := v.home.now().Sub(to) < maxPast // rows that are not finished yet have no data after to
 		if rows := float64(len(all)) * float64(to.Sub(from)) / float64(length); rows > maxStatistics {
 			return statisticsResult{}, toolyard.Errorf(toolyard.Invalid, "The result would have about %.0f rows; the limit is %d. Use a longer interval or a shorter period.", rows, maxStatistics)
 		}
@@ -229,7 +229,7 @@ type activityArgs struct {
 	Hours int      `json:"hours" minimum:"1" maximum:"72" default:"24" doc:"How far to look back"`
 }
 
-// activity is a line of the logbook.
+// activity is one logbook line.
 type activity struct {
 	At    string `json:"at"`
 	ID    string `json:"id"`
@@ -284,7 +284,7 @@ var getActivity = toolyard.Define(readSpec("get_activity", "Returns what happene
 		return out, nil
 	})
 
-// people returns the names of visible people by their user ID.
+// people returns the names of visible people, keyed by user ID.
 func (v *view) people() map[string]string {
 	people := make(map[string]string)
 	for _, e := range v.Entities() {
@@ -295,7 +295,7 @@ func (v *view) people() map[string]string {
 	return people
 }
 
-// causeOf describes what caused an entry. Entities out of scope are not mentioned.
+// causeOf describes the cause of an entry. It does not mention entities that are out of scope.
 func (v *view) causeOf(entry *hass.LogEntry, people map[string]string) string {
 	switch {
 	case entry.ContextEntityID != "" && !v.sees(v.Entity(entry.ContextEntityID)):
@@ -320,7 +320,7 @@ type cameraArgs struct {
 	Width int    `json:"width" minimum:"320" maximum:"1280" default:"640" doc:"Width in pixels"`
 }
 
-const maxImage = 700 << 10 // bytes of a picture; base64 adds a third
+const maxImage = 700 << 10 // bytes per image; base64 adds a third
 
 var getCameraImage = toolyard.Define(readSpec("get_camera_image", "Returns a current picture from a camera."),
 	func(ctx context.Context, c *toolyard.Call, in cameraArgs) (toolyard.Image, error) {

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	firstLoad = 5 * time.Second // for which a call waits for the first snapshot
-	maxPast   = 5 * time.Minute // how old an as-of time may be: only the recorder knows the past
+	firstLoad = 5 * time.Second // how long a call waits for the first snapshot
+	maxPast   = 5 * time.Minute // maximum age of an as-of time, because only the recorder has past states
 )
 
-// home is the client that reads the home, within the scope of a gate.
+// home is the client that reads the home, within a gate's scope.
 type home struct {
 	client *hass.Client
 	policy *policy
-	scopes []exposure // an entity must be in all of them
+	scopes []exposure // an entity must be in all scopes
 	now    func() time.Time
 }
 
-// homeOf returns the home of the call's gate.
+// homeOf returns the client of the call's gate.
 func homeOf(c *toolyard.Call) (*home, error) {
 	h, ok := toolyard.Client[*home](c)
 	if !ok {
@@ -35,14 +35,14 @@ func homeOf(c *toolyard.Call) (*home, error) {
 	return h, nil
 }
 
-// view is what a call can see of the home.
+// view is the part of the home that a call can see.
 type view struct {
 	*hass.Snapshot
 	home *home
 	age  time.Duration // zero while the connection works
 }
 
-// viewOf returns the current view of the home of a call.
+// viewOf returns a call's current view of the home.
 func viewOf(ctx context.Context, c *toolyard.Call) (*view, error) {
 	h, err := homeOf(c)
 	if err != nil {
@@ -57,7 +57,7 @@ func viewOf(ctx context.Context, c *toolyard.Call) (*view, error) {
 func (h *home) view(ctx context.Context) (*view, error) {
 	ready, cancel := context.WithTimeout(ctx, firstLoad)
 	defer cancel()
-	_ = h.client.Ready(ready) // Snapshot returns the reason
+	_ = h.client.Ready(ready) // ignored: Snapshot returns the reason
 	snapshot, age, err := h.client.Snapshot()
 	if err != nil {
 		return nil, unavailable(err)
@@ -65,7 +65,7 @@ func (h *home) view(ctx context.Context) (*view, error) {
 	return &view{snapshot, h, age}, nil
 }
 
-// unavailable is the error while there is no connection. Nothing was sent, so a retry is safe.
+// unavailable returns the error for a missing connection. Nothing was sent, so a retry is safe.
 func unavailable(err error) error {
 	if errors.Is(err, hass.ErrToken) {
 		return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant rejected the access token. The operator must replace it.", Err: err}
@@ -73,7 +73,7 @@ func unavailable(err error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Home Assistant is not connected.", RetryAfter: 10 * time.Second, Err: err}
 }
 
-// failureOf converts an error of a command that reads.
+// failureOf converts an error from a command that reads.
 func failureOf(err error) error {
 	var e *hass.Error
 	switch {
@@ -96,8 +96,8 @@ func failureOf(err error) error {
 	return &toolyard.Error{Code: toolyard.Failed, Message: message, Err: err}
 }
 
-// writeFailure converts an error of a service call. If there was no answer, the call may have had an
-// effect.
+// writeFailure converts an error from a service call. If there was no response, the call may have
+// had an effect.
 func writeFailure(err error) error {
 	if isUncertain(err) {
 		return &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "Home Assistant did not respond. Check the state before trying again.", Err: err}
@@ -105,7 +105,7 @@ func writeFailure(err error) error {
 	return failureOf(err)
 }
 
-// isUncertain reports whether a service call may have had an effect although it failed.
+// isUncertain reports whether a failed service call may have had an effect.
 func isUncertain(err error) bool {
 	if e, ok := errors.AsType[*hass.Error](err); ok {
 		return e.Code == hass.CodeTimeout
@@ -129,7 +129,7 @@ func (v *view) sees(e *hass.Entity) bool {
 // isMinor reports whether an entity is omitted from lists because it is hidden or only describes a device.
 func isMinor(e *hass.Entity) bool { return e.Hidden || e.Category != "" }
 
-// listed iterates over the entities of lists.
+// listed iterates over the entities that appear in lists.
 func (v *view) listed() iter.Seq[*hass.Entity] {
 	return func(yield func(*hass.Entity) bool) {
 		for _, e := range v.Entities() {
@@ -172,7 +172,7 @@ func (v *view) find(name string) (*hass.Entity, error) {
 	return nil, toolyard.Errorf(toolyard.Invalid, "%d devices are named %q: %s. Use an id.", len(found), printable(name, 80), strings.Join(ids[:min(len(ids), 10)], ", "))
 }
 
-// findAll returns the visible entities with the IDs or names, without duplicates.
+// findAll returns the visible entities with the IDs or names, with duplicates removed.
 func (v *view) findAll(names []string) ([]*hass.Entity, error) {
 	var all []*hass.Entity
 	for _, name := range names {
@@ -187,7 +187,7 @@ func (v *view) findAll(names []string) ([]*hass.Entity, error) {
 	return all, nil
 }
 
-// checkArea returns an error with the nearest names if there is no area or floor with the name.
+// checkArea returns an error with the most similar names if no area or floor has the name.
 func (v *view) checkArea(name string) error {
 	var known []string
 	for _, a := range v.Areas {
@@ -217,7 +217,7 @@ func areaName(e *hass.Entity) string {
 	return e.Area.Name
 }
 
-// unknown is the error for a name that does not exist, with the nearest ones.
+// unknown returns the error for an unknown name, with the most similar names.
 func unknown(what, name string, known []string) error {
 	message := fmt.Sprintf("Unknown %s %q.", what, printable(name, 80))
 	if near := nearest(name, known); len(near) > 0 {

@@ -28,7 +28,7 @@ func Pack() yard.Pack {
 	return yard.Pack{Settings: toolyard.SchemaFor[settings](), GateSettings: toolyard.SchemaFor[gateSettings](), Open: open}
 }
 
-// settings are packs.homeassistant.
+// settings are the settings in packs.homeassistant.
 type settings struct {
 	URL      string            `json:"url" pattern:"^https?://[^/]" doc:"Address of Home Assistant, such as http://192.168.1.5:8123."`
 	Token    string            `json:"token" minLength:"1" doc:"Long-lived access token of a Home Assistant user who is not an administrator."`
@@ -39,16 +39,16 @@ type settings struct {
 	Services []string          `json:"services,omitempty" doc:"Services that call_service can call, such as vacuum.* or notify.family. If empty, the tool isn't offered."`
 }
 
-// gateSettings are gates.GATE.packs.homeassistant.
+// gateSettings are the settings in gates.GATE.packs.homeassistant.
 type gateSettings struct {
 	Expose exposure `json:"expose,omitzero" doc:"Entities that tools at this gate can see, out of those that the pack exposes."`
 }
 
-// source is the source of the pack.
+// source is the pack's source.
 type source struct {
 	home    *home
 	offer   toolyard.Offer
-	changed chan struct{} // the connection was established or lost
+	changed chan struct{} // signaled when the connection is established or lost
 	updates *updates
 }
 
@@ -101,8 +101,8 @@ func (s *source) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	}
 }
 
-// problems reports why there is no connection, or which names in the settings the home does not
-// have.
+// problems reports why there is no connection, or which names in the settings do not exist in the
+// home.
 func (s *source) problems() []toolyard.Problem {
 	err := s.home.client.Err()
 	if err == nil {
@@ -110,7 +110,7 @@ func (s *source) problems() []toolyard.Problem {
 	}
 	p := toolyard.Problem{Subject: Name, Message: "Home Assistant is not connected"}
 	switch {
-	case errors.Is(err, hass.ErrNotSent): // not tried yet
+	case errors.Is(err, hass.ErrNotSent): // no attempt has been made yet
 		return nil
 	case errors.Is(err, hass.ErrToken):
 		p.Message = "Home Assistant rejected the access token; Toolyard does not retry"
@@ -122,7 +122,7 @@ func (s *source) problems() []toolyard.Problem {
 	return []toolyard.Problem{p}
 }
 
-// unknownNames warns of areas and labels in expose that do not exist: they select nothing.
+// unknownNames reports areas and labels in expose that do not exist and therefore select nothing.
 func (s *source) unknownNames() (problems []toolyard.Problem) {
 	snapshot, _, err := s.home.client.Snapshot()
 	if err != nil {
@@ -144,7 +144,8 @@ func (s *source) unknownNames() (problems []toolyard.Problem) {
 	return problems
 }
 
-// Lend implements [yard.Lender]. Only gates in mode write get the client that controls the home.
+// Lend implements [yard.Lender]. Only gates in mode write receive the client that controls the
+// home.
 func (s *source) Lend(gate yard.PackGate) (*toolyard.Clients, error) {
 	h := *s.home
 	if gate.Settings != nil {

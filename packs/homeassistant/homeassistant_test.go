@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// pack is an opened pack with its fake home.
+// pack is an open pack with its fake home.
 type pack struct {
 	t      *testing.T
 	home   *fakehome.Home
@@ -32,7 +32,8 @@ type pack struct {
 	offer  toolyard.Offer
 }
 
-// openPack opens the pack with settings besides url and token, and waits until it is connected.
+// openPack opens the pack with the given settings in addition to url and token, and waits until it
+// is connected.
 func openPack(t *testing.T, o fakehome.Options, settings string) *pack {
 	t.Helper()
 	t.Parallel()
@@ -55,7 +56,7 @@ func openPack(t *testing.T, o fakehome.Options, settings string) *pack {
 	for _, tool := range p.offer.Tools {
 		p.tools[tool.Name] = tool
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // a large home takes a while under the race detector
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // a large home takes a while to load under the race detector
 		_, err := p.try("home_overview", `{}`)
 		if err == nil {
 			return p
@@ -76,7 +77,7 @@ func openWith(t *testing.T, settings string, client *http.Client) (toolyard.Sour
 	return pack.Open(t.Context(), yard.PackSetup{Settings: completed, HTTP: client, Journal: yard.MemoryJournal(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 }
 
-// options returns options of a call at a gate in a mode.
+// options returns the options for a call at a gate in the given mode.
 func (p *pack) options(mode toolyard.Mode, gateSettings string) *toolyardtest.Options {
 	p.t.Helper()
 	gate := yard.PackGate{Name: "test", Mode: mode}
@@ -109,7 +110,7 @@ func (p *pack) call(tool, args string) string {
 	return text
 }
 
-// fails calls a tool and expects an error with a code and a text.
+// fails calls a tool and expects an error with the given code and text.
 func (p *pack) fails(tool, args string, code toolyard.Code, contains string) {
 	p.t.Helper()
 	text, err := p.try(tool, args)
@@ -122,7 +123,7 @@ func (p *pack) fails(tool, args string, code toolyard.Code, contains string) {
 	}
 }
 
-// ids returns the devices of a list.
+// ids returns the IDs of the devices in a list.
 func ids(t *testing.T, list string) []string {
 	t.Helper()
 	var out struct{ Devices []struct{ ID string } }
@@ -247,7 +248,7 @@ func TestGetDevice(t *testing.T) {
 	}
 }
 
-// No answer contains a token of a camera or media player, or a position.
+// No answer contains a camera's or media player's token, or a position.
 func TestSecretAttributesAreNotShown(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, `,"expose":"all"`)
 	_, camera := p.home.State("camera.front")
@@ -307,7 +308,7 @@ func TestHomeOverview(t *testing.T) {
 	}
 }
 
-var raceDetector bool // slows everything down
+var raceDetector bool // the race detector slows everything down
 
 func TestLargeHome(t *testing.T) {
 	p := openPack(t, fakehome.Options{Entities: 5000}, "")
@@ -341,7 +342,7 @@ func TestLargeHome(t *testing.T) {
 	}
 }
 
-// Every page of a list continues where the one before ended.
+// Every page of a list continues where the previous page ended.
 func TestListPages(t *testing.T) {
 	p := openPack(t, fakehome.Options{Entities: 300}, "")
 	seen := map[string]bool{}
@@ -413,7 +414,7 @@ func TestHistory(t *testing.T) {
 	p.fails("get_history", `{"ids":["light.hall"],"from":"2999-01-01T00:00:00Z"}`, toolyard.Invalid, "earlier than now")
 }
 
-// At a gate with another clock, nothing after the as-of time is returned.
+// At a gate with clock: caller, nothing after the as-of time is returned.
 func TestPastAsOfTime(t *testing.T) {
 	p := openPack(t, fakehome.Options{}, "")
 	opts := p.options(toolyard.Read, "")

@@ -21,7 +21,7 @@ func readTools() []*toolyard.Tool {
 	}
 }
 
-// readSpec returns the specification of a tool that changes nothing.
+// readSpec returns the Spec of a tool that changes nothing.
 func readSpec(name, description string) toolyard.Spec {
 	return toolyard.Spec{Name: name, Description: description, Category: category, Effects: toolyard.ReadOnly, Terms: toolyard.Terms{Latency: "fast"}}
 }
@@ -38,7 +38,7 @@ type listArgs struct {
 	Offset      int    `json:"offset,omitempty" minimum:"0" doc:"Devices to skip"`
 }
 
-// deviceSummary is an entity in a list. Its domain is the part of the id before the dot.
+// deviceSummary is an entity in a list. Its domain is the part of the ID before the dot.
 type deviceSummary struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -54,17 +54,17 @@ type deviceList struct {
 	Shown       int             `json:"shown"`
 	Total       int             `json:"total"`
 	NextOffset  int             `json:"next_offset,omitempty"`
-	ByDomain    map[string]int  `json:"by_domain,omitempty"`    // of all matches, if not all are shown
-	ByArea      map[string]int  `json:"by_area,omitempty"`      // likewise
+	ByDomain    map[string]int  `json:"by_domain,omitempty"`    // counts all matches, if some are not shown
+	ByArea      map[string]int  `json:"by_area,omitempty"`      // counts all matches, if some are not shown
 	WithoutArea int             `json:"without_area,omitempty"` // entities that match all other filters but are in no area
 	Note        string          `json:"note,omitempty"`
 }
 
 const (
 	defaultLimit = 50
-	listBudget   = 5 << 10  // bytes of the devices in a list without a limit
-	limitBudget  = 48 << 10 // bytes of the devices in a list with a limit
-	maxGroups    = 12       // groups of by_domain and by_area
+	listBudget   = 5 << 10  // bytes of devices if the request sets no limit
+	limitBudget  = 48 << 10 // bytes of devices if the request sets a limit
+	maxGroups    = 12       // groups in by_domain and by_area
 )
 
 var listDevices = toolyard.Define(readSpec("list_devices",
@@ -131,8 +131,8 @@ func (v *view) matches(e *hass.Entity, in *listArgs, query string) bool {
 	return query == "" || strings.Contains(e.ID, query) || strings.Contains(strings.ToLower(e.Name), query)
 }
 
-// checkFilters returns an error for a domain, area, floor or label that does not exist: an empty
-// list would look like a valid result.
+// checkFilters returns an error for an unknown domain, area, floor or label, because an empty list
+// would look like a valid result.
 func (v *view) checkFilters(in *listArgs) error {
 	if in.Area != "" {
 		if err := v.checkArea(in.Area); err != nil {
@@ -204,9 +204,9 @@ func summarize(e *hass.Entity) deviceSummary {
 	}
 }
 
-// size returns the number of bytes of the summary as JSON.
+// size returns the size of the summary as JSON, in bytes.
 func (s *deviceSummary) size() int {
-	raw, _ := json.Marshal(s) // strings can always be encoded
+	raw, _ := json.Marshal(s) // cannot fail for strings
 	return len(raw) + 1
 }
 

@@ -10,11 +10,11 @@ import (
 
 const (
 	maxNear     = 5
-	maxCompared = 64 // letters of a name that are compared
+	maxCompared = 64 // letters of a name to compare
 )
 
-// nearest returns the names that are most similar to a name: those that contain it, and then those
-// with the smallest edit distance.
+// nearest returns the names that are most similar to a name: first those that contain it, then
+// those with the smallest edit distance.
 func nearest(name string, known []string) []string {
 	wanted := strings.ToLower(cut(name, maxCompared))
 	var all []similar.Candidate
@@ -36,8 +36,8 @@ func nearest(name string, known []string) []string {
 	return similar.Closest(all, maxNear)
 }
 
-// printable returns at most limit bytes of a text without control characters. Users see a home's
-// names when they make decisions.
+// printable returns at most limit bytes of a text with control characters removed. A home's names
+// appear in the questions that users answer.
 func printable(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Cf) {
@@ -51,7 +51,7 @@ func printable(text string, limit int) string {
 	return cut(text, limit) + "…"
 }
 
-// cut returns at most limit bytes of a text, without breaking a character.
+// cut returns at most limit bytes of a text and never breaks a character.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -18,7 +18,7 @@ type notifyResult struct {
 	Sent bool `json:"sent"`
 }
 
-// phoneCommands are messages that Home Assistant's phone apps execute instead of showing them.
+// phoneCommands matches messages that Home Assistant's phone apps execute instead of showing.
 var phoneCommands = regexp.MustCompile(`^(command_\w*|request_location_update|clear_notification|clear_badge|delete_alert|remove_channel|update_complications|update_widgets|TTS)$`)
 
 var sendNotification = toolyard.Define(writeSpec("send_notification", "Sends a notification to a phone or another notification target of the home."),
@@ -44,7 +44,8 @@ var sendNotification = toolyard.Define(writeSpec("send_notification", "Sends a n
 		return notifyResult{Sent: true}, nil
 	})
 
-// notifyTarget returns the service for a notification, and its target if it is an entity.
+// notifyTarget returns the service that sends a notification and, if the target is an entity, the
+// target.
 func (v *view) notifyTarget(ctx context.Context, name string) (service string, target map[string]any, err error) {
 	name = strings.TrimPrefix(name, "notify.")
 	if e := v.Entity("notify." + name); v.sees(e) {

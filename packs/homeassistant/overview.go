@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxOverview = 4 << 10 // bytes of an overview
-	lowBattery  = 20      // percent
+	maxOverview = 4 << 10 // in bytes
+	lowBattery  = 20      // in percent
 )
 
 // overview is a summary of the home.
@@ -39,13 +39,13 @@ type areaOverview struct {
 	Open    *names `json:"open,omitempty"`
 }
 
-// notShown counts the entities that are left out.
+// notShown counts the entities that are omitted.
 type notShown struct {
 	OutOfScope int `json:"out_of_scope,omitempty"`
 	Minor      int `json:"hidden_or_diagnostic,omitempty"`
 }
 
-// names is a list of device names with their total number. Long lists are truncated.
+// names is a list of device names and their total number. Long lists are truncated.
 type names struct {
 	Count int      `json:"count"`
 	Names []string `json:"names,omitempty"`
@@ -88,7 +88,7 @@ func (v *view) overview() *overview {
 		case !v.sees(e):
 			left.OutOfScope++
 			continue
-		case isLow(e): // batteries are diagnostic
+		case isLow(e): // batteries are diagnostic entities
 			o.LowBattery = o.LowBattery.add(fmt.Sprintf("%s %s %%", e.Name, e.State.Value))
 		}
 		if isMinor(e) {
@@ -174,7 +174,7 @@ func (a *areaOverview) add(e *hass.Entity) {
 // fit shortens lists, and then drops areas, until the overview has at most maxOverview bytes.
 func (o *overview) fit() {
 	size := func() int {
-		raw, _ := json.Marshal(o) // can always be encoded
+		raw, _ := json.Marshal(o) // cannot fail
 		return len(raw)
 	}
 	for limit := 10; size() > maxOverview && limit >= 0; limit-- {

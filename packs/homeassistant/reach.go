@@ -16,11 +16,11 @@ import (
 
 const (
 	maxScripts = 50 // scripts, scenes and automations that one call can reach
-	maxDepth   = 50 // of nested steps
+	maxDepth   = 50 // depth of nested steps
 )
 
-// reach is what a scene, script or automation can affect when it runs. Automations that react to
-// its changes are not followed.
+// reach describes everything that a scene, script or automation can affect when it runs.
+// Automations that react to its changes are not followed.
 //
 // Home Assistant's search/related finds neither direct script calls nor templates, so scripts and
 // automations are read step by step. Anything that is not understood counts as unknown and requires
@@ -30,7 +30,7 @@ type reach struct {
 	client   *hass.Client
 	entities map[*hass.Entity]bool
 	unknown  []string       // reasons why the reach is unknown
-	visited  map[string]any // configuration of the scripts, scenes and automations
+	visited  map[string]any // configurations of the scripts, scenes and automations
 }
 
 func (v *view) reach(ctx context.Context, e *hass.Entity) (*reach, error) {
@@ -38,7 +38,7 @@ func (v *view) reach(ctx context.Context, e *hass.Entity) (*reach, error) {
 	return r, r.visit(ctx, e)
 }
 
-// visit adds what a scene, script or automation affects.
+// visit adds everything that a scene, script or automation affects.
 func (r *reach) visit(ctx context.Context, e *hass.Entity) error {
 	if _, done := r.visited[e.ID]; done {
 		return nil
@@ -75,7 +75,7 @@ func (r *reach) visit(ctx context.Context, e *hass.Entity) error {
 	return r.steps(ctx, steps, 0)
 }
 
-// stepsOf returns the steps of the configuration of a script or an automation.
+// stepsOf returns the steps in the configuration of a script or an automation.
 func stepsOf(config map[string]any) (steps any, found bool) {
 	if config["use_blueprint"] != nil {
 		return nil, false
@@ -94,8 +94,8 @@ func (r *reach) doubt(format string, args ...any) {
 	}
 }
 
-// doubtUnlessDown counts a refusal by Home Assistant as unknown. If there is no connection, nothing
-// can run anyway.
+// doubtUnlessDown counts a refusal by Home Assistant as unknown. If there is no connection, it
+// returns the error, because nothing can run anyway.
 func (r *reach) doubtUnlessDown(err error, format string, args ...any) error {
 	if _, refused := errors.AsType[*hass.Error](err); err != nil && !refused {
 		return failureOf(err)
@@ -104,10 +104,10 @@ func (r *reach) doubtUnlessDown(err error, format string, args ...any) error {
 	return nil
 }
 
-// ignoredSteps are members of steps that affect nothing by themselves.
+// ignoredSteps are members of steps that have no effect by themselves.
 var ignoredSteps = []string{"delay", "wait_template", "wait_for_trigger", "variables", "stop", "set_conversation_response", "condition", "conditions"}
 
-// steps adds what a step or a list of steps affects.
+// steps adds everything that a step or a list of steps affects.
 func (r *reach) steps(ctx context.Context, v any, depth int) error {
 	if depth > maxDepth {
 		r.doubt("its steps are nested too deeply")
@@ -123,7 +123,7 @@ func (r *reach) steps(ctx context.Context, v any, depth int) error {
 	case map[string]any:
 		return r.step(ctx, v, depth)
 	case nil:
-	case string: // a template that stands for a condition
+	case string: // a template used as a condition
 	default:
 		r.doubt("a step has an unknown format")
 	}
@@ -168,7 +168,7 @@ var plainDomains = []string{
 	"persistent_notification", "logbook", "system_log", "todo", "lock", "alarm_control_panel", "valve", "siren", "homeassistant", "scene", "script", "automation",
 }
 
-// service adds what a service call affects.
+// service adds everything that a service call affects.
 func (r *reach) service(ctx context.Context, name string, step map[string]any) error {
 	domain, service, ok := strings.Cut(name, ".")
 	if !ok || isTemplate(name) || !slices.Contains(plainDomains, domain) {
@@ -181,11 +181,11 @@ func (r *reach) service(ctx context.Context, name string, step map[string]any) e
 			return r.addScript(ctx, service)
 		}
 	case "scene":
-		if service != "turn_on" && service != "reload" { // apply and create contain states
+		if service != "turn_on" && service != "reload" { // apply and create contain states themselves
 			r.doubt("it calls %s", name)
 		}
 	case "homeassistant":
-		if !slices.Contains([]string{"turn_on", "turn_off", "toggle", "update_entity"}, service) { // others restart and configure
+		if !slices.Contains([]string{"turn_on", "turn_off", "toggle", "update_entity"}, service) { // other services restart or reconfigure Home Assistant
 			r.doubt("it calls %s", name)
 		}
 	}
@@ -208,8 +208,8 @@ func (r *reach) service(ctx context.Context, name string, step map[string]any) e
 	return nil
 }
 
-// addScript adds the script that a service of the domain script runs. The service has the name of
-// the script's unique ID.
+// addScript adds the script that a service in the domain script runs. The service's name is the
+// script's unique ID.
 func (r *reach) addScript(ctx context.Context, uniqueID string) error {
 	for _, e := range r.view.Entities() {
 		if e.Domain == "script" && e.UniqueID == uniqueID {
@@ -220,8 +220,8 @@ func (r *reach) addScript(ctx context.Context, uniqueID string) error {
 	return nil
 }
 
-// target adds the entities of a target. Services of a domain affect only the entities of the
-// domain, except those of homeassistant.
+// target adds a target's entities. A domain's services affect only entities in that domain, except
+// for the services of homeassistant.
 func (r *reach) target(ctx context.Context, domain string, target map[string]any) error {
 	affects := func(e *hass.Entity) bool { return domain == "homeassistant" || e.Domain == domain }
 	for key, belongs := range map[string]func(*hass.Entity, string) bool{
@@ -243,7 +243,7 @@ func (r *reach) target(ctx context.Context, domain string, target map[string]any
 	return r.addIDs(ctx, r.ids(target["entity_id"]))
 }
 
-// ids returns a string, a comma-separated list or a list of strings as a list.
+// ids converts a string, a comma-separated list or a list of strings to a list.
 func (r *reach) ids(v any) []string {
 	switch v := v.(type) {
 	case nil:
@@ -275,7 +275,7 @@ func (r *reach) addIDs(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		e := r.view.Entity(id)
 		if e == nil {
-			if id != "none" { // the target of nothing
+			if id != "none" { // "none" selects nothing
 				r.doubt("%s does not exist", printable(id, 80))
 			}
 			continue
@@ -287,7 +287,7 @@ func (r *reach) addIDs(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// add adds an entity: what it runs, or the members of a group.
+// add adds an entity, and either everything that it runs or, for a group, its members.
 func (r *reach) add(ctx context.Context, e *hass.Entity) error {
 	switch e.Domain {
 	case "scene", "script", "automation":
@@ -310,9 +310,9 @@ func (r *reach) matching(is func(*hass.Entity) bool) []*hass.Entity {
 	return found
 }
 
-// digest identifies the configuration of everything that runs.
+// digest returns a digest of the configuration of everything that runs.
 func (r *reach) digest() string {
-	raw, _ := json.Marshal(r.visited) // decoded from JSON
+	raw, _ := json.Marshal(r.visited) // cannot fail: it was decoded from JSON
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/toolyard/toolyard/packs/homeassistant/hass"
 )
 
-// FuzzSteps reads the steps of scripts. In a home without entities, a step that has an effect is
-// never considered harmless.
+// FuzzSteps reads scripts' steps. In a home that has no entities, a step that has an effect must
+// never count as harmless.
 func FuzzSteps(f *testing.F) {
 	for _, steps := range []string{
 		`[{"action":"light.turn_on","target":{"entity_id":"light.a, light.b"}}]`,

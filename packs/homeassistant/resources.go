@@ -16,13 +16,13 @@ const (
 	statePrefix = "homeassistant://states/"
 	areaPrefix  = "homeassistant://areas/"
 
-	updateEvery = time.Second // at most one notification per URI
+	updateEvery = time.Second // minimum time between two notifications for one URI
 )
 
-// resources returns the resource templates. Their readers see what tools see.
+// resources returns the resource templates. Their readers have the same view as tools.
 func (s *source) resources() []*toolyard.Resource {
 	template := func(uri, name, description string) *toolyard.Resource {
-		definition, _ := json.Marshal(map[string]string{"uriTemplate": uri, "name": name, "description": description, "mimeType": "application/json"}) // strings always have a JSON form
+		definition, _ := json.Marshal(map[string]string{"uriTemplate": uri, "name": name, "description": description, "mimeType": "application/json"}) // cannot fail for strings
 		return &toolyard.Resource{URI: uri, Template: true, Definition: definition, Reader: readResource, Watch: s.updates.watchers.Watch}
 	}
 	return []*toolyard.Resource{
@@ -57,7 +57,7 @@ var readResource = toolyard.Define(toolyard.Spec{Name: "homeassistant.read", Eff
 		return result, json.Unmarshal(raw, result)
 	})
 
-// resource returns the content of a resource.
+// resource returns a resource's content.
 func (v *view) resource(uri string) (any, error) {
 	if id, ok := strings.CutPrefix(uri, statePrefix); ok {
 		if e := v.Entity(id); v.sees(e) {
@@ -81,15 +81,15 @@ type updates struct {
 	wake     chan struct{}
 
 	mu      sync.Mutex
-	changes map[string]bool // entities that changed
-	all     bool            // anything may have changed
+	changes map[string]bool // IDs of changed entities
+	all     bool            // whether anything may have changed
 }
 
 func newUpdates() *updates {
 	return &updates{wake: make(chan struct{}, 1), changes: make(map[string]bool)}
 }
 
-// changed collects changes. It is called for every change of the home and does not block.
+// changed collects changes. It is called for every change in the home and does not block.
 func (u *updates) changed(ids []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,7 +101,7 @@ func (u *updates) changed(ids []string) {
 	}
 	select {
 	case u.wake <- struct{}{}:
-	default: // run will take the changes
+	default: // run will pick up the changes
 	}
 }
 
@@ -140,7 +140,7 @@ func (u *updates) run(ctx context.Context, h *home) {
 	}
 }
 
-// collect adds the watched URIs of the entities that changed.
+// collect adds the watched URIs of changed entities.
 func (u *updates) collect(h *home, due map[string]bool) {
 	ids, all := u.take()
 	snapshot, age, err := h.client.Snapshot()

@@ -94,7 +94,7 @@ func (r *reach) confirm(ctx context.Context, c *toolyard.Call, e *hass.Entity) (
 	return reply.Action, err
 }
 
-// settle returns which of the affected entities have changed since a script was started.
+// settle returns the affected entities that have changed since a script was started.
 func (ctl *controls) settle(ctx context.Context, before *view, affected *reach, start time.Time) controlResult {
 	select {
 	case <-ctx.Done():

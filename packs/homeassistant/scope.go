@@ -11,8 +11,8 @@ import (
 	"github.com/toolyard/toolyard/packs/homeassistant/hass"
 )
 
-// exposure selects entities: those exposed to Assist, all, or those that match any of the lists.
-// The zero value is assist.
+// exposure selects entities: those exposed to Assist, all entities, or those that match any of the
+// lists. The zero value means assist.
 type exposure struct {
 	All      bool
 	Areas    []string `json:"areas"`
@@ -21,7 +21,7 @@ type exposure struct {
 	Entities []string `json:"entities"`
 }
 
-// JSONSchema returns the schema of the setting.
+// JSONSchema returns the setting's schema.
 func (exposure) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"anyOf":[
 		{"type":"string","enum":["assist","all"]},
@@ -42,11 +42,12 @@ func (e *exposure) UnmarshalJSON(raw []byte) error {
 		*e = exposure{All: true}
 		return nil
 	}
-	type lists exposure // without this method
+	type lists exposure // avoids recursion into this method
 	return json.Unmarshal(raw, (*lists)(e))
 }
 
-// orAll selects all entities instead of the zero value, for settings that restrict others.
+// orAll returns a selection of all entities if e is the zero value. It is used for settings that
+// restrict others.
 func (e exposure) orAll() exposure {
 	if e.isAssist() {
 		return exposure{All: true}
@@ -72,7 +73,7 @@ func (e *exposure) includes(entity *hass.Entity, labels []*hass.Label) bool {
 	return slices.ContainsFunc(e.Labels, func(name string) bool { return hasLabel(entity, labels, name) })
 }
 
-// isArea reports whether an area has the name: its ID, its name or an alias, ignoring case.
+// isArea reports whether name is an area's ID, name or alias, ignoring case.
 func isArea(a *hass.Area, name string) bool {
 	return strings.EqualFold(a.ID, name) || strings.EqualFold(a.Name, name) || containsFold(a.Aliases, name)
 }
@@ -94,7 +95,7 @@ func containsFold(all []string, name string) bool {
 // matchesAny reports whether an ID matches one of the patterns.
 func matchesAny(patterns []string, id string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
-		ok, _ := path.Match(p, id) // checked by newPolicy
+		ok, _ := path.Match(p, id) // cannot fail: newPolicy has checked the pattern
 		return ok
 	})
 }
@@ -123,10 +124,10 @@ func newPolicy(s *settings) (*policy, error) {
 
 var (
 	sensitiveDomains = []string{"lock", "alarm_control_panel", "valve", "siren"}
-	sensitiveCovers  = []string{"garage", "gate", "door"} // by device class
+	sensitiveCovers  = []string{"garage", "gate", "door"} // device classes
 )
 
-// isSensitive reports whether an entity requires confirmation, apart from its members.
+// isSensitive reports whether an entity requires confirmation, ignoring its members.
 func (p *policy) isSensitive(e *hass.Entity) bool {
 	return slices.Contains(sensitiveDomains, e.Domain) ||
 		e.Domain == "cover" && slices.Contains(sensitiveCovers, e.State.DeviceClass) ||

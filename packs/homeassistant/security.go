@@ -23,10 +23,10 @@ type confirmedResult struct {
 	controlResult
 }
 
-// accepted is the reply that confirms an action.
+// accepted is the user's reply that confirms an action.
 const accepted = "accept"
 
-// declined is the result if the user did not agree.
+// declined returns the result if the user did not agree.
 func declined(reply string) confirmedResult {
 	outcome := "declined"
 	if reply == "cancel" {
@@ -59,7 +59,7 @@ var controlSecurity = toolyard.Define(writeSpec("control_security",
 		return confirmedResult{"done", result}, err
 	})
 
-// securityTargets resolves an id, or an area, to entities that require confirmation.
+// securityTargets resolves an ID or an area to entities that require confirmation.
 func (v *view) securityTargets(in *securityArgs) ([]*hass.Entity, error) {
 	if (in.ID == "") == (in.Area == "") {
 		return nil, toolyard.Errorf(toolyard.Invalid, "Set either id or area.")
@@ -101,13 +101,13 @@ func (v *view) securityTargets(in *securityArgs) ([]*hass.Entity, error) {
 	return targets, nil
 }
 
-// question describes what the user is asked to confirm.
+// question returns a description of the action that the user is asked to confirm.
 func (v *view) question(c *toolyard.Call, action string, targets []*hass.Entity) string {
 	verb := strings.ReplaceAll(action, "_", " ")
 	return strings.ToUpper(verb[:1]) + verb[1:] + " " + v.presentAll(targets) + "?" + requestedBy(c)
 }
 
-// presentAll describes entities. A user cannot judge more than a few.
+// presentAll describes entities. It lists only a few, because a user cannot judge more.
 func (v *view) presentAll(entities []*hass.Entity) string {
 	var all []string
 	for i, e := range entities {
@@ -140,8 +140,8 @@ func requestedBy(c *toolyard.Call) string {
 	return fmt.Sprintf(" Requested by %s.", printable(c.Caller.ID, 80))
 }
 
-// bindTo returns what an answer depends on: if an entity's state changes before the answer, the
-// user is asked again.
+// bindTo returns the state that an answer depends on. If an entity's state changes before the
+// answer, the user is asked again.
 func bindTo(action string, entities []*hass.Entity) string {
 	lines := make([]string, 0, len(entities))
 	for _, e := range entities {

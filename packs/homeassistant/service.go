@@ -77,7 +77,7 @@ func (ctl *controls) checkService(in *serviceArgs, domain string) error {
 }
 
 // confirmService asks the user if a target requires confirmation. A service in a sensitive domain
-// requires it even without a target.
+// requires it even if there is no target.
 func (v *view) confirmService(ctx context.Context, c *toolyard.Call, name, domain string, targets []*hass.Entity) (string, error) {
 	var sensitive []*hass.Entity
 	for _, e := range targets {

@@ -10,8 +10,8 @@ import (
 
 const addressDigits = 40
 
-// ParseAddress parses an EVM address: 0x and 40 hexadecimal digits. A mixed-case address must have a
-// valid EIP-55 checksum. The result has its checksum.
+// ParseAddress parses an EVM address: 0x and 40 hexadecimal digits. A mixed-case address must have
+// a valid EIP-55 checksum. The result includes the checksum.
 func ParseAddress(text string) (string, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || len(digits) != addressDigits || !isHex(digits) {
@@ -33,7 +33,7 @@ func checksummed(lower string) string {
 	sum := hex.EncodeToString(hash.Sum(nil))
 	out := []byte(lower)
 	for i, c := range out {
-		if 'a' <= c && c <= 'f' && sum[i] >= '8' { // letters are above the digits
+		if 'a' <= c && c <= 'f' && sum[i] >= '8' { // ASCII letters sort after digits
 			out[i] = c - 'a' + 'A'
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestParseAddress(t *testing.T) {
-	for _, good := range []string{ // the examples of EIP-55
+	for _, good := range []string{ // examples from EIP-55
 		"0x52908400098527886E0F7030069857D2E4169EE7", "0x8617E340B3D01FA5F11F306F4090FD50E238070D",
 		"0xde709f2102306220921060314715629080e2fb77", "0x27b1fdb04752bbc536007a920d24acb045561c26",
 		annAddress, bobAddress, "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB", "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
@@ -29,7 +29,7 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
-// A letter in the wrong case is always found.
+// A letter in the wrong case is always detected.
 func TestChecksum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		address, err := ParseAddress("0x" + rapid.StringMatching(`[0-9a-f]{40}`).Draw(t, "digits"))

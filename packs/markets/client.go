@@ -21,8 +21,8 @@ import (
 const (
 	maxBody     = 1 << 20
 	connections = 8
-	idleWithin  = 5 * time.Second // the longest pause within a response
-	shortPause  = time.Second     // after a 429 without Retry-After
+	idleWithin  = 5 * time.Second // longest pause within a response
+	shortPause  = time.Second     // after a 429 response that has no Retry-After
 	longPause   = time.Minute     // maximum pause that a service can request
 )
 
@@ -41,7 +41,7 @@ func newClient(base string, s service, private []netip.Prefix, now func() time.T
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, errors.New("it cannot be read") // the error would quote the URL, which may contain a key
+		return nil, errors.New("it cannot be read") // the parse error would quote the URL, which may contain a key
 	}
 	h, err := outbound.NewServerClient(u, outbound.Network{Private: private}, connections)
 	if err != nil {
@@ -82,12 +82,12 @@ func (c *client) get(ctx context.Context, query url.Values) ([]byte, error) {
 	return c.send(ctx, http.MethodGet, u.String(), nil)
 }
 
-// post sends a POST request with JSON.
+// post sends a POST request with a JSON body.
 func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 	return c.send(ctx, http.MethodPost, c.url.String(), body)
 }
 
-// send sends a request and reads the response, which is JSON that has passed [strictjson.Check].
+// send sends a request and returns the response, which is JSON that has passed [strictjson.Check].
 func (c *client) send(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *client) send(ctx context.Context, method, url string, body []byte) ([]b
 	return answer, nil
 }
 
-// explain converts the error of a request.
+// explain converts a request's error.
 func (c *client) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

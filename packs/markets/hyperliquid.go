@@ -9,15 +9,15 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/provider"
 )
 
-// The weights of the two requests, from the service's documentation.
+// Weights of the two requests, from the service's documentation.
 const (
 	hyperliquidBudget = 1200
 	stateWeight       = 2
 	spotWeight        = 2
 )
 
-// NewHyperliquid returns a provider of a caller's perpetual and spot positions on Hyperliquid. It
-// returns the Info API's data, with decimals as the strings that were received.
+// NewHyperliquid returns a provider of a caller's perpetual and spot positions on Hyperliquid. The
+// data comes from the Info API, with decimals as strings, exactly as received.
 func NewHyperliquid(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
 		kind: hyperliquid, name: "Hyperliquid", url: "https://api.hyperliquid.xyz", path: "info",
@@ -38,7 +38,7 @@ type hyperliquidData struct {
 	FetchedAt     time.Time     `json:"fetchedAt"`
 }
 
-// perpetuals is the data of clearinghouseState.
+// perpetuals is the data in clearinghouseState.
 type perpetuals struct {
 	MarginSummary      margin          `json:"marginSummary"`
 	CrossMarginSummary margin          `json:"crossMarginSummary"`
@@ -93,7 +93,7 @@ type spotBalance struct {
 	EntryNtl string `json:"entryNtl"`
 }
 
-// fetchHyperliquid requests both accounts of a user concurrently.
+// fetchHyperliquid requests both of a user's accounts concurrently.
 func (p *Provider) fetchHyperliquid(ctx context.Context, address string) (any, error) {
 	if err := p.client.take(ctx, stateWeight+spotWeight); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func readAssetPosition(o object) assetPosition {
 		MarginUsed: p.decimal("marginUsed"), MaxLeverage: p.whole("maxLeverage"),
 		CumFunding: funding{f.decimal("allTime"), f.decimal("sinceOpen"), f.decimal("sinceChange")},
 	}}
-	if l.has("rawUsd") { // of isolated positions only
+	if l.has("rawUsd") { // only isolated positions have it
 		out.Position.Leverage.RawUsd = l.decimal("rawUsd")
 	}
 	return out

@@ -40,7 +40,7 @@ func TestHyperliquid(t *testing.T) {
 		"time":0,"walletAddress":"`+annAddress+`","fetchedAt":""}`)
 }
 
-// goodState is a clearinghouseState with a member that nobody knows.
+// goodState is a clearinghouseState that has an unknown member.
 const goodState = ` {"marginSummary":{"accountValue":"1","totalNtlPos":"2","totalRawUsd":"3","totalMarginUsed":"4"},
 "crossMarginSummary":{"accountValue":"1","totalNtlPos":"2","totalRawUsd":"3","totalMarginUsed":"4"},"crossMaintenanceMarginUsed":"0",
 "withdrawable":"5","assetPositions":[{"type":"oneWay","position":{"coin":"BTC","szi":"-1","leverage":{"type":"cross","value":7},
@@ -106,7 +106,7 @@ func FuzzHyperliquid(f *testing.F) {
 	})
 }
 
-// again checks that what is handed over is good JSON of the same shape.
+// again checks that a value encodes to valid JSON of the same shape.
 func again[T any](t *testing.T, value any, read func([]byte) (T, error)) {
 	t.Helper()
 	data, err := json.Marshal(value)

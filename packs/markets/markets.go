@@ -22,14 +22,14 @@ import (
 
 // Options configure a provider.
 type Options struct {
-	URL     string           // of the service; its public address if empty. A wallet has no public address.
-	Links   yard.Links       // the addresses that callers have linked
-	Budget  int              // request weight per minute; the service's own limit if zero
-	Chain   int              // for a wallet: the chain that the URL must serve; any if zero
-	Tokens  []Token          // for a wallet: the tokens whose balances are read
+	URL     string           // the service's URL; defaults to its public address. Required for a wallet
+	Links   yard.Links       // addresses that callers have linked
+	Budget  int              // request weight per minute; defaults to the service's own limit
+	Chain   int              // for a wallet: the chain that the URL must serve; zero for any
+	Tokens  []Token          // for a wallet: tokens whose balances are read
 	Private []netip.Prefix   // private networks that may be reached
-	Now     func() time.Time // time.Now if nil
-	Log     *slog.Logger     // discarded if nil
+	Now     func() time.Time // defaults to time.Now
+	Log     *slog.Logger     // discards everything if nil
 }
 
 // Token is an ERC-20 contract.
@@ -46,7 +46,7 @@ const (
 	wallet      = "wallet"
 )
 
-// serviceSettings are the settings of every kind.
+// serviceSettings are the settings that every kind has.
 type serviceSettings struct {
 	URL    string `json:"url,omitempty" pattern:"^https?://[^/]" doc:"The service's URL. Default: its public URL."`
 	Budget int    `json:"budget,omitempty" minimum:"1" doc:"Maximum request weight per minute, in the service's own units."`
@@ -94,7 +94,7 @@ func checkLink(value string) error {
 	return err
 }
 
-// optionsOf converts the settings of a configuration. Those of a service have no tokens.
+// optionsOf converts settings from a configuration. A service's settings have no tokens.
 func optionsOf(setup *yard.ProviderSetup) (Options, error) {
 	var s walletSettings
 	if err := json.Unmarshal(setup.Settings, &s); err != nil {
@@ -108,7 +108,7 @@ func optionsOf(setup *yard.ProviderSetup) (Options, error) {
 }
 
 const (
-	fetchWithin = 8 * time.Second // for all requests needed for one result
+	fetchWithin = 8 * time.Second // total time for all requests needed for one result
 	maxAge      = 5 * time.Minute // maximum age of an as-of time, because the services have only current data
 	cacheTTL    = 2 * time.Second
 )
@@ -126,17 +126,17 @@ type Provider struct {
 	failing atomic.Bool
 }
 
-// service describes a service, apart from the configuration.
+// service describes a service, independent of the configuration.
 type service struct {
 	kind, name string
-	url        string        // its public address
-	path       string        // below the URL
+	url        string        // public URL
+	path       string        // appended to the URL
 	budget     int           // weight per window
-	window     time.Duration // of the budget
+	window     time.Duration // window for the budget
 	heaviest   int           // maximum weight of one request
 }
 
-// newProvider returns a provider without its fetch function.
+// newProvider returns a provider that has no fetch function yet.
 func newProvider(o *Options, s service) (*Provider, error) {
 	if o.Links == nil {
 		return nil, fmt.Errorf("context %s: Links is required", s.kind)
@@ -185,14 +185,14 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	if err == nil {
 		return bytes.Clone(data), nil
 	}
-	own := *toolyard.AsError(err)     // the error may be shared with other callers
+	own := *toolyard.AsError(err)     // copied, because other callers may share the error
 	if own.Code == toolyard.Timeout { // the service used up the caller's time
 		own = *p.client.unavailable("it did not respond in time", err)
 	}
 	return nil, &own
 }
 
-// address returns the linked address: the one for the service itself or, failing that, the wallet.
+// address returns the address linked for the service itself or, if there is none, the wallet.
 func (p *Provider) address(ctx context.Context, caller toolyard.Caller) (string, error) {
 	kinds := []string{p.kind, wallet}
 	if p.kind == wallet {

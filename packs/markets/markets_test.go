@@ -39,14 +39,14 @@ var (
 	bob = toolyard.Caller{ID: "bob"}
 )
 
-// linked are links by caller and kind.
+// linked contains links by caller and kind.
 type linked map[[2]string]string
 
 func (l linked) Linked(_ context.Context, c toolyard.Caller, kind string) (string, error) {
 	return l[[2]string{c.ID, kind}], nil
 }
 
-// brokenLinks cannot be looked up.
+// brokenLinks fails to look up links.
 type brokenLinks struct{ err error }
 
 func (b brokenLinks) Linked(context.Context, toolyard.Caller, string) (string, error) {
@@ -55,7 +55,7 @@ func (b brokenLinks) Linked(context.Context, toolyard.Caller, string) (string, e
 
 func annLinked(kind string) linked { return linked{{ann.ID, kind}: annAddress} }
 
-// clock is a clock that stands still until it is moved.
+// clock is a clock that changes only when a test moves it.
 type clock struct {
 	start sync.Once
 	begin time.Time
@@ -69,7 +69,7 @@ func (c *clock) now() time.Time {
 
 func (c *clock) pass(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// kinds are the three providers, each with a service that answers it.
+// kinds creates the three providers, each with a fake service.
 var kinds = map[string]func(*testing.T, Options) (*Provider, *fakemarkets.Server){
 	hyperliquid: func(t *testing.T, o Options) (*Provider, *fakemarkets.Server) {
 		f := fakemarkets.NewHyperliquid()
@@ -107,7 +107,7 @@ func eachKind(t *testing.T, test func(t *testing.T, kind string, start func(*tes
 	}
 }
 
-// mustFail checks that an error is of the platform and has a code.
+// mustFail checks that an error is a platform error with the given code and words.
 func mustFail(t *testing.T, err error, code toolyard.Code, words ...string) toolyard.Error {
 	t.Helper()
 	e, ok := errors.AsType[*toolyard.Error](err)
@@ -122,7 +122,7 @@ func mustFail(t *testing.T, err error, code toolyard.Code, words ...string) tool
 	return *e
 }
 
-// sameJSON compares with every digit.
+// sameJSON compares JSON values, including every digit.
 func sameJSON(t *testing.T, got json.RawMessage, want string) {
 	t.Helper()
 	if err := strictjson.Check(got); err != nil {
@@ -241,7 +241,7 @@ func TestEmpty(t *testing.T) {
 	})
 }
 
-// timeless takes the times out of what was handed over.
+// timeless removes the times from context data.
 func timeless(t *testing.T, data json.RawMessage) json.RawMessage {
 	t.Helper()
 	var o map[string]json.RawMessage
@@ -386,7 +386,7 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// The service has its own limit, which others may have used up.
+// The service has its own limit, which other clients may have used up.
 func TestTheServiceIsBusy(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind)})

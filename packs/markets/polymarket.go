@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	polymarketBudget = 150 // requests
+	polymarketBudget = 150 // in requests
 	polymarketWindow = 10 * time.Second
 	pageSize         = 100
 	maxPositions     = 500
 )
 
 // NewPolymarket returns a provider of a caller's positions on Polymarket. Numbers are returned as
-// received. Data that requires the account's key is empty and marked as such.
+// received. Data that would require the account's key is empty and marked as such.
 func NewPolymarket(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
 		kind: polymarket, name: "Polymarket", url: "https://data-api.polymarket.com", path: "positions",
@@ -34,7 +34,7 @@ func NewPolymarket(o Options) (*Provider, error) {
 // polymarketData is the context data.
 type polymarketData struct {
 	Positions  []bet           `json:"positions"`
-	Truncated  bool            `json:"truncated,omitempty"` // there are more positions
+	Truncated  bool            `json:"truncated,omitempty"` // whether there are more positions
 	OpenOrders []any           `json:"openOrders"`
 	Balance    json.RawMessage `json:"balance"`
 	Note       string          `json:"note"`
@@ -63,7 +63,7 @@ func (p *Provider) fetchPolymarket(ctx context.Context, address string) (any, er
 	out := polymarketData{Positions: []bet{}, OpenOrders: []any{}, Balance: json.RawMessage("null"), Note: noteHidden}
 	seen := map[string]bool{} // a position that moves to a later page must not count twice
 	for offset := 0; offset <= maxPositions; {
-		limit := min(pageSize, maxPositions+1-offset) // the last one only indicates whether there are more
+		limit := min(pageSize, maxPositions+1-offset) // the extra position only indicates whether there are more
 		page, err := p.askPositions(ctx, address, limit, offset)
 		if err != nil {
 			return nil, err

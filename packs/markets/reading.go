@@ -15,9 +15,9 @@ import (
 
 // Limits on context data.
 const (
-	maxItems   = 2000 // of a list
-	maxText    = 503  // bytes of a text, including an ellipsis
-	maxDecimal = 80   // bytes of a number in quotes
+	maxItems   = 2000 // items in a list
+	maxText    = 503  // bytes in a text, including an ellipsis
+	maxDecimal = 80   // bytes in a quoted number
 )
 
 // reading parses JSON from a service that has passed [strictjson.Check]. It stores the first error;
@@ -59,7 +59,7 @@ func (r *reading) list(path string, value json.RawMessage) []json.RawMessage {
 	return items
 }
 
-// objects reads a list of objects. It is never nil, so that it is a list in JSON too.
+// objects reads a list of objects. The result is never nil, so that it is a list in JSON too.
 func objects[T any](r *reading, path string, value json.RawMessage, read func(object) T) []T {
 	out := []T{}
 	for i, item := range r.list(path, value) {
@@ -109,7 +109,7 @@ func shown(s string) string {
 
 var decimalRE = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// decimal returns a number in quotes, as received.
+// decimal returns a quoted number exactly as received.
 func (o object) decimal(name string) string {
 	s, ok := strictjson.String(o.members[name])
 	if !ok || len(s) > maxDecimal || !decimalRE.MatchString(s) {
@@ -118,7 +118,7 @@ func (o object) decimal(name string) string {
 	return s
 }
 
-// optionalDecimal returns nil for null.
+// optionalDecimal is like decimal, but returns nil for null.
 func (o object) optionalDecimal(name string) *string {
 	if string(o.members[name]) == "null" {
 		return nil
@@ -126,7 +126,7 @@ func (o object) optionalDecimal(name string) *string {
 	return new(o.decimal(name))
 }
 
-// number returns a number, as received.
+// number returns a number exactly as received.
 func (o object) number(name string) json.Number {
 	value := o.members[name]
 	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {

@@ -14,12 +14,12 @@ import (
 
 // Limits on requests and results.
 const (
-	maxBatch  = 100  // calls in a request
-	maxResult = 1024 // bytes of a result in hexadecimal
-	maxSymbol = 64   // bytes
+	maxBatch  = 100  // calls per request
+	maxResult = 1024 // bytes in a hexadecimal result
+	maxSymbol = 64   // in bytes
 )
 
-// The function selectors of ERC-20 contracts.
+// Function selectors of ERC-20 contracts.
 const (
 	selectBalance  = "0x70a08231" // balanceOf(address)
 	selectDecimals = "0x313ce567" // decimals()
@@ -28,7 +28,7 @@ const (
 	wordDigits     = 2 * wordBytes
 )
 
-// rpcCall is a request of JSON-RPC 2.0.
+// rpcCall is a JSON-RPC 2.0 request.
 type rpcCall struct {
 	Version string `json:"jsonrpc"`
 	ID      int    `json:"id"`
@@ -120,7 +120,7 @@ func (r rpcResult) word() (*big.Int, error) {
 	return r.quantity()
 }
 
-// symbol parses a string that a contract returned, or 32 bytes as in the oldest contracts.
+// symbol parses a contract's symbol, which is a string or, in the oldest contracts, 32 bytes.
 func (r rpcResult) symbol() (string, error) {
 	if r.err != nil {
 		return "", r.err

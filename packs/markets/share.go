@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// shareOf limits the requests per minute for one caller. Repeated requests for one address are cached,
-// so only a caller who links many addresses reaches the limit, which protects the shared budget.
+// shareOf limits the requests per minute for one caller. Repeated requests for one address are
+// cached, so only callers that link many addresses reach the limit. It protects the shared budget.
 const shareOf = int(time.Minute / cacheTTL)
 
-// share counts the requests of each caller in the current minute.
+// share counts each caller's requests in the current minute.
 type share struct {
 	mu    sync.Mutex
 	since time.Time

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	walletBudget   = 300 // requests; a batch is one
+	walletBudget   = 300 // in requests; a batch counts as one
 	maxTokens      = 200
 	maxDecimals    = 36
 	nativeDecimals = 18
@@ -37,18 +37,18 @@ func NewWallet(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// walletClient queries a node of a chain.
+// walletClient queries one of a chain's nodes.
 type walletClient struct {
 	client *client
-	chain  int64 // zero for any
+	chain  int64 // zero for any chain
 
 	mu     sync.Mutex
-	tokens []token // with symbols and decimals read so far
+	tokens []token // includes the symbols and decimals read so far
 }
 
 // token is a token and its immutable metadata.
 type token struct {
-	address  string // with its checksum
+	address  string // includes the checksum
 	symbol   string // empty until read from the contract
 	decimals int    // negative until read from the contract
 }
@@ -184,7 +184,7 @@ func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, 
 	return out, nil
 }
 
-// read parses the results of one token and completes its metadata.
+// read parses one token's results and completes its metadata.
 func (t *token) read(next func() rpcResult) (*big.Int, error) {
 	held, err := next().word()
 	if err != nil {

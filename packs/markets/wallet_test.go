@@ -152,7 +152,7 @@ func TestSymbol(t *testing.T) {
 	for hex, want := range map[string]string{
 		text:                             "USDC",
 		word(32) + word(4) + text:        "USDC",
-		word(32) + word(4) + text[:8]:    "USDC", // some do not fill up
+		word(32) + word(4) + text[:8]:    "USDC", // some contracts do not pad
 		word(64) + word(4) + text:        "",
 		word(32) + word(33) + text:       "",
 		word(32):                         "", // 31 zeros and a space

@@ -1,5 +1,5 @@
-// Package ratelimit limits requests to a service that counts weight per window of time and network
-// address. Packs that use the same service share one limiter, because they have the same address.
+// Package ratelimit limits requests to a service that counts weight per time window and network
+// address. Packs that use the same service share one limiter, because they share the address.
 package ratelimit
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	longestWait = 2 * time.Second // of a request in the queue
-	steps       = 100             // per window
+	longestWait = 2 * time.Second // longest wait in the queue
+	steps       = 100             // steps per window
 )
 
 // Limiter limits the weight of requests in any window of time. Waiting requests are served in order
@@ -25,17 +25,17 @@ type Limiter struct {
 	budget int
 	window time.Duration
 	now    func() time.Time
-	start  time.Time // times below are relative to it and therefore monotonic
+	start  time.Time // origin of all times below, which are therefore monotonic
 
 	mu    sync.Mutex
-	spent []spending    // the oldest first
+	spent []spending    // oldest first
 	last  time.Duration // time of the last scheduled request
-	until time.Duration // before which nothing may be sent
+	until time.Duration // nothing may be sent before this time
 }
 
 // spending is the weight of all requests in one step.
 type spending struct {
-	end    time.Duration // of the step
+	end    time.Duration // end of the step
 	weight int
 }
 
@@ -44,8 +44,8 @@ func New(budget int, window time.Duration, now func() time.Time) *Limiter {
 	return &Limiter{budget: budget, window: window, now: now, start: now()}
 }
 
-// RetryAfter returns the pause that a service requests with the header Retry-After: zero if there is
-// none, and at most limit.
+// RetryAfter returns the pause in a service's Retry-After header, at most limit. It returns zero if
+// there is none.
 func RetryAfter(h http.Header, now time.Time, limit time.Duration) time.Duration {
 	return outbound.RetryAfter(h, now, limit)
 }
@@ -55,8 +55,8 @@ var shared = struct {
 	byHost map[string]weak.Pointer[Limiter]
 }{byHost: map[string]weak.Pointer[Limiter]{}}
 
-// Shared returns the limiter of this process for a host. If budgets differ, the smallest applies.
-// The limiter exists as long as it is in use.
+// Shared returns this process's limiter for a host. If budgets differ, the smallest applies. The
+// limiter exists as long as it is in use.
 func Shared(host string, budget int, window time.Duration, now func() time.Time) *Limiter {
 	shared.Lock()
 	defer shared.Unlock()
@@ -112,7 +112,7 @@ func (l *Limiter) book(weight int) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now().Sub(l.start)
-	from := max(now, l.last, l.until) // no request is scheduled before
+	from := max(now, l.last, l.until) // requests are scheduled in order
 	l.spent = slices.DeleteFunc(l.spent, func(s spending) bool { return s.end+l.window <= from })
 	at := l.next(from, weight)
 	if wait := at - now; wait > longestWait {
@@ -123,7 +123,7 @@ func (l *Limiter) book(weight int) (time.Duration, error) {
 	return at - now, nil
 }
 
-// add records the weight of a request at a time that is not before any recorded one.
+// add records a request's weight at a time that is not before any recorded time.
 func (l *Limiter) add(at time.Duration, weight int) {
 	step := l.window / steps
 	end := (at/step + 1) * step
@@ -134,7 +134,7 @@ func (l *Limiter) add(at time.Duration, weight int) {
 	}
 }
 
-// next returns the earliest time, not before at, at which weight fits into the window that ends then.
+// next returns the earliest time, not before at, when weight fits into the window that ends then.
 func (l *Limiter) next(at time.Duration, weight int) time.Duration {
 	total := weight
 	for _, s := range l.spent {
@@ -150,7 +150,7 @@ func (l *Limiter) next(at time.Duration, weight int) time.Duration {
 	return at
 }
 
-// Charge adds weight that became known after the request was sent.
+// Charge adds weight that becomes known only after the request is sent.
 func (l *Limiter) Charge(weight int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -49,7 +49,7 @@ func TestLimiterPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(100, time.Minute, time.Now)
 		l.Pause(5 * time.Second)
-		l.Pause(time.Second) // the longer one applies
+		l.Pause(time.Second) // the longer pause applies
 		if refused, ok := errors.AsType[*BusyError](l.Take(t.Context(), 1)); !ok || refused.Wait != 5*time.Second {
 			t.Fatal(refused)
 		}
@@ -61,7 +61,7 @@ func TestLimiterPauses(t *testing.T) {
 	})
 }
 
-// In no window is more than the budget spent, turns come in order, and what is there is used.
+// No window exceeds the budget, requests are served in order, and the available budget is used.
 func TestLimiterKeepsItsBudget(t *testing.T) {
 	type turn struct {
 		at     time.Duration

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Candidate is a name, and how far it is from the misspelled one.
+// Candidate is a name and its distance from the misspelled one.
 type Candidate struct {
 	Name     string
 	Distance int
@@ -24,8 +24,8 @@ func Closest(list []Candidate, n int) []string {
 	return names
 }
 
-// Distance returns the number of bytes to insert, delete or replace to turn a into b. Its time is
-// proportional to the product of their lengths, so the caller must bound them.
+// Distance returns the number of bytes to insert, delete or replace to turn a into b. It takes time
+// proportional to the product of their lengths, so the caller must limit them.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -23,7 +23,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// backtestCommands returns the command that runs strategies over the past.
+// backtestCommands returns the command that runs strategies on past data.
 func backtestCommands() []yard.PackCommand {
 	return []yard.PackCommand{{
 		Name: "backtest", Args: "TOOL", Short: "Run a strategy on historical data",
@@ -45,7 +45,7 @@ func backtestFlags(f *flag.FlagSet) {
 	f.String("json", "", "file for the full report as JSON")
 }
 
-// backtestCaller is the caller of strategies.
+// backtestCaller is the caller ID for strategies.
 const backtestCaller = "backtest"
 
 func runBacktest(ctx context.Context, setup yard.PackCommandSetup) error {
@@ -84,7 +84,7 @@ func runBacktest(ctx context.Context, setup yard.PackCommandSetup) error {
 	return report.WriteText(setup.Stdout)
 }
 
-// parseTime parses a day or a time.
+// parseTime parses a date or a time.
 func parseTime(flagName, text string) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -108,16 +108,16 @@ func writeFile(name string, write func(io.Writer) error) error {
 // Backtest describes a run of a strategy.
 type Backtest struct {
 	Strategy string // name of a tool
-	Gate     string // with clock: caller and a paper account
+	Gate     string // has clock: caller and a paper account
 	Symbol   string
 	Interval market.Interval
 	From, To time.Time
-	Args     json.RawMessage // of the strategy; the symbol and the interval if empty
+	Args     json.RawMessage // the strategy's arguments; default to the symbol and the interval
 	Progress func(done, total int)
 }
 
-// Backtest runs a strategy with the paper account of a gate. The account starts again with its
-// deposit and a journal in memory, so the yard must not serve requests.
+// Backtest runs a strategy with a gate's paper account. The account starts over with its deposit
+// and an in-memory journal, so the yard must not serve requests.
 func (src *Source) Backtest(ctx context.Context, y *yard.Yard, b Backtest) (*backtest.Report, error) {
 	if !b.Interval.Valid() {
 		return nil, fmt.Errorf("the interval must be one of %v, not %q", market.Intervals, b.Interval)
@@ -167,7 +167,7 @@ func (src *Source) simulatedAccount(gate string) (*tradedAccount, error) {
 	return nil, fmt.Errorf("gate %q has no paper account, or callers cannot set its time: set gates.%s to {mode: write, clock: caller, packs: {trading: {account: NAME}}}", gate, gate)
 }
 
-// checkBars reports missing bars before the run.
+// checkBars returns an error if bars are missing.
 func (src *Source) checkBars(ctx context.Context, b *Backtest) error {
 	bars, err := src.feed.Between(ctx, b.Symbol, b.Interval, b.From, b.To)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a *tradedAccount) rejections(ctx context.Context, asOf time.Time) (decisio
 	return decisions, byRule, err
 }
 
-// digest returns a digest of everything that was recorded in a run.
+// digest returns a digest of everything that a run recorded.
 func (a *tradedAccount) digest(ctx context.Context, j yard.Journal, to time.Time) (string, error) {
 	if err := a.paper.Settle(ctx, to); err != nil {
 		return "", err

@@ -26,7 +26,7 @@ import (
 type laboratory struct {
 	yard *yard.Yard
 	feed *feed
-	log  func(asOf time.Time, tool string, answer []byte) // nil for none
+	log  func(asOf time.Time, tool string, answer []byte) // may be nil
 }
 
 // newLaboratory opens a yard with the strategy gamble, which makes pseudo-random decisions.
@@ -53,7 +53,8 @@ func (lab *laboratory) source(t testing.TB) *Source {
 	return src
 }
 
-// gamble decides by a hash of the seed and the time. It reads before it writes.
+// gamble returns a strategy that decides by a hash of the seed and the time. It reads before it
+// writes.
 func (lab *laboratory) gamble() *toolyard.Tool {
 	type args struct {
 		Seed  uint64 `json:"seed"`
@@ -90,7 +91,7 @@ func (lab *laboratory) gamble() *toolyard.Tool {
 		})
 }
 
-// randomOrder returns the arguments of an order, which may well be nonsense.
+// randomOrder returns an order's arguments, which are often nonsense.
 func randomOrder(r *rand.Rand, symbol string) string {
 	price := map[string]float64{"BTC": 100, "ETH": 50, "DOGE": 1}[symbol]
 	near := func(spread float64) string { return fmt.Sprintf("%.2f", price*(1+(r.Float64()-0.5)*spread)) }
@@ -174,8 +175,8 @@ func TestTwoRunsOfABacktestAreIdentical(t *testing.T) {
 	}
 }
 
-// Replacing everything after a time by garbage must not change any answer or any row up to that
-// time.
+// If everything after a given time is replaced with garbage, no answer and no row up to that time
+// changes.
 func TestTheFutureDoesNotChangeThePast(t *testing.T) {
 	runs := 20
 	if testing.Short() {
@@ -199,7 +200,7 @@ func TestTheFutureDoesNotChangeThePast(t *testing.T) {
 	}
 }
 
-// transcript runs a backtest and returns all answers and rows up to a time.
+// transcript runs a backtest and returns all answers and rows up to a given time.
 func (lab *laboratory) transcript(t testing.TB, seed uint64, from time.Time, bars int, until time.Time) string {
 	t.Helper()
 	var b bytes.Buffer

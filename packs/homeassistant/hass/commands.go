@@ -20,7 +20,7 @@ type Point struct {
 	State string
 }
 
-// History returns the recorded states of an entity, oldest first.
+// History returns an entity's recorded states, oldest first.
 func (c *Client) History(ctx context.Context, id string, from, to time.Time) ([]Point, error) {
 	var rows map[string][]compressedState
 	err := c.Command(ctx, "history/history_during_period", map[string]any{
@@ -42,7 +42,7 @@ func (c *Client) History(ctx context.Context, id string, from, to time.Time) ([]
 	return points, nil
 }
 
-// Statistic is a row of the long-term statistics. It has a mean, or a sum for a meter.
+// Statistic is a row of long-term statistics. It has a mean or, for a meter, a sum.
 type Statistic struct {
 	Start  int64    `json:"start"` // in milliseconds
 	Mean   *float64 `json:"mean"`
@@ -61,7 +61,7 @@ func (c *Client) Statistics(ctx context.Context, ids []string, period string, fr
 	return rows, err
 }
 
-// LogEntry is an entry of the logbook with its cause.
+// LogEntry is a logbook entry with its cause.
 type LogEntry struct {
 	When     float64 `json:"when"`
 	EntityID string  `json:"entity_id"`
@@ -91,8 +91,8 @@ func (c *Client) Logbook(ctx context.Context, ids []string, from, to time.Time) 
 	return entries, err
 }
 
-// RelatedEntities returns the entities that a scene, script or automation refers to, as far as Home
-// Assistant knows: templates and direct script calls are missing.
+// RelatedEntities returns the entities that a scene, script or automation refers to. Home Assistant
+// does not report entities in templates or direct script calls.
 func (c *Client) RelatedEntities(ctx context.Context, id string) ([]string, error) {
 	domain, _, _ := strings.Cut(id, ".")
 	var related struct {
@@ -124,7 +124,7 @@ func (c *Client) CallService(ctx context.Context, domain, service string, data, 
 	return c.Command(ctx, "call_service", members, nil)
 }
 
-// Services returns the names of the services of a domain, sorted.
+// Services returns the names of a domain's services, sorted.
 func (c *Client) Services(ctx context.Context, domain string) ([]string, error) {
 	var all map[string]map[string]json.RawMessage
 	if err := c.Command(ctx, "get_services", nil, &all); err != nil {
@@ -133,7 +133,7 @@ func (c *Client) Services(ctx context.Context, domain string) ([]string, error) 
 	return slices.Sorted(maps.Keys(all[domain])), nil
 }
 
-// CameraImage returns a camera picture of at most limit bytes, and its MIME type.
+// CameraImage returns a camera image of at most limit bytes, and its MIME type.
 func (c *Client) CameraImage(ctx context.Context, id string, width, limit int) (data []byte, mime string, err error) {
 	u := c.base.JoinPath("api/camera_proxy", id)
 	u.RawQuery = url.Values{"width": {strconv.Itoa(width)}}.Encode()

@@ -22,16 +22,16 @@ import (
 
 // Config configures a client.
 type Config struct {
-	URL   string           // of the home: http://192.168.1.5:8123
+	URL   string           // the home's URL, such as http://192.168.1.5:8123
 	Token string           // a long-lived access token
 	HTTP  *http.Client     //nolint:forbidigo // the yard's own, with its address rules
-	Now   func() time.Time // time.Now if nil
-	Log   *slog.Logger     // discarded if nil
+	Now   func() time.Time // defaults to time.Now
+	Log   *slog.Logger     // discards everything if nil
 	// Changed is called after each new snapshot with the entities whose states changed, or with
 	// nil if anything may have changed. It must not block.
 	Changed func(ids []string)
-	// Status is called when the connection is established, with nil, and when it fails. It must
-	// not block.
+	// Status is called with nil when the connection is established, and with an error when it
+	// fails. It must not block.
 	Status func(error)
 }
 
@@ -44,18 +44,18 @@ type Client struct {
 	snapshot atomic.Pointer[Snapshot]
 	session  atomic.Pointer[session] // nil while disconnected
 	heard    atomic.Int64            // time of the last message, in Unix nanoseconds
-	loaded   chan struct{}           // closed with the first snapshot
+	loaded   chan struct{}           // closed after the first snapshot
 	refused  chan struct{}           // closed when the token is refused
 
 	mu     sync.Mutex
 	status error // why there is no connection
 }
 
-// times are the durations of the connection; tests shorten them.
+// times holds the connection's durations, which tests shorten.
 type times struct {
-	handshake time.Duration // to connect and authenticate
+	handshake time.Duration // limit for connecting and authenticating
 	ping      time.Duration // between pings
-	silence   time.Duration // without a message before the connection counts as broken
+	silence   time.Duration // time with no message after which the connection counts as broken
 	stale     time.Duration // maximum age of a snapshot
 	minPause  time.Duration // between two attempts to connect
 	maxPause  time.Duration
@@ -105,8 +105,8 @@ func New(config Config) (*Client, error) {
 	}, nil
 }
 
-// Snapshot returns the latest snapshot and its age: zero while the connection works. It returns an
-// error if there is no snapshot yet or the connection was lost more than 30 s ago.
+// Snapshot returns the latest snapshot and its age, which is zero while the connection works. It
+// returns an error if there is no snapshot yet or the connection was lost more than 30 s ago.
 func (c *Client) Snapshot() (*Snapshot, time.Duration, error) {
 	snapshot := c.snapshot.Load()
 	if snapshot == nil {
@@ -134,7 +134,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	}
 }
 
-// Err returns why there is no connection, or nil if there is one.
+// Err returns the reason why there is no connection, or nil if there is one.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// start runs a client of a home for the time of the test.
+// start runs a client for a home until the test ends.
 func start(t *testing.T, home *fakehome.Home, edit ...func(*Client)) *Client {
 	t.Helper()
 	c, err := New(Config{URL: home.URL, Token: fakehome.Token, HTTP: &http.Client{Transport: &http.Transport{}}})
@@ -59,7 +59,7 @@ func ready(t *testing.T, c *Client) *Snapshot {
 	return s
 }
 
-// converge waits until the mirror equals the truth of the home.
+// converge waits until the mirror equals the home's actual state.
 func converge(t *testing.T, c *Client, home *fakehome.Home) {
 	t.Helper()
 	var got, want map[string]string
@@ -85,8 +85,8 @@ func TestMirrorLoadsTheHome(t *testing.T) {
 	s := ready(t, c)
 	converge(t, c, home)
 	for _, tt := range []struct{ id, name, area, floor string }{
-		{"light.kitchen", "Kitchen light", "Kitchen", "Ground floor"},        // area of the device
-		{"light.living_room", "Reading lamp", "Living room", "Ground floor"}, // its own area beats that of the device
+		{"light.kitchen", "Kitchen light", "Kitchen", "Ground floor"},        // the device's area
+		{"light.living_room", "Reading lamp", "Living room", "Ground floor"}, // its own area takes precedence over the device's
 		{"cover.garage", "Garage door", "Garage", ""},
 		{"switch.boiler", "Boiler", "", ""},
 		{"sun.sun", "Sun", "", ""}, // not in the registry
@@ -119,7 +119,7 @@ func TestMirrorFollowsChanges(t *testing.T) {
 	changed := make(chan []string, 100)
 	c := start(t, home, func(c *Client) { c.config.Changed = func(ids []string) { changed <- ids } })
 	before := ready(t, c)
-	for ids := <-changed; ids != nil; ids = <-changed { // nil for the whole home
+	for ids := <-changed; ids != nil; ids = <-changed { // nil stands for the whole home
 	}
 	home.Set("light.hall", "on", map[string]any{"brightness": 10, "friendly_name": "Lamp"})
 	<-before.Replaced()
@@ -160,7 +160,8 @@ func await(t *testing.T, what string, ok func() bool) {
 
 func TestMirrorRecoversFromACutAtEveryMessage(t *testing.T) {
 	home := newHome(t, fakehome.Options{})
-	// Two messages to authenticate, five subscriptions, five registries, and the states.
+	// The first messages are two for authentication, five subscriptions, five registries, and the
+	// states.
 	for n := range 16 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			home.CutAfter(n)
@@ -181,7 +182,7 @@ func TestRefusedTokenIsNotTriedAgain(t *testing.T) {
 	if err := c.Ready(t.Context()); !errors.Is(err, ErrToken) {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) // ten pauses
+	time.Sleep(100 * time.Millisecond) // ten times the pause
 	if n := home.Logins(); n != 1 {
 		t.Errorf("%d logins", n)
 	}
@@ -228,7 +229,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 		if n == before {
 			break
 		}
-		if round == 4 { // a machine that stalls loses some connections, but not one after another
+		if round == 4 { // a stalled machine may lose some connections, but not all of them
 			t.Errorf("%d logins although pings are answered", n)
 		}
 		before = n

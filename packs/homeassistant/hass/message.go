@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// message is a message of the WebSocket API.
+// message is a WebSocket API message.
 type message struct {
 	ID      int             `json:"id"`
 	Type    string          `json:"type"`
@@ -18,7 +18,7 @@ type message struct {
 	Event   json.RawMessage `json:"event"`
 }
 
-// Error is an error of Home Assistant.
+// Error is an error returned by Home Assistant.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -26,7 +26,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("Home Assistant: %s (%s)", e.Message, e.Code) }
 
-// Error codes of Home Assistant.
+// Home Assistant's error codes.
 const (
 	CodeNotFound       = "not_found"
 	CodeInvalidFormat  = "invalid_format"
@@ -34,7 +34,7 @@ const (
 	CodeUnauthorized   = "unauthorized"
 	CodeUnknownCommand = "unknown_command"
 	CodeTimeout        = "timeout"
-	CodeTooLarge       = "too_large" // of this client: a picture exceeds the limit
+	CodeTooLarge       = "too_large" // returned by this client if an image exceeds the limit
 )
 
 func parseMessage(raw []byte) (message, error) {
@@ -51,15 +51,15 @@ func parseMessage(raw []byte) (message, error) {
 	return m, nil
 }
 
-// compressedState is a state, or a change of one, as subscribe_entities sends it.
+// compressedState is a state or a state change in the format of subscribe_entities.
 type compressedState struct {
 	State      *string                    `json:"s"`
 	Attributes map[string]json.RawMessage `json:"a"`
 	Changed    *float64                   `json:"lc"`
-	Updated    *float64                   `json:"lu"` // absent if it equals Changed
+	Updated    *float64                   `json:"lu"` // absent if equal to Changed
 }
 
-// stateDiff is a change of a state.
+// stateDiff is a change to a state.
 type stateDiff struct {
 	Added   compressedState `json:"+"`
 	Removed struct {
@@ -67,7 +67,7 @@ type stateDiff struct {
 	} `json:"-,"` //nolint:staticcheck // the name of the member is a minus sign
 }
 
-// entitiesEvent is an event of subscribe_entities.
+// entitiesEvent is a subscribe_entities event.
 type entitiesEvent struct {
 	Added   map[string]*compressedState `json:"a"`
 	Changed map[string]*stateDiff       `json:"c"`

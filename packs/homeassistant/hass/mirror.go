@@ -13,7 +13,7 @@ import (
 // Run connects to the home and mirrors it until ctx ends. It reconnects after growing pauses, but
 // never after Home Assistant has refused the token.
 func (c *Client) Run(ctx context.Context) error {
-	if errors.Is(c.Err(), ErrToken) { // in an earlier run
+	if errors.Is(c.Err(), ErrToken) { // refused in an earlier run
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -71,7 +71,7 @@ func (c *Client) connect(ctx context.Context) (loaded bool, err error) {
 	return m.loaded(), m.err
 }
 
-// mirror is the content of the home during one connection. Only the reading goroutine uses it.
+// mirror is the home's content during one connection. Only the reading goroutine uses it.
 type mirror struct {
 	client  *Client
 	session *session
@@ -80,7 +80,7 @@ type mirror struct {
 	states     map[string]*State
 	missing    map[string]bool // parts that are not loaded yet: registries and statesPart
 	reload     map[string]reloadState
-	err        error // ends the connection
+	err        error // if set, ends the connection
 }
 
 const statesPart = "states"
@@ -95,13 +95,13 @@ func newMirror(c *Client, s *session) *mirror {
 
 func (m *mirror) loaded() bool { return len(m.missing) == 0 }
 
-// reloadState is the state of reloading a registry.
+// reloadState tracks the reloading of a registry.
 type reloadState struct{ running, again bool }
 
-// start requests everything.
+// start requests all registries and states.
 func (m *mirror) start(ctx context.Context) error {
 	for _, name := range registryNames {
-		// A home may refuse the subscription. Then the registry is loaded once.
+		// A home may refuse the subscription. In that case, the registry is loaded only once.
 		if err := m.session.subscribe(ctx, "subscribe_events", map[string]any{"event_type": name + "_registry_updated"}, nil, func(message) {
 			m.loadRegistry(ctx, name)
 		}); err != nil {
@@ -127,7 +127,8 @@ func (m *mirror) fail(err error) {
 	}
 }
 
-// loadRegistry requests a registry, or records that it must be requested again after the pending response.
+// loadRegistry requests a registry. If a request is pending, it records that another one must
+// follow.
 func (m *mirror) loadRegistry(ctx context.Context, name string) {
 	state := m.reload[name]
 	if state.running {
@@ -183,8 +184,8 @@ func (m *mirror) applyStates(event message) {
 	}
 }
 
-// publish replaces the snapshot once everything is loaded. If changed is not nil, only the states
-// of these entities differ.
+// publish replaces the snapshot once everything is loaded. If changed is not nil, only these
+// entities' states differ.
 func (m *mirror) publish(changed []string) {
 	if !m.loaded() {
 		return

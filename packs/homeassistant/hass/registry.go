@@ -11,7 +11,7 @@ type Area struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
 	FloorID string   `json:"floor_id"`
-	Floor   *Floor   `json:"-"` // nil for none
+	Floor   *Floor   `json:"-"` // may be nil
 }
 
 // Floor is a floor of the home.
@@ -21,7 +21,7 @@ type Floor struct {
 	Aliases []string `json:"aliases"`
 }
 
-// Label is a label of entities and devices.
+// Label is a label for entities and devices.
 type Label struct {
 	ID   string `json:"label_id"`
 	Name string `json:"name"`
@@ -38,7 +38,7 @@ type Device struct {
 	Labels       []string `json:"labels"`
 }
 
-// registryEntry is the entry of an entity in the registry.
+// registryEntry is an entity's entry in the registry.
 type registryEntry struct {
 	EntityID     string   `json:"entity_id"`
 	DeviceID     string   `json:"device_id"`
@@ -58,7 +58,7 @@ type registryEntry struct {
 	} `json:"options"`
 }
 
-// registries are the registries of a home.
+// registries are a home's registries.
 type registries struct {
 	areas    []*Area
 	floors   []*Floor
@@ -67,8 +67,8 @@ type registries struct {
 	entities []*registryEntry
 }
 
-// registryNames are the registries, by their name in commands and events. Homes before 2024 have
-// no floors and labels.
+// registryNames are the registries' names in commands and events. Home Assistant versions before
+// 2024 have no floors or labels.
 var registryNames = []string{"area", "device", "entity", "floor", "label"}
 
 func isOptional(registry string) bool { return registry == "floor" || registry == "label" }

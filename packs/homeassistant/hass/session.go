@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	maxMessage = 32 << 20 // bytes of one message
-	maxPending = 1000     // commands awaiting a response
+	maxMessage = 32 << 20 // bytes in one message
+	maxPending = 1000     // commands waiting for a response
 	maxWrite   = 10 * time.Second
 )
 
-// session is one authenticated connection. Any goroutine can send commands; one goroutine reads
-// and calls the handlers of the answers.
+// session is one authenticated connection. Any goroutine can send commands; one goroutine reads and
+// calls the handlers for the answers.
 type session struct {
 	conn   *websocket.Conn
-	closed chan struct{} // the connection is broken
+	closed chan struct{} // closed when the connection is broken
 
 	mu      sync.Mutex // IDs must increase in the order of sending
 	lastID  int
-	pending map[int]func(message) // handlers of answers
-	events  map[int]func(message) // handlers of events, by the ID of the subscription
+	pending map[int]func(message) // handlers for answers, by command ID
+	events  map[int]func(message) // handlers for events, by subscription ID
 }
 
 // dial connects and authenticates.
@@ -78,7 +78,7 @@ func (c *Client) authenticate(ctx context.Context, conn *websocket.Conn) error {
 }
 
 // send sends a command. The reading goroutine calls handle with the answer. Canceling the context
-// does not interrupt a message, which would break the connection for everyone.
+// does not interrupt a message, because that would break the shared connection.
 func (s *session) send(ctx context.Context, kind string, members map[string]any, handle func(message)) (id int, err error) {
 	command := maps.Clone(members)
 	if command == nil {
@@ -100,7 +100,7 @@ func (s *session) send(ctx context.Context, kind string, members map[string]any,
 	s.pending[s.lastID] = handle
 	if err := s.conn.Write(ctx, websocket.MessageText, raw); err != nil {
 		delete(s.pending, s.lastID)
-		return 0, fmt.Errorf("%w: %w", ErrNoAnswer, err) // a part may have been sent
+		return 0, fmt.Errorf("%w: %w", ErrNoAnswer, err) // part of the message may have been sent
 	}
 	return s.lastID, nil
 }
@@ -118,14 +118,14 @@ func (s *session) subscribe(ctx context.Context, kind string, members map[string
 	return nil
 }
 
-// forget drops the handler of an answer that is no longer awaited.
+// forget removes the handler for an answer that is no longer expected.
 func (s *session) forget(id int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pending, id)
 }
 
-// read reads one message and calls its handler. A message without a handler is ignored.
+// read reads one message and calls its handler. It ignores messages that have no handler.
 func (s *session) read(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -169,7 +169,7 @@ func (s *session) keepAlive(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Command sends a command and decodes its result into result, unless that is nil. Errors are of
+// Command sends a command and, unless result is nil, decodes the response into it. Errors are of
 // type [*Error], or wrap [ErrNotSent], [ErrNoAnswer] or the error of ctx.
 func (c *Client) Command(ctx context.Context, kind string, members map[string]any, result any) error {
 	s := c.session.Load()

@@ -14,8 +14,8 @@ type Snapshot struct {
 
 	entities []*Entity      // sorted by ID
 	index    map[string]int // position of an ID in entities
-	replaced chan struct{}  // closed when there is a newer snapshot
-	session  *session       // that it comes from
+	replaced chan struct{}  // closed when a newer snapshot exists
+	session  *session       // session that the snapshot comes from
 }
 
 // Entity is an entity with its state and its place in the home. It is immutable.
@@ -23,15 +23,15 @@ type Entity struct {
 	ID     string
 	Domain string // part of the ID before the dot
 	Name   string
-	Area   *Area   // of the entity, or else of its device; nil for none
-	Device *Device // nil for none
+	Area   *Area   // area of the entity or else of its device; may be nil
+	Device *Device // may be nil
 	Labels []string
 	State  *State
 
 	Platform, UniqueID string // empty for entities that are not in the registry
-	Category           string // "config" or "diagnostic"; empty for most
+	Category           string // "config" or "diagnostic"; usually empty
 	Hidden             bool
-	Exposed            bool // to voice assistants
+	Exposed            bool // whether the entity is exposed to voice assistants
 
 	registryName, originalName string
 }
@@ -39,7 +39,7 @@ type Entity struct {
 // Entities returns all entities, sorted by ID.
 func (s *Snapshot) Entities() []*Entity { return s.entities }
 
-// Entity returns an entity, or nil.
+// Entity returns the entity with an ID, or nil.
 func (s *Snapshot) Entity(id string) *Entity {
 	if i, ok := s.index[id]; ok {
 		return s.entities[i]
@@ -47,10 +47,10 @@ func (s *Snapshot) Entity(id string) *Entity {
 	return nil
 }
 
-// Replaced returns a channel that is closed when there is a newer snapshot.
+// Replaced returns a channel that is closed when a newer snapshot exists.
 func (s *Snapshot) Replaced() <-chan struct{} { return s.replaced }
 
-// newSnapshot joins states and registries. Entities without a state are omitted: they are disabled
+// newSnapshot joins states and registries. It omits entities that have no state, which are disabled
 // or not loaded.
 func newSnapshot(r *registries, states map[string]*State) *Snapshot {
 	s := &Snapshot{

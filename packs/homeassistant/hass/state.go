@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// maxEntities is the maximum number of mirrored entities. A home with more is refused.
+// maxEntities is the maximum number of mirrored entities. Larger homes are refused.
 const maxEntities = 100_000
 
-// State is the state of an entity. It is immutable.
+// State is an entity's state. It is immutable.
 type State struct {
 	Value      string
 	Attributes map[string]json.RawMessage
-	Changed    time.Time // when Value changed
-	Updated    time.Time // when anything changed
+	Changed    time.Time // time when Value last changed
+	Updated    time.Time // time when anything last changed
 
 	FriendlyName, DeviceClass, Unit string // frequently used attributes
 }
 
-// Text returns an attribute that is a string, or "".
+// Text returns an attribute's value if it is a string, and "" otherwise.
 func (s *State) Text(attribute string) string {
 	var text string
 	_ = json.Unmarshal(s.Attributes[attribute], &text) // other types count as absent
 	return text
 }
 
-// Texts returns an attribute that is a list of strings.
+// Texts returns an attribute's value if it is a list of strings.
 func (s *State) Texts(attribute string) []string {
 	var texts []string
 	_ = json.Unmarshal(s.Attributes[attribute], &texts) // other types count as absent

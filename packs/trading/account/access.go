@@ -7,12 +7,12 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Access is an account as seen by a gate's calls.
+// Access is the view of an account that a gate's calls have.
 type Access struct {
 	*Account
 	Gate        string
-	CallerClock bool // callers of the gate set the time
-	Simulated   bool // callers of this or another gate set the time
+	CallerClock bool // whether the gate's callers set the time
+	Simulated   bool // whether the callers of this or another gate set the time
 }
 
 // Of returns the account of a call's gate, or a NoData error.

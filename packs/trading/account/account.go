@@ -3,8 +3,8 @@
 //
 // The journal is the only state. An account reads it, decides, and appends with the sequence number
 // that it read; if another replica was faster, it starts over. An order is recorded as an intent,
-// with its nonce, before it is sent. Whatever happens then, the intent eventually has an outcome:
-// placed, not placed, or unknown, which blocks new risk until the outcome is known.
+// with its nonce, before it is sent. Whatever happens next, the intent eventually has an outcome:
+// placed, not placed or unknown. An unknown outcome blocks new risk until it is resolved.
 package account
 
 import (
@@ -22,14 +22,14 @@ import (
 // Submission determines whether proposals become orders.
 type Submission string
 
-// The submissions. With Confirm, a person has to agree to every order.
+// Possible submissions. With Confirm, a person has to agree to every order.
 const (
 	Auto    Submission = "auto"
 	Confirm Submission = "confirm"
 	Never   Submission = "never"
 )
 
-// Data provides the prices that decisions depend on.
+// Data provides the prices that decisions are based on.
 type Data interface {
 	market.Bars
 	market.Markets
@@ -43,7 +43,7 @@ type Options struct {
 	Submit     Submission
 	Portfolio  market.Portfolio
 	Data       Data
-	// Interval is that of the bars whose closes are the prices of a simulated account.
+	// Interval is the interval of the bars whose closing prices a simulated account uses.
 	Interval market.Interval
 	Journal  yard.Journal
 	Now      func() time.Time
@@ -64,7 +64,8 @@ func New(o Options) *Account {
 	return &Account{Options: o}
 }
 
-// Restart turns the account into a new one with another journal. It must not be in use.
+// Restart gives the account a new, empty state with another journal. The account must not be in
+// use.
 func (a *Account) Restart(j yard.Journal, i market.Interval) {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -73,11 +74,11 @@ func (a *Account) Restart(j yard.Journal, i market.Interval) {
 
 func (a *Account) stream() string { return "account/" + a.Name }
 
-// maxQuoteAge is how old a price may be, apart from the length of a bar.
+// maxQuoteAge is the maximum age of a price, in addition to the length of a bar.
 const maxQuoteAge = 30 * time.Second
 
-// quote returns the price of a symbol: the venue's price, or the last close in a simulation. The
-// zero quote means that there is none.
+// quote returns a symbol's price: the venue's price or, in a simulation, the last close. The zero
+// quote means that there is none.
 func (a *Account) quote(ctx context.Context, symbol string, asOf time.Time, simulated bool) (engine.Quote, error) {
 	if simulated {
 		bars, err := a.Data.Recent(ctx, symbol, a.Interval, 1, asOf)
@@ -98,12 +99,12 @@ func (a *Account) quote(ctx context.Context, symbol string, asOf time.Time, simu
 	return engine.Quote{}, nil
 }
 
-// Streams returns the streams of the journal with the decisions and observations of a caller.
+// Streams returns the journal streams with a caller's decisions and observations.
 func (a *Account) Streams(caller string) []string {
 	return []string{a.stream(), a.observationStream(caller)}
 }
 
-// HasCode reports whether an error has a code of the platform.
+// HasCode reports whether an error has the given platform code.
 func HasCode(err error, code toolyard.Code) bool {
 	e, ok := errors.AsType[*toolyard.Error](err)
 	return ok && e.Code == code
@@ -116,7 +117,7 @@ func ignoreNoData(err error) error {
 	return err
 }
 
-// Fills returns the fills of a period, or nil if the broker has no history.
+// Fills returns the fills in a period, or nil if the broker has no history.
 func (a *Account) Fills(ctx context.Context, from, to time.Time) ([]market.Fill, error) {
 	if h, ok := a.Portfolio.(market.FillHistory); ok {
 		return h.Fills(ctx, from, to)
@@ -124,8 +125,7 @@ func (a *Account) Fills(ctx context.Context, from, to time.Time) ([]market.Fill,
 	return nil, nil
 }
 
-// Payments returns the funding payments of a period. It reports false if the broker has no
-// history.
+// Payments returns the funding payments in a period. It reports false if the broker has no history.
 func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Payment, bool, error) {
 	h, ok := a.Portfolio.(market.FundingHistory)
 	if !ok {
@@ -136,7 +136,8 @@ func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Pa
 }
 
 // input collects everything that a decision depends on. The ledger must be read before the
-// portfolio: an order placed in between then causes a version conflict instead of being overlooked.
+// portfolio: if an order is placed in between, this causes a version conflict, and the order is not
+// overlooked.
 func (a *Account) input(ctx context.Context, l *Ledger, r *Request) (engine.Input, error) {
 	in := engine.Input{
 		Mandate: &a.Mandate, Proposal: r.Proposal, ClientID: r.clientID(a.Name, l), Now: r.AsOf,

@@ -26,13 +26,13 @@ func d(s string) decimal.Decimal { return decimal.RequireFromString(s) }
 
 func nd(s string) decimal.NullDecimal { return decimal.NewNullDecimal(d(s)) }
 
-// desk is an account on one replica.
+// desk is one replica's view of an account.
 type desk struct {
 	*account.Account
 	broker market.Broker
 }
 
-// open opens an account with 10,000 USD on a journal. BTC trades at 100.
+// open opens an account that has 10,000 USD and uses the given journal. BTC trades at 100.
 func open(j yard.Journal, now func() time.Time, edit ...func(*engine.Mandate)) desk {
 	data := markettest.New("5m")
 	data.Add("BTC", noon.Add(-5*time.Minute), [4]string{"100", "100", "100", "100"})
@@ -72,7 +72,7 @@ func TestSimulationAndProposalAgree(t *testing.T) {
 	var k desk
 	rejected := map[engine.Rule]int{}
 	for i := range orders {
-		if i%500 == 0 { // a new account, so that not everything is rejected in the end
+		if i%500 == 0 { // starts a new account from time to time, so that some orders are accepted
 			k = open(yard.MemoryJournal(), at(noon), func(m *engine.Mandate) { m.MaxPositionUSD, m.AllowedSymbols = d("2000"), []string{"BTC", "ETH"} })
 		}
 		p := randomProposal(r)
@@ -89,7 +89,7 @@ func TestSimulationAndProposalAgree(t *testing.T) {
 		}
 		refusal, refused := simulated.Refusal()
 		if proposed.Rule == account.RuleVenue && !refused {
-			continue // the broker has rules of its own
+			continue // the broker has its own rules
 		}
 		if refused != (proposed.Kind == account.Rejected) || refusal.Rule != proposed.Rule || refusal.Detail != proposed.Detail && refused {
 			t.Fatalf("%+v\nsimulated %+v\nproposed %+v", p, refusal, proposed)
@@ -156,11 +156,11 @@ func TestReplicasNeverExceedThePositionLimit(t *testing.T) {
 	}
 }
 
-// lossyBroker places orders, but loses the answers.
+// lossyBroker places orders but loses the responses.
 type lossyBroker struct {
 	market.Broker
-	lost  bool // the order never arrives
-	blind bool // Find does not answer
+	lost  bool // whether orders never arrive
+	blind bool // whether Find does not respond
 }
 
 func (b *lossyBroker) Place(ctx context.Context, o market.Order, s market.Stamp) (market.Placed, error) {
@@ -267,7 +267,7 @@ func TestIntentsOfAKilledReplicaAreResolved(t *testing.T) {
 	})
 }
 
-// killed is a broker whose replica dies after it placed an order.
+// killed is a broker whose replica dies after placing an order.
 type killed struct {
 	market.Broker
 	kill context.CancelFunc

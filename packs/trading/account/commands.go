@@ -26,8 +26,8 @@ type Instruction struct {
 	Broker  market.Broker
 }
 
-// deadManDelay is the time after a kill at which the venue, if it supports that, cancels all orders
-// in case individual cancellations fail.
+// deadManDelay is the time after a kill when the venue, if it supports this, cancels all orders in
+// case individual cancellations fail.
 const deadManDelay = 6 * time.Second
 
 // Command carries out an operator's command and returns its effect. It works in every state of the
@@ -69,7 +69,7 @@ var effects = map[string]string{
 	"clear-halt": "kill and the halts of rules are lifted",
 }
 
-// appendRow appends a row that depends on no earlier one.
+// appendRow appends a row that does not depend on earlier rows.
 func (a *Account) appendRow(ctx context.Context, e yard.JournalEntry) error {
 	for range maxAttempts {
 		last, err := a.Journal.Last(ctx, a.stream())
@@ -136,7 +136,7 @@ func (a *Account) cancelAll(ctx context.Context, o *Instruction) (canceled int, 
 	return canceled, failures
 }
 
-// flattenBps is how far from the market price an operator may close a position.
+// flattenBps is how far from the market price an operator may close a position, in basis points.
 const flattenBps = 500
 
 func (a *Account) closeAll(ctx context.Context, o *Instruction) (closed int, failures []string) {
@@ -182,7 +182,7 @@ func (a *Account) closeAll(ctx context.Context, o *Instruction) (closed int, fai
 	return closed, failures
 }
 
-// Reset hides everything before a given time from now on. Only simulated accounts can be reset.
+// Reset hides everything before the given time. Only simulated accounts can be reset.
 func (a *Account) Reset(ctx context.Context, from time.Time) error {
 	return a.appendRow(ctx, row(kindReset, "", from, struct{}{}))
 }

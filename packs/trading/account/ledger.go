@@ -14,18 +14,18 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// Ledger is the state of an account at a time: a fold over its journal.
+// Ledger is an account's state at a given time: a fold over its journal.
 type Ledger struct {
-	Watermark market.Watermark // of an account whose broker keeps none
+	Watermark market.Watermark // used if the broker has no watermark
 	Manual    engine.Halt      // set by an operator with pause or reduce; zero if there is none
 	Killed    engine.Halt      // set by an operator with kill
 	Automatic []engine.Halt    // set by rules; cleared by clear-halt or by time
 
 	seq       uint64
-	asOf      time.Time // of the last row
+	asOf      time.Time // as-of time of the last row
 	resetSeq  uint64
 	nonce     int64
-	intents   map[string]openIntent // by client order ID
+	intents   map[string]openIntent // keyed by client order ID
 	proposals []time.Time
 	orders    []engine.RecentOrder
 }
@@ -35,7 +35,7 @@ type openIntent struct {
 	unknown bool
 }
 
-// ledgerCache folds every row only once.
+// ledgerCache ensures that every row is folded only once.
 type ledgerCache struct {
 	mu     sync.Mutex
 	ledger Ledger
@@ -43,7 +43,7 @@ type ledgerCache struct {
 
 const pageSize = 1000
 
-// Ledger returns the state of the account at a time.
+// Ledger returns the account's state at the given time.
 func (a *Account) Ledger(ctx context.Context, asOf time.Time) (*Ledger, error) {
 	a.ledger.mu.Lock()
 	defer a.ledger.mu.Unlock()
@@ -57,7 +57,7 @@ func (a *Account) Ledger(ctx context.Context, asOf time.Time) (*Ledger, error) {
 	return &past, past.read(ctx, a.Journal, a.stream(), asOf)
 }
 
-// read applies the rows after the last one that was read.
+// read applies the rows that follow the last one read.
 func (l *Ledger) read(ctx context.Context, j yard.Journal, stream string, until time.Time) error {
 	for {
 		rows, err := j.List(ctx, stream, yard.JournalQuery{After: l.seq, Until: until, Limit: pageSize})
@@ -126,7 +126,7 @@ func (l *Ledger) addDecision(r yard.JournalEntry, d *Decision) {
 	}
 }
 
-// trim removes the oldest entries as long as they are too old.
+// trim removes elements from the start of the list while they are too old.
 func trim[T any](list []T, old func(T) bool) []T {
 	for len(list) > 0 && old(list[0]) {
 		list = list[1:]
@@ -168,7 +168,7 @@ func (l *Ledger) addCommand(_ yard.JournalEntry, c *Command) {
 	}
 }
 
-// Halts returns the restrictions that apply at a time.
+// Halts returns the restrictions that apply at the given time.
 func (l *Ledger) Halts(now time.Time) []engine.Halt {
 	var halts []engine.Halt
 	for _, h := range append([]engine.Halt{l.Killed, l.Manual}, l.Automatic...) {
@@ -184,7 +184,7 @@ func (l *Ledger) Halts(now time.Time) []engine.Halt {
 	return halts
 }
 
-// Trading returns the strictest restriction that applies at a time.
+// Trading returns the strictest restriction that applies at the given time.
 func (l *Ledger) Trading(now time.Time) (engine.Trading, string) {
 	state, reason := engine.Active, ""
 	for _, h := range l.Halts(now) {
@@ -201,8 +201,8 @@ func (l *Ledger) history(now time.Time, explicitKey bool) engine.History {
 	return h
 }
 
-// mark returns the watermark with the equity of a portfolio: that of the broker, or that of the
-// ledger.
+// mark returns the watermark, updated with a portfolio's equity. It comes from the broker or else
+// from the ledger.
 func (l *Ledger) mark(s *market.Snapshot) market.Watermark {
 	w := s.Watermark
 	if w.Day.IsZero() {
@@ -212,7 +212,7 @@ func (l *Ledger) mark(s *market.Snapshot) market.Watermark {
 	return w
 }
 
-// addIntents adds orders that were sent, but are not part of the portfolio yet, as open orders.
+// addIntents adds orders that were sent, but are not in the portfolio yet, as open orders.
 func (l *Ledger) addIntents(s *market.Snapshot) {
 	for _, id := range slices.Sorted(maps.Keys(l.intents)) {
 		i := l.intents[id]

@@ -13,34 +13,34 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// Observation is a result that a caller saw.
+// Observation is a result that a caller received.
 type Observation struct {
 	Tool   string          `json:"tool"`
 	Args   json.RawMessage `json:"arguments"`
-	Result json.RawMessage `json:"result,omitempty"` // absent if it is too large
+	Result json.RawMessage `json:"result,omitempty"` // absent if too large
 	Bytes  int             `json:"bytes"`
-	Digest string          `json:"sha256"` // of the whole result
+	Digest string          `json:"sha256"` // digest of the whole result
 	At     time.Time       `json:"at"`
 }
 
 const (
 	kindObservation = "observation"
-	kindDecided     = "decided" // separates the observations of two decisions
+	kindDecided     = "decided" // separates the observations for two decisions
 
-	maxObservation  = 16 << 10 // bytes of a result that are stored
+	maxObservation  = 16 << 10 // bytes of a result to store
 	maxObservedArgs = 8 << 10
-	maxObservations = 50 // of a decision
+	maxObservations = 50 // per decision
 	freshFor        = 15 * time.Minute
 )
 
-// observationStream returns the stream with the observations of a caller. The name of the caller is
-// hashed, because it may be long.
+// observationStream returns the stream with a caller's observations. The caller's name is hashed,
+// because it may be long.
 func (a *Account) observationStream(caller string) string {
 	sum := sha256.Sum256([]byte(caller))
 	return "seen/" + a.Name + "/" + hex.EncodeToString(sum[:8])
 }
 
-// Observe records what a caller saw, for the snapshot of the caller's next decision.
+// Observe records a result that a caller received, for the snapshot of the caller's next decision.
 func (a *Account) Observe(ctx context.Context, c *toolyard.Call, structured json.RawMessage) error {
 	sum := sha256.Sum256(structured)
 	o := Observation{Tool: c.Tool.Name, Args: bytes.TrimSpace(c.Args), Bytes: len(structured), Digest: hex.EncodeToString(sum[:])}
@@ -67,7 +67,7 @@ func (a *Account) appendObservation(ctx context.Context, stream string, e yard.J
 	return errTooBusy
 }
 
-// observedRange locates what the caller of a proposal has observed.
+// observedRange locates the observations of a proposal's caller.
 func (a *Account) observedRange(ctx context.Context, r *Request) (*ObservedRange, error) {
 	stream := a.observationStream(r.Caller)
 	last, err := a.Journal.Last(ctx, stream)
@@ -77,8 +77,8 @@ func (a *Account) observedRange(ctx context.Context, r *Request) (*ObservedRange
 	return &ObservedRange{Stream: stream, Session: r.Session, Last: last}, nil
 }
 
-// closeObservedRange separates observations of the next decision from those of this one. If that
-// fails, the next decision shows too much, which is harmless.
+// closeObservedRange separates the next decision's observations from this decision's. If it fails,
+// the next decision includes too many observations, which is harmless.
 func (a *Account) closeObservedRange(ctx context.Context, o *ObservedRange, id string, asOf time.Time) {
 	if o == nil {
 		return
@@ -88,8 +88,8 @@ func (a *Account) closeObservedRange(ctx context.Context, o *ObservedRange, id s
 	}
 }
 
-// Observations returns what the caller saw before a decision, oldest first: since its last
-// decision, in the same session or within 15 minutes.
+// Observations returns the caller's observations before a decision, oldest first: those since its
+// last decision, in the same session or within 15 minutes.
 func (a *Account) Observations(ctx context.Context, d *Decision, at time.Time) ([]Observation, error) {
 	if d.Observed == nil {
 		return nil, nil

@@ -17,34 +17,34 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// Request is a proposal with its circumstances.
+// Request is a proposal and its circumstances.
 type Request struct {
 	Proposal    engine.Proposal
 	Reasoning   string
-	Key         string // the same key means the same order; empty to use the position in the journal
+	Key         string // identifies the order; if empty, the position in the journal does
 	ClientID    string // chosen by the caller; derived from Key if empty
-	ExplicitKey bool   // the caller chose Key or ClientID
+	ExplicitKey bool   // whether the caller chose Key or ClientID
 	Caller      string
 	Session     string
 	Gate        string
 	AsOf        time.Time
-	Simulated   bool // the caller sets the as-of time
+	Simulated   bool // whether the caller sets the as-of time
 	Broker      market.Broker
 
-	// Confirm asks a person whether an order may be placed, and returns the reason if it may not.
-	// It is called again whenever the decision is repeated, because consent to one order is not
-	// consent to another. It is nil if no confirmation is needed.
+	// Confirm asks a person whether an order may be placed. If it may not, Confirm returns the
+	// reason. It is called again whenever the decision is repeated, because consent to one order is
+	// not consent to another. It is nil if no confirmation is needed.
 	Confirm func(context.Context, *engine.Decision) (refusal string, err error)
 }
 
-// clientID returns the client order ID. Without a key, it is derived from the position in the
+// clientID returns the client order ID. If there is no key, it is derived from the position in the
 // journal, so that a simulation can be repeated exactly.
 func (r *Request) clientID(account string, l *Ledger) string {
 	key := cmp.Or(r.Key, "row "+strconv.FormatUint(l.seq-l.resetSeq, 10))
 	return cmp.Or(r.ClientID, market.ClientID(account, key))
 }
 
-// Result is what became of a proposal.
+// Result is the outcome of a proposal.
 type Result struct {
 	Kind     Kind          `json:"kind" enum:"noop,rejected,executed,resting,pending,canceled,unknown"`
 	Rule     engine.Rule   `json:"rule,omitempty" doc:"The rule that rejected the order."`
@@ -126,8 +126,8 @@ func (a *Account) Propose(ctx context.Context, r Request) (*Result, error) {
 	return nil, errTooBusy
 }
 
-// catchUp moves a proposal that is older than the newest row of the journal to the time of that
-// row: a decision depends on all rows. A simulated proposal is refused instead.
+// catchUp moves a proposal that is older than the journal's newest row to that row's time, because
+// a decision depends on all rows. It refuses a simulated proposal instead.
 func (a *Account) catchUp(ctx context.Context, r *Request) error {
 	last, err := a.LastTime(ctx)
 	switch {
@@ -140,7 +140,7 @@ func (a *Account) catchUp(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// LastTime returns the time of the newest row of the journal, or zero if there is none.
+// LastTime returns the time of the journal's newest row, or zero if there is none.
 func (a *Account) LastTime(ctx context.Context) (time.Time, error) {
 	rows, err := a.Journal.List(ctx, a.stream(), yard.JournalQuery{Newest: true, Limit: 1})
 	if err != nil || len(rows) == 0 {
@@ -149,7 +149,7 @@ func (a *Account) LastTime(ctx context.Context) (time.Time, error) {
 	return rows[0].AsOf, nil
 }
 
-// decide converts the verdicts of the engine into a decision.
+// decide converts the engine's verdicts into a decision.
 func (a *Account) decide(r *Request, in *engine.Input, e *engine.Decision, l *Ledger) *Decision {
 	d := &Decision{
 		Proposal: r.Proposal, Reasoning: r.Reasoning, Kind: Pending, Verdicts: e.Verdicts, Adjusted: e.Adjusted,
@@ -214,7 +214,7 @@ func (a *Account) commit(ctx context.Context, l *Ledger, r *Request, clientID st
 	return result, nil
 }
 
-// refOf returns the order that a proposal cancels. IDs of clients start with 0x.
+// refOf returns the order that a proposal cancels. Client IDs start with 0x.
 func refOf(p engine.Proposal) market.Ref {
 	if len(p.OrderID) > 2 && p.OrderID[:2] == "0x" {
 		return market.Ref{Symbol: p.Symbol, ClientID: p.OrderID}
@@ -222,7 +222,7 @@ func refOf(p engine.Proposal) market.Ref {
 	return market.Ref{Symbol: p.Symbol, OrderID: p.OrderID}
 }
 
-// add adds an outcome to the result of a decision.
+// add adds an outcome to a decision's result.
 func (r *Result) add(o *Outcome) {
 	r.Kind = o.kind()
 	if o.NotPlaced != "" {
@@ -259,14 +259,14 @@ func (a *Account) send(ctx context.Context, b market.Broker, clientID string, i 
 	return outcome, a.record(ctx, clientID, i.Stamp.At, outcome)
 }
 
-// Times for sending an order and finding out what became of it.
+// Time limits for sending an order and determining its outcome.
 const (
 	sendWithin   = 25 * time.Second
-	settleWithin = 5 * time.Second // once a stamp has expired, the venue knows the outcome
+	settleWithin = 5 * time.Second // once a stamp has expired, the venue can report the outcome
 	findEvery    = 500 * time.Millisecond
 )
 
-// await queries the broker for the outcome of an order until the order has expired.
+// await queries the broker for an order's outcome until the order has expired.
 func (a *Account) await(ctx context.Context, b market.Broker, clientID string, s market.Stamp) (*Outcome, error) {
 	for {
 		placed, found, err := b.Find(ctx, clientID)
@@ -287,7 +287,7 @@ func (a *Account) await(ctx context.Context, b market.Broker, clientID string, s
 	}
 }
 
-// record appends the outcome of an intent, unless another replica has recorded one.
+// record appends an intent's outcome, unless another replica has recorded one.
 func (a *Account) record(ctx context.Context, clientID string, asOf time.Time, o *Outcome) error {
 	ctx = context.WithoutCancel(ctx)
 	for range maxAttempts {
@@ -307,7 +307,7 @@ func (a *Account) record(ctx context.Context, clientID string, asOf time.Time, o
 	return errTooBusy
 }
 
-// outcome returns the last recorded outcome of an order, or nil.
+// outcome returns an order's last recorded outcome, or nil.
 func (a *Account) outcome(ctx context.Context, clientID string, until time.Time) (*Outcome, error) {
 	rows, err := a.Journal.List(ctx, a.stream(), yard.JournalQuery{Kinds: []string{kindOutcome}, Key: clientID, Until: until, Newest: true, Limit: 1})
 	if err != nil || len(rows) == 0 {
@@ -317,7 +317,7 @@ func (a *Account) outcome(ctx context.Context, clientID string, until time.Time)
 	return &o, json.Unmarshal(rows[0].Body, &o)
 }
 
-// resolve finds out what became of intents without an outcome whose stamp has expired: their
+// resolve determines the outcome of intents that have none and whose stamp has expired: their
 // replica was killed, or the venue did not respond. It reports whether it recorded anything.
 func (a *Account) resolve(ctx context.Context, l *Ledger, b market.Broker, now time.Time) (changed bool, err error) {
 	if b == nil {
@@ -350,8 +350,8 @@ func (a *Account) resolve(ctx context.Context, l *Ledger, b market.Broker, now t
 	return changed, nil
 }
 
-// earlier returns what became of an earlier proposal with the same client order ID, or nil. A
-// repeated call gets that result, but a different order is rejected by the DUPLICATE rule.
+// earlier returns the result of an earlier proposal with the same client order ID, or nil. A
+// repeated call gets that result, but the DUPLICATE rule rejects a different order.
 func (a *Account) earlier(ctx context.Context, l *Ledger, r *Request) (*Result, error) {
 	clientID := r.clientID(a.Name, l)
 	rows, err := a.Journal.List(ctx, a.stream(), yard.JournalQuery{After: l.resetSeq, Kinds: []string{kindDecision}, Key: clientID, Limit: 1})

@@ -19,10 +19,10 @@ type Record struct {
 	ID       string
 	At       time.Time
 	ClientID string
-	Outcome  *Outcome // nil if no order was placed, or its outcome is not known yet
+	Outcome  *Outcome // nil if no order was placed or its outcome is not known yet
 }
 
-// Final returns the kind, rule and detail after the outcome of the order.
+// Final returns the kind, rule and detail, taking the order's outcome into account.
 func (r *Record) Final() (Kind, engine.Rule, string) {
 	result := Result{Kind: r.Kind, Rule: r.Rule, Detail: r.Detail}
 	if r.Outcome != nil {
@@ -44,7 +44,7 @@ type RecordQuery struct {
 // maxScanned limits how many rows one query reads.
 const maxScanned = 5000
 
-// Decisions returns decisions that are known at a time, newest first.
+// Decisions returns the decisions up to the query's as-of time, newest first.
 func (a *Account) Decisions(ctx context.Context, q RecordQuery) ([]Record, error) {
 	l, err := a.Ledger(ctx, q.AsOf)
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *Account) Decisions(ctx context.Context, q RecordQuery) ([]Record, error
 	return list, nil
 }
 
-// EachDecision visits all decisions that are known at a time, oldest first.
+// EachDecision calls visit for all decisions up to the as-of time, oldest first.
 func (a *Account) EachDecision(ctx context.Context, asOf time.Time, visit func(*Record)) error {
 	l, err := a.Ledger(ctx, asOf)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *Account) Find(ctx context.Context, id string, asOf time.Time) (*Record,
 	return nil, toolyard.Errorf(toolyard.NotFound, "Decision %q not found. Use get_recent_decisions to list decisions.", id)
 }
 
-// FillsOf returns the fills of an order and of its stop and target.
+// FillsOf returns the fills of an order, its stop and its target.
 func FillsOf(fills []market.Fill, clientID string) []market.Fill {
 	ids := []string{clientID, market.ChildID(clientID, market.StopOrder), market.ChildID(clientID, market.TakeProfit)}
 	var own []market.Fill
@@ -151,7 +151,7 @@ type CommandRecord struct {
 	Command
 }
 
-// History returns the commands that are known at a time, newest first.
+// History returns the commands up to the as-of time, newest first.
 func (a *Account) History(ctx context.Context, asOf time.Time, limit int) ([]CommandRecord, error) {
 	l, err := a.Ledger(ctx, asOf)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// The kinds of rows in the journal of an account.
+// Kinds of rows in an account's journal.
 const (
 	kindDecision = "decision"
 	kindIntent   = "intent"
@@ -21,10 +21,10 @@ const (
 	kindReset    = "reset"
 )
 
-// Kind is what became of a decision.
+// Kind is the outcome of a decision.
 type Kind string
 
-// The kinds of outcomes.
+// Kinds of outcomes.
 const (
 	Noop     Kind = "noop"
 	Rejected Kind = "rejected"
@@ -32,7 +32,7 @@ const (
 	Resting  Kind = "resting"
 	Pending  Kind = "pending"
 	Canceled Kind = "canceled"
-	Unknown  Kind = "unknown" // it is not known whether the order was placed
+	Unknown  Kind = "unknown" // whether the order was placed is not known
 )
 
 // The account's own rules, in addition to the engine's.
@@ -46,7 +46,7 @@ const (
 type Decision struct {
 	Proposal  engine.Proposal  `json:"proposal"`
 	Reasoning string           `json:"reasoning"`
-	Kind      Kind             `json:"kind"` // Pending for an accepted order, whatever became of it
+	Kind      Kind             `json:"kind"` // Pending for an accepted order, regardless of its outcome
 	Rule      engine.Rule      `json:"rule,omitempty"`
 	Detail    string           `json:"detail,omitempty"`
 	Verdicts  []engine.Verdict `json:"rules"`
@@ -60,7 +60,7 @@ type Decision struct {
 	Observed  *ObservedRange   `json:"seen,omitempty"`
 }
 
-// ObservedRange locates what a caller observed before a decision.
+// ObservedRange locates a caller's observations before a decision.
 type ObservedRange struct {
 	Stream  string `json:"stream"`
 	Session string `json:"session,omitempty"`
@@ -74,14 +74,14 @@ type Intent struct {
 	Stamp  market.Stamp  `json:"stamp"`
 }
 
-// Outcome is what became of an intent.
+// Outcome is the outcome of an intent.
 type Outcome struct {
 	Placed    *market.Placed `json:"placed,omitempty"`
-	NotPlaced string         `json:"notPlaced,omitempty"` // the reason
+	NotPlaced string         `json:"notPlaced,omitempty"` // reason; empty if the order was placed
 	Unknown   bool           `json:"unknown,omitempty"`
 }
 
-// kind returns the kind of the decision after the outcome.
+// kind returns the decision's kind, given the outcome.
 func (o *Outcome) kind() Kind {
 	switch {
 	case o.Unknown:
@@ -110,7 +110,7 @@ type Command struct {
 	Effect string `json:"effect"`
 }
 
-// row encodes a row of the journal. Its values can always be encoded.
+// row encodes a journal row. The values can always be encoded.
 func row(kind, key string, asOf time.Time, body any) yard.JournalEntry {
 	raw, err := json.Marshal(body)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package backtest runs a strategy over past data and reports how it performed.
 //
 // A strategy is a tool. The runner calls it once for every bar, with the end of the bar as the
-// as-of time; everything that the strategy calls sees the market at that time. Nothing depends
-// on the clock or on chance, so the same input always produces the same report and digest.
+// as-of time, and all tools that the strategy calls see the market at that time. Nothing depends on
+// the clock or on chance, so the same input always produces the same report and digest.
 package backtest
 
 import (
@@ -23,7 +23,7 @@ type Account interface {
 	market.Portfolio
 	market.FillHistory
 	market.FundingHistory
-	// FundingHours returns the number of hours for which funding was paid, and for which it was due.
+	// FundingHours returns how many hours of funding were paid, and how many were due.
 	FundingHours(ctx context.Context, asOf time.Time) (paid, due int, err error)
 }
 
@@ -36,13 +36,13 @@ type Config struct {
 	Account  Account
 	Rules    []string // assumptions about fills, for the report
 
-	// Step runs the strategy as of a time.
+	// Step runs the strategy at an as-of time.
 	Step func(ctx context.Context, asOf time.Time) error
-	// Rejections returns the decisions and the rejections by rule of the whole run.
+	// Rejections returns the number of decisions and the rejections by rule, for the whole run.
 	Rejections func(ctx context.Context, asOf time.Time) (decisions int, byRule map[engine.Rule]int, err error)
 	// Digest returns a digest of the journal.
 	Digest func(ctx context.Context) (string, error)
-	// Progress is called occasionally; nil for none.
+	// Progress is called from time to time. It may be nil.
 	Progress func(done, total int)
 }
 

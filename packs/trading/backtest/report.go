@@ -27,15 +27,15 @@ type Report struct {
 	Curve       []Point       `json:"curve"`
 	Fills       []market.Fill `json:"fills"`
 	Assumptions []string      `json:"assumptions"`
-	Digest      string        `json:"digest"` // of all decisions, orders and observations
+	Digest      string        `json:"digest"` // digest of all decisions, orders and observations
 }
 
-// Activity is what the strategy did.
+// Activity summarizes the strategy's actions.
 type Activity struct {
 	Ticks        int                 `json:"ticks"`
 	Decisions    int                 `json:"decisions"`
 	Rejections   map[engine.Rule]int `json:"rejections"`
-	Failures     int                 `json:"failures"` // calls of the strategy that failed
+	Failures     int                 `json:"failures"` // number of the strategy's failed calls
 	FirstFailure string              `json:"firstFailure,omitempty"`
 }
 
@@ -50,12 +50,12 @@ type Results struct {
 	Trades         int             `json:"trades"`
 	Wins           int             `json:"wins"`
 	MaxDrawdownPct decimal.Decimal `json:"maxDrawdownPct"`
-	Sharpe         float64         `json:"sharpe"` // of the returns of each bar, annualized
+	Sharpe         float64         `json:"sharpe"` // of the returns per bar, annualized
 }
 
 var hundred = decimal.NewFromInt(100)
 
-// statistics computes drawdown and Sharpe ratio from the curve.
+// statistics computes the drawdown and the Sharpe ratio of the curve.
 func (r *Report) statistics(step time.Duration) {
 	r.StartUSD, r.EndUSD = r.Curve[0].EquityUSD, r.Curve[len(r.Curve)-1].EquityUSD
 	high := r.StartUSD
@@ -72,7 +72,7 @@ func (r *Report) statistics(step time.Duration) {
 	r.Sharpe = sharpe(returns, float64(365*24*time.Hour)/float64(step))
 }
 
-// sharpe returns the mean of returns divided by their standard deviation, scaled to a year. It is
+// sharpe returns the returns' mean divided by their standard deviation, scaled to a year. It is
 // zero if the returns do not vary.
 func sharpe(returns []float64, perYear float64) float64 {
 	if len(returns) < 2 {
@@ -96,7 +96,7 @@ func sharpe(returns []float64, perYear float64) float64 {
 // maxTrades is the number of trades that the text lists.
 const maxTrades = 20
 
-// WriteText writes the report for people.
+// WriteText writes the report as text for people.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	change := decimal.Zero
@@ -181,7 +181,7 @@ func (r *Report) sample(n int) []float64 {
 	return points
 }
 
-// bounds returns the lowest and the highest value, a little apart if they are equal.
+// bounds returns the lowest and the highest value. If they are equal, it moves them slightly apart.
 func bounds(points []float64) (low, high float64) {
 	low, high = slices.Min(points), slices.Max(points)
 	if low == high {
@@ -190,7 +190,7 @@ func bounds(points []float64) (low, high float64) {
 	return low, high
 }
 
-// WriteSVG writes the curve as a picture.
+// WriteSVG writes the curve as an SVG image.
 func (r *Report) WriteSVG(w io.Writer) error {
 	const width, height, left, top, bottom = 960, 320, 80, 40, 40
 	points := r.sample(width - left - 20)

@@ -23,25 +23,25 @@ import (
 
 // Limits on the store.
 const (
-	maxFile   = 16 << 20 // bytes of a file
-	maxCached = 256      // months in memory
-	maxSpan   = 500_000  // bars of one request
+	maxFile   = 16 << 20 // bytes per file
+	maxCached = 256      // months kept in memory
+	maxSpan   = 500_000  // bars per request
 
-	settleAfter = time.Minute // after its end, a bar no longer changes
+	settleAfter = time.Minute // time after its end when a bar no longer changes
 )
 
-// Store is a folder of bars: one file for each symbol, interval and month. It is safe for
+// Store is a folder of bars, with one file for each symbol, interval and month. It is safe for
 // concurrent use, even by several processes, because files are replaced as a whole.
 type Store struct {
 	dir   string
-	venue market.Bars // provides bars that are missing; nil for none
+	venue market.Bars // provides missing bars; may be nil
 	now   func() time.Time
 	log   *slog.Logger
 
-	failing atomic.Bool // the venue's bars cannot be stored
+	failing atomic.Bool // whether the venue's bars could not be stored
 
 	mu      sync.Mutex
-	months  map[string]*month // by path
+	months  map[string]*month // keyed by path
 	fetched map[series]span
 }
 
@@ -53,22 +53,22 @@ type series struct {
 	interval market.Interval
 }
 
-// span is a period from one time until before another.
+// span is a period that includes from and excludes to.
 type span struct{ from, to time.Time }
 
 // month is a loaded file.
 type month struct {
 	bars     []market.Bar // oldest first
-	size     int64        // of the file
+	size     int64        // size of the file
 	modified time.Time
 }
 
 // Options configure a store.
 type Options struct {
 	Dir   string           // created when the first bar is stored
-	Venue market.Bars      // provides bars that are missing; nil for none
+	Venue market.Bars      // provides missing bars; may be nil
 	Now   func() time.Time // required if there is a venue
-	Log   *slog.Logger     // discarded if nil
+	Log   *slog.Logger     // discards everything if nil
 }
 
 // Open returns the store in a folder.
@@ -116,7 +116,7 @@ func (s *Store) Between(ctx context.Context, symbol string, interval market.Inte
 	return out, nil
 }
 
-// stored returns the bars in the files, and the period to request from the venue, if any.
+// stored returns the bars in the files and the period to request from the venue, if any.
 func (s *Store) stored(k series, want span) ([]market.Bar, span, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +131,8 @@ func (s *Store) stored(k series, want span) ([]market.Bar, span, error) {
 	return out, missing, nil
 }
 
-// keep stores bars from the venue. It omits bars that have only just ended: the venue's clock may
-// be behind, so they may still change. If it fails, the bars are requested again later.
+// keep stores bars from the venue. It omits bars that ended very recently: the venue's clock may be
+// behind, so they may still change. If it fails, the bars are requested again later.
 func (s *Store) keep(k series, fresh []market.Bar, asked span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (k series) check() error {
 	return nil
 }
 
-// align reduces a period to whole intervals.
+// align shrinks a period to whole intervals.
 func (k series) align(p span) span {
 	d := k.interval.Duration()
 	out := span{p.from.UTC().Truncate(d), p.to.UTC().Truncate(d)}
@@ -176,7 +176,7 @@ func (k series) align(p span) span {
 	return out
 }
 
-// missing returns the period from the first to the last bar that the list lacks.
+// missing returns the period that spans all bars missing from the list.
 func (k series) missing(list []market.Bar, want span) (span, bool) {
 	d := k.interval.Duration()
 	var out span
@@ -194,7 +194,7 @@ func (k series) missing(list []market.Bar, want span) (span, bool) {
 	return out, !out.from.IsZero()
 }
 
-// join returns the union of two periods, or the second one if they do not touch.
+// join returns the union of two periods, or the second period if they do not touch.
 func (p span) join(q span) span {
 	if p.to.Before(q.from) || q.to.Before(p.from) {
 		return q
@@ -208,7 +208,7 @@ func (p span) join(q span) span {
 	return q
 }
 
-// monthsOf returns the first days of the months of a period.
+// monthsOf returns the first day of each month in a period.
 func (p span) monthsOf() []time.Time {
 	var out []time.Time
 	for m := monthStart(p.from); m.Before(p.to); m = m.AddDate(0, 1, 0) {
@@ -225,7 +225,7 @@ func (s *Store) path(k series, m time.Time) string {
 	return filepath.Join(s.dir, k.symbol, string(k.interval), m.Format("2006-01")+".csv")
 }
 
-// load returns the stored bars of a period, oldest first.
+// load returns the stored bars in a period, oldest first.
 func (s *Store) load(k series, p span) ([]market.Bar, error) {
 	var out []market.Bar
 	for _, m := range p.monthsOf() {
@@ -242,7 +242,7 @@ func (s *Store) load(k series, p span) ([]market.Bar, error) {
 
 func byStart(b market.Bar, t time.Time) int { return b.Start.Compare(t) }
 
-// readMonth returns the bars of a file. It reads the file again only if it has changed.
+// readMonth returns a file's bars. It rereads the file only if the file has changed.
 func (s *Store) readMonth(k series, m time.Time) ([]market.Bar, error) {
 	path := s.path(k, m)
 	info, err := os.Stat(path)
@@ -270,7 +270,7 @@ func (s *Store) readMonth(k series, m time.Time) ([]market.Bar, error) {
 	return list, nil
 }
 
-// storeError is the error for files that cannot be used. Its details are for the operator only.
+// storeError returns the error for files that cannot be used. Only the operator sees the details.
 func storeError(err error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The stored bars cannot be read or written.", Err: err}
 }
@@ -353,7 +353,7 @@ func same(a, b market.Bar) bool {
 	return a.Open.Equal(b.Open) && a.High.Equal(b.High) && a.Low.Equal(b.Low) && a.Close.Equal(b.Close) && a.Volume.Equal(b.Volume) && a.Trades == b.Trades
 }
 
-// checkBars verifies that bars are aligned, ascending and possible.
+// checkBars checks that bars are aligned, ascending and plausible.
 func checkBars(list []market.Bar, interval market.Interval) error {
 	d := interval.Duration()
 	for i, b := range list {

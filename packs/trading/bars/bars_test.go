@@ -28,8 +28,8 @@ func makeBar(interval market.Interval, start time.Time) market.Bar {
 	}
 }
 
-// venue provides bars until now, except for gaps, and includes the bar that has not ended, as careless
-// clients of a venue do.
+// venue provides bars until now, except for gaps. It includes the bar that has not ended yet, as
+// some venues do.
 type venue struct {
 	now      time.Time
 	gaps     map[time.Time]bool
@@ -231,7 +231,7 @@ func TestCSVFormats(t *testing.T) {
 	}
 }
 
-// No bar ends after the as-of time, whatever is stored and fetched.
+// No bar ends after the as-of time, regardless of what is stored and fetched.
 func TestNoBarEndsAfterTheAsOfTime(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		interval := rapid.SampledFrom(market.Intervals).Draw(rt, "interval")
