@@ -3,8 +3,8 @@
 // immediately; if it is broken, the last valid version stays in use. A file can also provide
 // context: see [Provider].
 //
-// Scripts run in worker processes, without access to the network, files or environment unless the
-// operator grants it. Each call starts from the same state.
+// Scripts run in worker processes. They have no access to the network, files or the environment
+// unless the operator grants it. Each call starts from the same state.
 package script
 
 import (

@@ -13,10 +13,10 @@ import (
 // Authorizer provides the credentials for requests to an HTTP server. Its methods are called
 // concurrently.
 type Authorizer interface {
-	// Begin is called before a call is sent. It returns the identity under which the server sees
-	// the call, or "" if all callers share one. Its error is returned to the caller; if the error
-	// has a method Unfinished() *toolyard.Result, the caller receives that result instead. Begin
-	// may remove from the call an answer that was meant for it.
+	// Begin is called before a call is sent. It returns the identity that the call has at the
+	// server, or "" if all callers share one. Its error is returned to the caller; if the error has
+	// a method Unfinished() *toolyard.Result, the caller receives that result instead. Begin may
+	// remove from the call an answer that was meant for it.
 	Begin(ctx context.Context, c *toolyard.Call) (identity string, err error)
 	// Authorize returns headers with the credentials for a call's request. The call is nil for the
 	// yard's own requests, such as listing tools. Its error is returned to the caller.

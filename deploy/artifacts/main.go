@@ -1,6 +1,6 @@
 // Command artifacts builds the release artifacts that goreleaser does not: SBOMs, npm packages, MCP
-// bundles and the container image. It only needs built binaries, whose platforms and modules it
-// reads from their build information.
+// bundles and the container image. It needs only the binaries, and reads their platforms and
+// modules from their build information.
 //
 //	artifacts sbom  VERSION FILE BINARY       a CycloneDX document
 //	artifacts npm   VERSION DIR  BINARY...    the package toolyard, and a package for each platform

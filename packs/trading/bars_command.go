@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// barsCommands returns the commands that fill the store of bars.
+// barsCommands returns the commands that fill the bar store.
 func barsCommands() []yard.PackCommand {
 	return []yard.PackCommand{
 		{
@@ -38,7 +38,7 @@ func barsCommands() []yard.PackCommand {
 	}
 }
 
-// barStore returns the store of the opened pack.
+// barStore returns the open pack's store.
 func barStore(s yard.PackCommandSetup) (*bars.Store, error) {
 	src, ok := s.Source.(*Source)
 	if !ok || src.feed.store == nil {
@@ -55,7 +55,7 @@ func intervalFlag(s yard.PackCommandSetup) (market.Interval, error) {
 	return i, nil
 }
 
-// maxVenueBars is how far back the venue offers bars.
+// maxVenueBars is the number of past bars that the venue offers.
 const maxVenueBars = 5000
 
 func fetchBars(ctx context.Context, s yard.PackCommandSetup) error {
@@ -92,7 +92,7 @@ func fetchBars(ctx context.Context, s yard.PackCommandSetup) error {
 	return nil
 }
 
-// parseDay parses a day or a time.
+// parseDay parses a date or a time.
 func parseDay(s string) (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t, nil

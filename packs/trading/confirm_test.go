@@ -40,10 +40,10 @@ type liveDesk struct {
 	journal *racingJournal
 	clients *toolyard.Clients
 	started time.Time
-	passed  atomic.Int64 // since started
+	passed  atomic.Int64 // nanoseconds since started
 }
 
-// openLive opens a live account. More are further settings of it, each preceded by a comma.
+// openLive opens a live account. more contains further settings, each preceded by a comma.
 func openLive(t *testing.T, more string) *liveDesk {
 	t.Helper()
 	k := &liveDesk{t: t, venue: newVenue(t), journal: &racingJournal{Journal: yard.MemoryJournal()}, started: time.Now()}
@@ -59,7 +59,7 @@ func openLive(t *testing.T, more string) *liveDesk {
 
 func (k *liveDesk) now() time.Time { return k.started.Add(time.Duration(k.passed.Load())) }
 
-// wait lets more time pass than prices are cached.
+// wait advances the clock until cached prices have expired.
 func (k *liveDesk) wait() { k.passed.Add(int64(3 * time.Second)) }
 
 // propose proposes an order and returns the result and the questions. If answer is nil, the client
@@ -112,10 +112,10 @@ func (k *liveDesk) decisions() []account.Record {
 
 func always(action string) func(int) string { return func(int) string { return action } }
 
-// racingJournal runs a function before an append, as if another replica was faster.
+// racingJournal runs a function before an append, as if another replica were faster.
 type racingJournal struct {
 	yard.Journal
-	before func() // nil for none; runs once
+	before func() // runs once; may be nil
 }
 
 func (j *racingJournal) Append(ctx context.Context, stream string, after uint64, rows ...yard.JournalEntry) (uint64, error) {
@@ -186,14 +186,14 @@ func TestConfirmationDecidesAboutTheOrder(t *testing.T) {
 
 func TestConsentDoesNotOutliveTheQuestion(t *testing.T) {
 	for name, test := range map[string]struct {
-		position bool // 0.1 ETH are held before
+		position bool // whether the account already holds 0.1 ETH
 		args     string
 		change   func(*liveDesk) // between the first question and its answer
-		race     func(*liveDesk) // after the answer, before the decision is recorded
-		again    string          // answer to a second question; empty if none must be asked
+		race     func(*liveDesk) // after the answer and before the decision is recorded
+		again    string          // answer to a second question; empty if there must be none
 		kind     account.Kind
 		rule     engine.Rule
-		size     string // of the new order; empty if none must be placed
+		size     string // size of the new order; empty if none must be placed
 	}{
 		"nothing changed":          {args: buyETH, kind: account.Executed, size: "0.1"},
 		"price within the collar":  {args: buyETH, change: func(k *liveDesk) { k.venue.SetPrice("ETH", "4030") }, kind: account.Executed, size: "0.1"},
@@ -297,7 +297,7 @@ type reply struct {
 	Error         toolyard.Code
 }
 
-// call proposes an order. More are further members of the body, each preceded by a comma.
+// call proposes an order. more contains further members of the body, each preceded by a comma.
 func (y *confirmingYard) call(caller, args, more string) (got reply) {
 	y.t.Helper()
 	body := fmt.Sprintf(`{"interactive":true,"tool":"propose_order","args":%s%s}`, args, more)
@@ -318,7 +318,7 @@ func (y *confirmingYard) call(caller, args, more string) (got reply) {
 	return got
 }
 
-// ask proposes an order and returns the state of the question.
+// ask proposes an order and returns the question's state.
 func (y *confirmingYard) ask(caller, args, more string) string {
 	y.t.Helper()
 	got := y.call(caller, args, more)
@@ -328,7 +328,7 @@ func (y *confirmingYard) ask(caller, args, more string) string {
 	return got.InputRequired.State
 }
 
-// accepting returns the members of a body that accept a question.
+// accepting returns the body members that accept a question.
 func accepting(state string) string {
 	return fmt.Sprintf(`,"state":%q,"answers":{"confirm":{"action":"accept","content":{}}}`, state)
 }
@@ -365,7 +365,7 @@ func TestOneConsentIsOneOrder(t *testing.T) {
 	key := func(k string) string { return fmt.Sprintf(`,"idempotencyKey":%q`, k) }
 	for name, test := range map[string]struct {
 		asked, first, second string // idempotency keys of the calls
-		repeated             bool   // the second answer has the result of the first one
+		repeated             bool   // whether the second answer has the first one's result
 	}{
 		"the same key":        {key("k1"), key("k1"), key("k1"), true},
 		"another key":         {key("k1"), key("k1"), key("k2"), false},
@@ -408,7 +408,7 @@ func TestKillOfAPaperAccountNeedsNoVenue(t *testing.T) {
 				}
 			}
 			venue.Down(true)
-			passed.Store(int64(2 * time.Hour)) // nothing is cached any longer
+			passed.Store(int64(2 * time.Hour)) // all caches have expired
 			res, err := toolyardtest.Call(t, p.Action("kill"), `{"account":"lab","reason":"a test"}`, nil)
 			if err != nil || !strings.Contains(toolyardtest.Text(res), fmt.Sprintf("no orders are accepted until clear-halt; %d orders canceled", orders)) {
 				t.Fatalf("%s %v", toolyardtest.Text(res), err)

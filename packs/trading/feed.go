@@ -16,18 +16,18 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// connector returns the clients for market data. It sends no request.
+// connector returns the clients for market data. It does not send a request.
 type connector func(*settings, yard.PackSetup) (*feed, error)
 
-// feed is the market data of the pack.
+// feed contains the pack's market data.
 type feed struct {
 	market.Bars
 	market.Markets
 	market.Funding
-	news    market.News    // nil for none
-	traders market.Traders // nil for none
+	news    market.News    // may be nil
+	traders market.Traders // may be nil
 	venue   *hyperliquid.Client
-	store   *bars.Store // of bars; nil for none
+	store   *bars.Store // store of bars; may be nil
 	closer  io.Closer
 }
 
@@ -75,7 +75,7 @@ func (f *feed) lend(c *toolyard.Clients) {
 }
 
 // fundingCache stores blocks of past funding rates, which never change. A backtest requests every
-// hour separately; the venue is queried for 20 days at once.
+// hour separately, but the venue is queried for 20 days at a time.
 type fundingCache struct {
 	from market.Funding
 	now  func() time.Time
@@ -86,7 +86,7 @@ type fundingCache struct {
 
 type fundingRates struct {
 	rates []market.Rate
-	until time.Time // complete up to here
+	until time.Time // the rates are complete up to this time
 }
 
 type fundingBlock struct {
@@ -95,9 +95,9 @@ type fundingBlock struct {
 }
 
 const (
-	fundingBlockLength = 480 * time.Hour // less than one page of the venue
+	fundingBlockLength = 480 * time.Hour // less than one of the venue's pages
 	maxFundingBlocks   = 2000
-	fundingDelay       = 10 * time.Minute // until a rate is published
+	fundingDelay       = 10 * time.Minute // time until a rate is published
 )
 
 func newFundingCache(from market.Funding, now func() time.Time) *fundingCache {
@@ -121,7 +121,7 @@ func (f *fundingCache) Rates(ctx context.Context, symbol string, from, to time.T
 	return list, nil
 }
 
-// block returns the rates of a block up to a time. It may include later ones.
+// block returns a block's rates up to the given time. It may include later ones.
 func (f *fundingCache) block(ctx context.Context, symbol string, start, to time.Time) ([]market.Rate, error) {
 	key, end, now := fundingBlock{symbol, start.Unix()}, start.Add(fundingBlockLength), f.now()
 	f.mu.Lock()

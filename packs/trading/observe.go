@@ -7,9 +7,9 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/account"
 )
 
-// observed wraps the tools so that the results of read-only tools at write gates are recorded: the
-// snapshot of a decision shows what its caller saw. A result that cannot be recorded is returned
-// nevertheless.
+// observed wraps the tools so that the results of read-only tools at write gates are recorded. The
+// snapshot of a decision then shows what its caller saw. If a result cannot be recorded, it is
+// returned anyway.
 func observed(tools []*toolyard.Tool) []*toolyard.Tool {
 	list := make([]*toolyard.Tool, len(tools))
 	for i, t := range tools {
@@ -25,7 +25,7 @@ func observed(tools []*toolyard.Tool) []*toolyard.Tool {
 			return res, err
 		})
 		if err != nil {
-			panic(err) // the tool was defined with the same specification
+			panic(err) // cannot happen: the tool was defined with the same Spec
 		}
 		list[i] = wrapped
 	}

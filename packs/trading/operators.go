@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/account"
 )
 
-// descriptions of the operator actions.
+// descriptions describe the operator actions.
 var descriptions = map[string]string{
 	"pause":      "Accept no orders until resume. Positions and open orders stay.",
 	"resume":     "Accept orders again after pause or reduce.",
@@ -22,8 +22,8 @@ var descriptions = map[string]string{
 	"clear-halt": "Accept orders again after kill or after a rule halted the account.",
 }
 
-// Actions returns the operator actions. Models cannot call them: the state of an account
-// must not depend on the wording of a message.
+// Actions returns the operator actions. Models cannot call them, because an account's state must
+// not depend on the wording of a message.
 func (src *Source) Actions() []*toolyard.Tool {
 	type args struct {
 		Account string `json:"account" minLength:"1" doc:"Name of an account."`

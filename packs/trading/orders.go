@@ -18,12 +18,12 @@ import (
 // number is an exact decimal in a tool's arguments.
 type number struct{ decimal.NullDecimal }
 
-// JSONSchema describes a number: a string, because JSON numbers lose digits.
+// JSONSchema describes a number as a string, because JSON numbers lose digits.
 func (number) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^[0-9]{1,15}(\\.[0-9]{1,12})?$"}`)
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. The pattern of the schema bounds the text.
+// UnmarshalText implements [encoding.TextUnmarshaler]. The schema's pattern limits the text.
 func (n *number) UnmarshalText(text []byte) error {
 	d, err := decimal.NewFromString(string(text))
 	n.NullDecimal = decimal.NewNullDecimal(d)
@@ -70,8 +70,8 @@ func (in *orderArgs) proposal() engine.Proposal {
 	}
 }
 
-// request returns the order that a call proposes. At a gate where callers set the time, calls do not get
-// their own key, so that a simulation can be repeated exactly.
+// request returns the order that a call proposes. At a gate where callers set the time, calls do
+// not get their own keys, so that a simulation can be repeated exactly.
 func (in *orderArgs) request(ctx context.Context, c *toolyard.Call, a *account.Access) (account.Request, error) {
 	asOf, err := a.Time(ctx, c)
 	r := account.Request{
@@ -113,14 +113,14 @@ func proposeOrder() *toolyard.Tool {
 	})
 }
 
-// consent is the part of a question from which an order must not deviate.
+// consent is the part of a question that the order must match.
 type consent struct {
 	Price    decimal.Decimal `json:"price"`
 	ValueUSD decimal.Decimal `json:"valueUsd"`
 }
 
-// confirm asks a person whether an order may be placed, and returns the reason if it may not. If
-// the position changes before the answer, the person is asked again.
+// confirm asks a person whether an order may be placed. If it may not, confirm returns the reason.
+// If the position changes before the answer, the person is asked again.
 func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine.Proposal, d *engine.Decision) (refusal string, err error) {
 	now := consent{d.Estimate.Price, d.Estimate.NotionalUSD}
 	state, err := json.Marshal(now)
@@ -151,7 +151,7 @@ func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine
 	return "", nil
 }
 
-// moved reports whether a value changed by more than a number of basis points.
+// moved reports whether a value changed by more than the given number of basis points.
 func moved(from, to decimal.Decimal, bps int) bool {
 	return to.Sub(from).Abs().Mul(decimal.NewFromInt(10_000)).GreaterThan(from.Mul(decimal.NewFromInt(int64(bps))))
 }

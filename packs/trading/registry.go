@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/introspection"
 )
 
-// The categories of the tools, in addition to introspection.
+// The tools' categories, in addition to introspection.
 const (
 	marketData = "market_data"
 	news       = "news"
@@ -15,7 +15,7 @@ const (
 	execution  = "execution"
 )
 
-// Tools returns all tools of the pack.
+// Tools returns all of the pack's tools.
 func Tools() []*toolyard.Tool {
 	return slices.Concat(marketTools(), accountTools(), introspection.Tools())
 }
@@ -24,7 +24,7 @@ func accountTools() []*toolyard.Tool {
 	return []*toolyard.Tool{getPortfolio(), proposeOrder(), simulateAction(), readMyPriorDecisions()}
 }
 
-// TradingToolNames returns the tools that a trading agent uses: those that may be called in mode
+// TradingToolNames returns the tools that a trading agent uses: those that can be called in mode
 // write and are not for introspection.
 func TradingToolNames() []string { //nolint:revive // the conventional name for the list, next to IntrospectionToolNames
 	return names(func(t *toolyard.Tool) bool {
@@ -32,7 +32,7 @@ func TradingToolNames() []string { //nolint:revive // the conventional name for 
 	})
 }
 
-// IntrospectionToolNames returns the tools that explain what an account did.
+// IntrospectionToolNames returns the tools that explain an account's activity.
 func IntrospectionToolNames() []string {
 	return names(func(t *toolyard.Tool) bool { return t.Category == introspection.Category })
 }

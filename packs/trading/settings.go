@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/paper"
 )
 
-// settings are packs.trading in the configuration.
+// settings are the settings in packs.trading.
 type settings struct {
 	Hyperliquid hyperliquidSettings        `json:"hyperliquid,omitzero" doc:"Where to read market data and place live orders."`
 	CryptoPanic *cryptopanicSettings       `json:"cryptopanic,omitempty" doc:"The news source. If absent, there is no news."`
@@ -39,7 +39,7 @@ type cryptopanicSettings struct {
 	URL   string `json:"url,omitempty" format:"uri" doc:"The API's URL. Default: the public URL for the plan."`
 }
 
-// accountSettings describe an account.
+// accountSettings are an account's settings.
 type accountSettings struct {
 	Broker string             `json:"broker" enum:"paper,hyperliquid" doc:"Where orders are placed: paper simulates them, hyperliquid sends them to Hyperliquid."`
 	Submit account.Submission `json:"submit,omitempty" enum:"auto,confirm,never" doc:"When to place orders: immediately (auto), after a person confirms them (confirm), or never. Default: auto for paper, confirm for hyperliquid."`
@@ -56,7 +56,7 @@ type accountSettings struct {
 	Live     bool   `json:"live,omitempty" doc:"Hyperliquid: trade with real money, on mainnet. The default is the testnet."`
 }
 
-// riskSettings are limits. A limit that is absent is inherited.
+// riskSettings are limits. An absent limit is inherited.
 type riskSettings struct {
 	AllowedSymbols  []string `json:"allowedSymbols,omitempty" maxItems:"200" uniqueItems:"true" doc:"Symbols that can be traded. If empty, all symbols."`
 	MaxOrderUSD     *amount  `json:"maxOrderUsd,omitempty" doc:"Maximum value of an order, in US dollars. Default: no limit."`
@@ -85,7 +85,7 @@ var (
 	plainNumber = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,12})?$`)
 )
 
-// amount is an exact decimal that is not negative, written as a number or a string.
+// amount is a non-negative exact decimal, written as a number or a string.
 type amount struct{ decimal.Decimal }
 
 // JSONSchema describes an amount.
@@ -107,7 +107,7 @@ func (a *amount) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// duration is written as in 90s or 15m.
+// duration is a duration written as 90s or 15m.
 type duration time.Duration
 
 // JSONSchema describes a duration.
@@ -122,7 +122,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// mandate returns a mandate with the limits that are set.
+// mandate returns m with the limits that are set.
 func (r *riskSettings) mandate(m engine.Mandate) engine.Mandate {
 	if len(r.AllowedSymbols) > 0 {
 		m.AllowedSymbols = r.AllowedSymbols
@@ -170,9 +170,9 @@ func (s *accountSettings) submission() account.Submission {
 	return account.Confirm
 }
 
-// testnet reports whether the pack uses the testnet. Prices differ between the networks, so all
-// accounts at the venue and the market data use the same one: the testnet, unless the accounts are
-// live.
+// testnet reports whether the pack uses the testnet. Prices differ between the networks, so the
+// market data and all accounts at the venue use the same network: the testnet, unless the accounts
+// are live.
 func (s *settings) testnet() (bool, error) {
 	live, test := "", ""
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
@@ -198,7 +198,7 @@ func (s *settings) testnet() (bool, error) {
 	return test != "", nil
 }
 
-// checkPaper refuses settings of a live account.
+// checkPaper returns an error if a paper account has a live account's settings.
 func (s *accountSettings) checkPaper() error {
 	if s.Address != "" || s.AgentKey != "" || s.Live {
 		return fmt.Errorf("address, agentKey and live apply only to broker: hyperliquid")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Orders go to the test network unless every account at the venue says that it is live.
+// Orders go to the testnet unless every account at the venue is declared live.
 func TestNetwork(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings string

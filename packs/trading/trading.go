@@ -1,18 +1,17 @@
-// Package trading is a pack for agents that trade perpetuals: market data, news, a portfolio,
-// an engine of rules that every order has to pass, and tools that explain what was decided and
-// why.
+// Package trading is a pack for agents that trade perpetuals: market data, news, a portfolio, an
+// engine whose rules every order has to pass, and tools that explain every decision.
 //
-// A gate is bound to an account, which is a broker with a mandate and a journal. The tools of a
-// read gate and of a write gate of the same account share its journal: a chat can explain what an
-// agent did, but cannot trade itself. At a gate with clock: caller, the same tools work at past
-// times, so a backtest is just another way to use them.
+// A gate is bound to an account, which is a broker with a mandate and a journal. A read gate and a
+// write gate with the same account share its journal, so a chat can explain what an agent did but
+// cannot trade itself. At a gate with clock: caller, the same tools work at past times, so a
+// backtest is just another way to use them.
 //
 // Some words differ from those of the platform. An account is an account at a broker, with money to
 // trade; it does not pay for calls. A ledger is the state of such an account, folded from its
 // journal, and unrelated to limits and prices. A mark is the price at which the venue values
 // positions ([paper.Mark] records how far a paper account is settled), and a watermark the equity
-// that losses are measured from. A session is the platform's: the observations of a decision are
-// those of the same session.
+// that losses are measured from. A session is a session of the platform: a decision's observations
+// come from the same session.
 package trading
 
 import (
@@ -37,7 +36,7 @@ import (
 // Pack returns the pack.
 func Pack() yard.Pack { return packWith(connect) }
 
-// packWith returns the pack with a source of market data.
+// packWith returns the pack with the given source of market data.
 func packWith(connect connector) yard.Pack {
 	return yard.Pack{
 		Settings: toolyard.SchemaFor[settings](), GateSettings: toolyard.SchemaFor[gateSettings](),
@@ -51,18 +50,18 @@ type gateSettings struct {
 	Account string `json:"account" minLength:"1" doc:"The account that the gate's tools work with."`
 }
 
-// Source is the opened pack.
+// Source is the open pack.
 type Source struct {
 	setup    yard.PackSetup
 	feed     *feed
 	accounts map[string]*tradedAccount
 
 	mu        sync.Mutex
-	simulated map[string]string // a gate with clock: caller, by account
-	written   map[string]string // a gate in mode write with the clock of the system, by account
+	simulated map[string]string // a gate with clock: caller, keyed by account
+	written   map[string]string // a write gate that uses the system clock, keyed by account
 }
 
-// tradedAccount is an account with its brokers.
+// tradedAccount is an account and its brokers.
 type tradedAccount struct {
 	*account.Account
 	broker    market.Broker // for the present; nil if the account cannot trade
@@ -135,8 +134,8 @@ func (src *Source) openAccount(name string, s *accountSettings, base engine.Mand
 	return t, nil
 }
 
-// Run publishes the tools. They work without a connection: a tool that needs one connects when it
-// is called. Then it verifies the live accounts and publishes problems with them.
+// Run publishes the tools. They need no connection at this point: a tool that needs one connects
+// when it is called. Run then verifies the live accounts and publishes problems with them.
 func (src *Source) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	offer := toolyard.Offer{Tools: observed(Tools())}
 	publish(offer)
@@ -163,8 +162,8 @@ var _ interface {
 	yard.Operator
 } = (*Source)(nil)
 
-// Lend lends market data to every gate, and the account and its broker to the gates that are
-// bound to it. The broker is lent only in mode write.
+// Lend lends market data to every gate, and the account and its broker to the gates that are bound
+// to it. It lends the broker only in mode write.
 func (src *Source) Lend(g yard.PackGate) (*toolyard.Clients, error) {
 	clients := &toolyard.Clients{}
 	src.feed.lend(clients)
@@ -204,7 +203,7 @@ func (src *Source) bind(name string, g yard.PackGate) (simulated bool, err error
 	src.mu.Lock()
 	defer src.mu.Unlock()
 	for _, gates := range []map[string]string{src.simulated, src.written} {
-		if gates[name] == g.Name { // the gate may have changed
+		if gates[name] == g.Name { // the gate's settings may have changed
 			delete(gates, name)
 		}
 	}

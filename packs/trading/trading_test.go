@@ -33,7 +33,7 @@ gates:
   plain: {mode: write}
 `
 
-// feedOf returns a connector to data in memory.
+// feedOf returns a connector to in-memory data.
 func feedOf(d *markettest.Data) connector {
 	return func(*settings, yard.PackSetup) (*feed, error) {
 		return &feed{Bars: d, Markets: d, Funding: d, news: d}, nil
@@ -69,7 +69,7 @@ func openYard(t testing.TB, connect connector, config string, tools ...*toolyard
 
 var agent = toolyard.Caller{ID: "agent"}
 
-// call calls a tool at a time and decodes its result.
+// call calls a tool at an as-of time and decodes its result.
 func call[T any](t testing.TB, y *yard.Yard, gate string, asOf time.Time, tool, args string) (out T) {
 	t.Helper()
 	res, err := callRaw(t.Context(), y, gate, asOf, tool, args)

@@ -42,7 +42,7 @@ func TestLiveAccountsAreVerifiedAtStart(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(*fakemarkets.Hyperliquid)
 		account string
-		want    string // of the problem; empty for none
+		want    string // text of the problem; empty if there is none
 	}{
 		"approved":      {func(f *fakemarkets.Hyperliquid) { f.Deposit(owner, "100"); f.Approve(owner, agentOf) }, live, ""},
 		"not approved":  {func(f *fakemarkets.Hyperliquid) { f.Deposit(owner, "100") }, live, "is not approved"},

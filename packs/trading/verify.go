@@ -9,20 +9,20 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// verifier is implemented by live accounts: it asks the venue whether an account's address and
+// verifier is implemented by live accounts. It checks with the venue that an account's address and
 // agent are correct.
 type verifier interface {
 	Verify(ctx context.Context) error
 }
 
-// How often live accounts are verified. The approval of an agent can expire.
+// How often to verify live accounts. An agent's approval can expire.
 const (
 	verifyEvery  = time.Hour
 	verifyFailed = time.Minute
 )
 
-// watchAccounts verifies the live accounts until ctx ends, and reports problems with them when they
-// change. It returns immediately if there are no live accounts.
+// watchAccounts verifies the live accounts until ctx ends, and reports changes in their problems.
+// It returns immediately if there are no live accounts.
 func (src *Source) watchAccounts(ctx context.Context, report func([]toolyard.Problem)) {
 	live := src.verifiers()
 	var known []toolyard.Problem

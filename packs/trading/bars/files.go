@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	maxImport    = 256 << 20 // bytes of a file to import
-	maxField     = 40        // characters of a number
+	maxImport    = 256 << 20 // bytes in a file to import
+	maxField     = 40        // characters in a number
 	folderMode   = 0o755
-	secondsUntil = 100_000_000_000 // smaller numbers are times in seconds, larger ones in milliseconds
+	secondsUntil = 100_000_000_000 // smaller numbers are times in seconds; larger ones are in milliseconds
 )
 
 // header is the first line of the store's files. Times are milliseconds since 1970.
@@ -39,7 +39,7 @@ var columns = map[string][]string{
 	"trades": {"trades", "n", "count"},
 }
 
-// readFile reads a file of the store.
+// readFile reads one of the store's files.
 func readFile(path string, interval market.Interval) ([]market.Bar, error) {
 	f, err := os.Open(path) //nolint:gosec // G304: below the folder of the store
 	if err != nil {
@@ -140,7 +140,7 @@ func parseTime(s string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// parseNumber parses a decimal without an exponent, which could be huge.
+// parseNumber parses a decimal. It does not allow an exponent, which could make the number huge.
 func parseNumber(s string) (decimal.Decimal, error) {
 	s = strings.TrimSpace(s)
 	if s == "" || len(s) > maxField || strings.Trim(s, "-.0123456789") != "" {
@@ -149,7 +149,7 @@ func parseNumber(s string) (decimal.Decimal, error) {
 	return decimal.NewFromString(s)
 }
 
-// writeFile replaces a file as a whole: a reader sees the old or the new one.
+// writeFile replaces a file as a whole, so that a reader sees either the old or the new file.
 func writeFile(path string, list []market.Bar) error {
 	var b bytes.Buffer
 	b.WriteString(header)
@@ -177,8 +177,8 @@ func writeFile(path string, list []market.Bar) error {
 	return err
 }
 
-// Import reads a file of bars to store: CSV, or the JSON of the Info API of Hyperliquid, which parse
-// decodes.
+// Import reads a file of bars to store. The file is CSV or JSON from Hyperliquid's Info API, which
+// parse decodes.
 func Import(path string, interval market.Interval, parse func([]byte) ([]market.Bar, error)) ([]market.Bar, error) {
 	f, err := os.Open(path) //nolint:gosec // G304: chosen by the operator
 	if err != nil {

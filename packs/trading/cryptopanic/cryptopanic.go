@@ -1,5 +1,5 @@
-// Package cryptopanic is a client of the news API of CryptoPanic, version 2. Its token is part of every
-// URL, so no URL appears in errors and logs, and links to further pages are never followed.
+// Package cryptopanic is a client for version 2 of CryptoPanic's news API. The token is part of
+// every URL, so errors and logs never contain a URL, and links to further pages are never followed.
 package cryptopanic
 
 import (
@@ -24,26 +24,26 @@ import (
 
 const publicURL = "https://cryptopanic.com"
 
-// Limits of requests and answers.
+// Limits for requests and responses.
 const (
 	maxAnswer    = 4 << 20
 	maxPages     = 5
-	maxPosts     = 500 // of one page
-	maxSymbols   = 20  // of one post
-	maxTitle     = 300 // characters
+	maxPosts     = 500 // per page
+	maxSymbols   = 20  // per post
+	maxTitle     = 300 // in characters
 	maxName      = 60
 	maxLink      = 500
 	cacheTTL     = 5 * time.Minute // the free plan allows about 100 requests a day
 	maxCached    = 64
 	pauseOnLimit = 5 * time.Minute
-	maxAge       = 5 * time.Minute // of the end of a query that is about the present
+	maxAge       = 5 * time.Minute // maximum age of the end of a query about the present
 	answerWithin = 10 * time.Second
 )
 
 // Options configure a client.
 type Options struct {
-	URL   string // by default the public one
-	Plan  string // part of the URL; "developer" if empty
+	URL   string // defaults to the public URL
+	Plan  string // part of the URL; defaults to "developer"
 	Token string
 	HTTP  *http.Client //nolint:forbidigo // required; the client that the yard lends to packs
 	Now   func() time.Time
@@ -56,17 +56,17 @@ type Client struct {
 	http     *http.Client //nolint:forbidigo // as above
 	now      func() time.Time
 
-	turn    chan struct{}      // held while the fields below are used
-	cache   map[string]*recent // by symbols
-	resting time.Time          // until when no request is sent
+	turn    chan struct{}      // guards the fields below; buffered with capacity one
+	cache   map[string]*recent // keyed by symbols
+	resting time.Time          // no request is sent before this time
 }
 
-// recent is the newest posts about some symbols.
+// recent contains the newest posts about some symbols.
 type recent struct {
 	posts    []market.Post // newest first
 	at       time.Time
 	pages    int
-	complete bool // there are no older posts
+	complete bool // whether there are no older posts
 }
 
 var (
@@ -74,7 +74,7 @@ var (
 	planRE             = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,30}$`)
 )
 
-// New returns a client. It sends no request.
+// New returns a client. It does not send a request.
 func New(o Options) (*Client, error) {
 	plan := cmp.Or(o.Plan, "developer")
 	base, err := url.Parse(cmp.Or(o.URL, publicURL))
@@ -97,9 +97,8 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// Posts implements [market.News]. The service offers only its newest posts: a period that begins
-// before them, and ends before them, has no data. Posts of a period in the past have no votes: those
-// were counted until today.
+// Posts implements [market.News]. The service offers only its newest posts, so there is no data for
+// an earlier period. Posts in a past period have no votes, because votes are counted until today.
 func (c *Client) Posts(ctx context.Context, q market.NewsQuery) ([]market.Post, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -129,7 +128,7 @@ func (c *Client) Posts(ctx context.Context, q market.NewsQuery) ([]market.Post, 
 	return out, nil
 }
 
-// fetch returns posts until a time in the past, or as many as the service offers.
+// fetch returns posts back to the given time, or as many as the service offers.
 func (c *Client) fetch(ctx context.Context, symbols string, from time.Time) (*recent, error) {
 	r := c.cache[symbols]
 	if r == nil || c.now().Sub(r.at) >= cacheTTL {
@@ -152,8 +151,8 @@ func (c *Client) fetch(ctx context.Context, symbols string, from time.Time) (*re
 	return r, nil
 }
 
-// add appends a page. Posts that were published meanwhile move others to the next page, so they may
-// come twice.
+// add appends a page. Posts that are published in the meantime push others to the next page, so
+// posts may appear twice.
 func (r *recent) add(page *pageWire) {
 	for _, p := range page.Results {
 		post := p.post()
@@ -211,13 +210,13 @@ func (p *postWire) post() market.Post {
 	return out
 }
 
-// plain makes a stranger's text safe to show: one line of visible characters and bounded length.
+// plain makes untrusted text safe to show: one line of visible characters with a limited length.
 func plain(s string, limit int) string {
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case !unicode.IsGraphic(r) || unicode.Is(unicode.Cf, r): // controls, direction marks, zero widths
+		case !unicode.IsGraphic(r) || unicode.Is(unicode.Cf, r): // control characters, direction marks and zero-width characters
 			return -1
 		}
 		return r
@@ -228,7 +227,7 @@ func plain(s string, limit int) string {
 	return s
 }
 
-// link returns a web address, or nothing.
+// link returns s if it is a web address, and "" otherwise.
 func link(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > maxLink || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -245,7 +244,7 @@ func limited(wait time.Duration, cause error) error {
 	return &toolyard.Error{Code: toolyard.RateLimited, RetryAfter: wait, Err: cause, Message: "The CryptoPanic request quota is exhausted. Try again later."}
 }
 
-// request fetches one page, the first being 1.
+// request fetches one page. The first page is 1.
 func (c *Client) request(ctx context.Context, symbols string, page int) (*pageWire, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -282,7 +281,7 @@ func (c *Client) request(ctx context.Context, symbols string, page int) (*pageWi
 	return parsePage(data)
 }
 
-// withoutURL removes the URL, which contains the token, from an error of net/http.
+// withoutURL removes the URL, which contains the token, from a net/http error.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -295,7 +294,7 @@ func (c *Client) refused(status int) error {
 	switch status {
 	case http.StatusUnauthorized:
 		return unavailable("it rejected the token; check cryptopanic.token and plan", cause)
-	case http.StatusForbidden, http.StatusTooManyRequests: // both are used for the quota
+	case http.StatusForbidden, http.StatusTooManyRequests: // the service uses both if the quota is exhausted
 		c.resting = c.now().Add(pauseOnLimit)
 		return limited(pauseOnLimit, cause)
 	}
@@ -305,7 +304,7 @@ func (c *Client) refused(status int) error {
 func parsePage(data []byte) (*pageWire, error) {
 	var page pageWire
 	if err := json.Unmarshal(data, &page); err != nil {
-		return nil, unavailable("its response has an unexpected format", errors.New("invalid posts JSON")) // the error could quote a link with the token
+		return nil, unavailable("its response has an unexpected format", errors.New("invalid posts JSON")) // the parse error could quote a link that contains the token
 	}
 	if len(page.Results) > maxPosts {
 		return nil, unavailable("its response has an unexpected format", fmt.Errorf("%d posts", len(page.Results)))

@@ -31,7 +31,7 @@ func open(t *testing.T) (*fakemarkets.CryptoPanic, *Client) {
 		t.Fatal(err)
 	}
 	var posts []fakemarkets.CryptoPanicPost
-	for i := range 200 { // one in 10 minutes
+	for i := range 200 { // one post every 10 minutes
 		posts = append(posts, fakemarkets.CryptoPanicPost{
 			ID: i, Title: fmt.Sprintf("Post %d", i), Link: "https://news.example/a", Published: now.Add(-time.Duration(i) * 10 * time.Minute),
 			Symbols: []string{[]string{"BTC", "ETH"}[i%2]}, Positive: 3, Negative: 1,
@@ -59,7 +59,7 @@ func TestPostsOfAPeriod(t *testing.T) {
 		t.Errorf("%+v, %v", present, err)
 	}
 	requests := len(f.Requests())
-	for range 5 { // from the cache
+	for range 5 { // served from the cache
 		if _, err := c.Posts(t.Context(), query(now.Add(-5*time.Hour), now, "BTC")); err != nil {
 			t.Fatal(err)
 		}

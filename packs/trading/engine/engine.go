@@ -17,7 +17,7 @@ import (
 // Rule is the name of a rule.
 type Rule string
 
-// The rules, in the order in which they are evaluated.
+// The rules, in the order of evaluation.
 const (
 	Shape     Rule = "SHAPE"
 	State     Rule = "STATE"
@@ -36,14 +36,14 @@ const (
 	Stop      Rule = "STOP"
 )
 
-// rules are the rules in order. A rule returns the reason for a refusal, or "".
+// rules lists the rules in order. A rule returns the reason for a refusal, or "".
 var rules = []struct {
 	name  Rule
 	check func(*Input, *Plan) string
-	// risk is set for limits on risk. They do not apply to orders that only reduce a position,
-	// because a limit must never trap an account in a position.
+	// risk marks limits on risk. They do not apply to orders that only reduce a position, because a
+	// limit must never trap an account in a position.
 	risk bool
-	// early is set for rules that need no plan.
+	// early marks rules that do not need a plan.
 	early bool
 }{
 	{name: Shape, check: checkShape, early: true},
@@ -78,7 +78,7 @@ type Input struct {
 	Account  market.Snapshot
 	History  History
 	Market   market.Market
-	Listed   bool // whether the venue has the market; if not, Market and Quote are empty
+	Listed   bool // whether the venue lists the market; if not, Market and Quote are empty
 	Quote    Quote
 	Fees     market.Fees
 	Proposal Proposal
@@ -90,7 +90,7 @@ type Input struct {
 type Quote struct {
 	Mid, Mark decimal.Decimal
 	At        time.Time
-	MaxAge    time.Duration // an older quote cannot be traded on
+	MaxAge    time.Duration // older quotes cannot be traded on
 }
 
 // Trading describes to what extent an account may trade.
@@ -104,18 +104,18 @@ const (
 	Halted   Trading = "halted"
 )
 
-// History is the part of an account's past that rules depend on.
+// History is the part of an account's history that rules depend on.
 type History struct {
 	Trading      Trading
-	Reason       string          // for a state other than Active
+	Reason       string          // reason for a state other than Active
 	DayStartUSD  decimal.Decimal // equity at 00:00 UTC; zero if unknown
 	HighUSD      decimal.Decimal // highest equity so far; zero if unknown
-	Proposals    []time.Time     // of the last minute
-	Orders       []RecentOrder   // that were accepted within Mandate.DuplicateWithin
-	LastClosed   time.Time       // when a position in the symbol was last closed
-	StopsToday   int             // stop losses that were filled since 00:00 UTC
-	ClientIDUsed bool            // an order with the client order ID exists
-	ExplicitKey  bool            // the caller chose a key that has not been used before
+	Proposals    []time.Time     // proposals in the last minute
+	Orders       []RecentOrder   // orders accepted within Mandate.DuplicateWithin
+	LastClosed   time.Time       // time when a position in the symbol was last closed
+	StopsToday   int             // stop losses filled since 00:00 UTC
+	ClientIDUsed bool            // whether an order with this client order ID exists
+	ExplicitKey  bool            // whether the caller chose a key that has not been used before
 }
 
 // RecentOrder is a recent order, which a caller might repeat by mistake.
@@ -126,7 +126,7 @@ type RecentOrder struct {
 	Size   decimal.Decimal
 }
 
-// Verdict is whether one rule accepts a proposal, and why.
+// Verdict states whether one rule accepts a proposal, and why.
 type Verdict struct {
 	Rule    Rule   `json:"rule"`
 	OK      bool   `json:"ok"`
@@ -134,19 +134,19 @@ type Verdict struct {
 	Skipped bool   `json:"skipped,omitempty" doc:"The rule was not evaluated, because an earlier rule found the proposal incomplete."`
 }
 
-// Halt is a change of state that a refusal causes.
+// Halt is a change of state caused by a refusal.
 type Halt struct {
 	Trading Trading   `json:"trading"`
 	Rule    Rule      `json:"rule"`
 	Reason  string    `json:"reason"`
-	Until   time.Time `json:"until,omitzero"` // zero: until an operator clears it
+	Until   time.Time `json:"until,omitzero"` // zero if it lasts until an operator clears it
 }
 
 // Decision is the outcome of an evaluation.
 type Decision struct {
 	Plan
 	Verdicts []Verdict
-	Halt     *Halt // nil for none
+	Halt     *Halt // may be nil
 }
 
 // Refusal returns the first verdict that refuses the proposal.
@@ -162,7 +162,7 @@ func (d *Decision) Refusal() (Verdict, bool) {
 // Evaluate applies the rules in order, up to the first refusal.
 func Evaluate(in Input) Decision { return evaluate(&in, false) }
 
-// EvaluateAll applies all rules. Its first refusal is that of [Evaluate].
+// EvaluateAll applies all rules. Its first refusal is the same as that of [Evaluate].
 func EvaluateAll(in Input) Decision { return evaluate(&in, true) }
 
 func evaluate(in *Input, all bool) Decision {
@@ -197,8 +197,8 @@ func evaluate(in *Input, all bool) Decision {
 	return d
 }
 
-// canPlan reports whether an order can be derived from a proposal that was refused: its shape is
-// valid and its market exists.
+// canPlan reports whether an order can be derived from a refused proposal: its shape is valid and
+// its market exists.
 func canPlan(in *Input, verdicts []Verdict) bool { return verdicts[0].OK && in.Listed }
 
 // haltAfter returns the change of state that a refusal by a rule causes.

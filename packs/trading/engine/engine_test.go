@@ -20,7 +20,7 @@ func d(s string) decimal.Decimal { return decimal.RequireFromString(s) }
 
 func nd(s string) decimal.NullDecimal { return decimal.NewNullDecimal(d(s)) }
 
-// input returns a proposal to buy 1 BTC at 100 for an account of 10,000 USD without limits.
+// input returns a proposal to buy 1 BTC at 100 for an account that has 10,000 USD and no limits.
 func input(edit ...func(*engine.Input)) engine.Input {
 	in := engine.Input{
 		Mandate: &engine.Mandate{CollarBps: 100},
@@ -77,7 +77,7 @@ func resting(symbol string, side market.Side, size string, reduceOnly bool) func
 	}
 }
 
-// TestRulesRefuseBeyondTheirEdge has a row for each side of each edge, mostly one lot apart.
+// TestRulesRefuseBeyondTheirEdge has one row on each side of each limit, mostly one lot apart.
 func TestRulesRefuseBeyondTheirEdge(t *testing.T) {
 	closeAll, closeStop := engine.Proposal{Action: engine.Close}, engine.Proposal{Action: engine.Close, Type: market.StopOrder}
 	reduceBy := func(s string) engine.Proposal { return engine.Proposal{Action: engine.ReduceBy, Size: nd(s)} }
@@ -87,7 +87,7 @@ func TestRulesRefuseBeyondTheirEdge(t *testing.T) {
 
 	for _, test := range []struct {
 		name string
-		rule engine.Rule // that refuses; empty if the order passes
+		rule engine.Rule // rule that refuses; empty if the order passes
 		edit []func(*engine.Input)
 	}{
 		{"plain", "", nil},
@@ -332,7 +332,7 @@ func TestMarketOrdersArePricedAtTheCollar(t *testing.T) {
 	}
 }
 
-// A limit on risk must never keep an account in a position, whatever the state of the account.
+// A limit on risk must never trap an account in a position, regardless of the account's state.
 func TestClosingPassesAllLimitsOnRisk(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -10,14 +10,14 @@ import (
 
 // Mandate limits what may be traded. A zero limit does not apply.
 type Mandate struct {
-	AllowedSymbols []string // empty for all
-	RequireStop    bool     // opening orders need a stop loss
-	CollarBps      int      // how far an order may be priced beyond the market
+	AllowedSymbols []string // empty for all symbols
+	RequireStop    bool     // whether opening orders need a stop loss
+	CollarBps      int      // maximum distance of an order's price beyond the market
 
 	MaxOrderUSD    decimal.Decimal
 	MaxPositionUSD decimal.Decimal
-	MaxPositionPct decimal.Decimal // of the equity
-	MaxExposurePct decimal.Decimal // of the equity, for all positions together
+	MaxPositionPct decimal.Decimal // percent of the equity
+	MaxExposurePct decimal.Decimal // percent of the equity, for all positions together
 	MaxSymbols     int
 	MaxLeverage    decimal.Decimal
 
@@ -28,19 +28,19 @@ type Mandate struct {
 // Losses limits losses.
 type Losses struct {
 	MaxDailyLossUSD decimal.Decimal // since 00:00 UTC
-	MaxDailyLossPct decimal.Decimal // of the equity at 00:00 UTC
-	MaxDrawdownPct  decimal.Decimal // of the highest equity
+	MaxDailyLossPct decimal.Decimal // percent of the equity at 00:00 UTC
+	MaxDrawdownPct  decimal.Decimal // percent of the highest equity
 }
 
 // Frequency limits how often an account trades.
 type Frequency struct {
 	OrdersPerMinute int
-	Cooldown        time.Duration // after closing a position, before the symbol can be opened again
-	MaxStopsPerDay  int           // opening orders are refused after this many stop losses
-	DuplicateWithin time.Duration // within which an identical order counts as a duplicate
+	Cooldown        time.Duration // wait after closing a position before the symbol can be opened again
+	MaxStopsPerDay  int           // number of stop losses after which opening orders are refused
+	DuplicateWithin time.Duration // period in which an identical order counts as a duplicate
 }
 
-// DefaultMandate returns the limits for an account that sets none.
+// DefaultMandate returns the limits for an account that does not set any.
 func DefaultMandate() Mandate {
 	return Mandate{
 		CollarBps: 100, MaxPositionPct: decimal.NewFromInt(25), MaxExposurePct: decimal.NewFromInt(100), MaxSymbols: 5, MaxLeverage: decimal.NewFromInt(3),
@@ -49,7 +49,8 @@ func DefaultMandate() Mandate {
 	}
 }
 
-// CheckTightens reports the first limit in m that is less strict than the same limit in base.
+// CheckTightens returns an error for the first limit in m that is less strict than the same limit
+// in base.
 func (m *Mandate) CheckTightens(base *Mandate) error {
 	for _, s := range m.AllowedSymbols {
 		if len(base.AllowedSymbols) > 0 && !slices.Contains(base.AllowedSymbols, s) {
@@ -93,7 +94,7 @@ func (m *Mandate) CheckTightens(base *Mandate) error {
 	return nil
 }
 
-// Describe returns the limits that apply, by the names of their settings.
+// Describe returns the limits that apply, keyed by the names of their settings.
 func (m *Mandate) Describe() map[string]any {
 	limits := map[string]any{"allowedSymbols": append([]string{}, m.AllowedSymbols...), "requireStop": m.RequireStop}
 	for name, limit := range map[string]decimal.Decimal{

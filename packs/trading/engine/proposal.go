@@ -8,10 +8,10 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Action is what a proposal would do.
+// Action is the action that a proposal requests.
 type Action string
 
-// The actions. Hold is the decision to do nothing.
+// The actions. Hold means doing nothing.
 const (
 	Open      Action = "open"
 	Close     Action = "close"
@@ -20,15 +20,15 @@ const (
 	Hold      Action = "hold"
 )
 
-// Proposal is an order as a caller proposes it.
+// Proposal is an order proposed by a caller.
 type Proposal struct {
 	Symbol string           `json:"symbol"`
 	Action Action           `json:"action"`
 	Side   market.Side      `json:"side,omitempty"`
 	Type   market.OrderType `json:"type,omitempty"` // empty for a market order
 
-	// One of these is the size of an order. Fraction is a share of the position to reduce, or
-	// of the equity to open a position with.
+	// Exactly one of these determines an order's size. Fraction is a share of the position to
+	// reduce, or of the equity to open a position with.
 	Size        decimal.NullDecimal `json:"size,omitzero"`
 	NotionalUSD decimal.NullDecimal `json:"notionalUsd,omitzero"`
 	Fraction    decimal.NullDecimal `json:"fraction,omitzero"`
@@ -39,7 +39,7 @@ type Proposal struct {
 	ReduceOnly   bool                `json:"reduceOnly,omitempty"`
 	StopLoss     decimal.NullDecimal `json:"stopLoss,omitzero"`
 	TakeProfit   decimal.NullDecimal `json:"takeProfit,omitzero"`
-	OrderID      string              `json:"orderId,omitempty"` // to cancel: the venue's or the client's order ID
+	OrderID      string              `json:"orderId,omitempty"` // order to cancel: the venue's or the client's order ID
 }
 
 // PlacesOrder reports whether the proposal results in an order.
@@ -56,15 +56,15 @@ func (p *Proposal) addsRisk() bool { return p.PlacesOrder() && !p.reduces() }
 // Plan is the order that a proposal results in.
 type Plan struct {
 	Order    market.Order
-	Adjusted []string // what was rounded
+	Adjusted []string // descriptions of rounded values
 	Estimate Estimate
-	Held     decimal.Decimal // size of the position before the order; negative for a short one
+	Held     decimal.Decimal // size of the position before the order; negative if it is short
 
 	requested decimal.Decimal // size before rounding
 	reference decimal.Decimal // price at which the order is valued
 }
 
-// Estimate is what an order would cost at the current prices.
+// Estimate is the cost of an order at the current prices.
 type Estimate struct {
 	Price            decimal.Decimal     `json:"price"`
 	NotionalUSD      decimal.Decimal     `json:"notionalUsd"`
@@ -75,7 +75,7 @@ type Estimate struct {
 
 const bps = 10_000
 
-// newPlan derives the order. The shape of the proposal must be valid and its market listed.
+// newPlan derives the order. The proposal's shape must be valid and its market must be listed.
 func newPlan(in *Input) Plan {
 	p := &in.Proposal
 	if !p.PlacesOrder() || !in.Listed {
@@ -163,7 +163,7 @@ func (plan *Plan) setSize(in *Input, position market.Position) {
 	}
 }
 
-// divide returns zero if the divisor is zero: there is no price.
+// divide returns a/b, or zero if b is zero because there is no price.
 func divide(a, b decimal.Decimal) decimal.Decimal {
 	if !b.IsPositive() {
 		return decimal.Zero

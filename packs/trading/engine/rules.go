@@ -13,8 +13,8 @@ import (
 
 var hundred = decimal.NewFromInt(100)
 
-// checkState refuses everything while trading is halted, and orders that add risk while it is
-// restricted to reducing.
+// checkState refuses everything while trading is halted, and refuses orders that add risk while
+// only reducing is allowed.
 func checkState(in *Input, _ *Plan) string {
 	switch h := in.History; {
 	case in.Proposal.Action == Hold:
@@ -78,9 +78,9 @@ func checkNotional(in *Input, plan *Plan) string {
 	return ""
 }
 
-// checkCollar refuses orders that could be filled far from the market, and orders without a current
-// price. A limit order that is less aggressive than the market rests in the book and is not
-// restricted.
+// checkCollar refuses orders that could be filled far from the market, and orders for which there
+// is no current price. A limit order that is less aggressive than the market rests in the book and
+// is not restricted.
 func checkCollar(in *Input, plan *Plan) string {
 	if !in.Proposal.PlacesOrder() {
 		return ""
@@ -113,10 +113,11 @@ func checkCollar(in *Input, plan *Plan) string {
 	return ""
 }
 
-// checkTrigger refuses a trigger that has already been reached, and a limit far beyond it.
+// checkTrigger refuses a trigger that has already been reached, and a limit that is far beyond the
+// trigger.
 func checkTrigger(in *Input, plan *Plan) string {
 	o := &plan.Order
-	away := o.Side.Signed(o.Trigger.Decimal.Sub(in.Quote.Mark)) // positive for a price that gets worse
+	away := o.Side.Signed(o.Trigger.Decimal.Sub(in.Quote.Mark)) // positive if the price gets worse
 	if o.Type == market.TakeProfit {
 		away = away.Neg()
 	}
@@ -267,8 +268,8 @@ func checkStop(in *Input, plan *Plan) string {
 	return ""
 }
 
-// worstValue returns the highest value of the position in a symbol if the planned order and
-// open orders are filled.
+// worstValue returns the highest value that the position in a symbol can reach if the planned order
+// and open orders are filled.
 func (in *Input) worstValue(plan *Plan, symbol string) decimal.Decimal {
 	position, _ := in.Account.Position(symbol)
 	long, short, price := position.Size, position.Size, position.MarkPrice
@@ -303,7 +304,7 @@ func valueOf(o *market.Order) decimal.Decimal {
 	return o.Price
 }
 
-// exposure returns the highest value of all positions, and the number of symbols with a
+// exposure returns the highest value that all positions can reach, and the number of symbols with a
 // position or an order that could open one.
 func (in *Input) exposure(plan *Plan) (sum decimal.Decimal, symbols int) {
 	names := []string{plan.Order.Symbol}
@@ -327,7 +328,7 @@ func (in *Input) shareOfEquity(pct decimal.Decimal) decimal.Decimal {
 	return in.Account.EquityUSD.Mul(pct).Div(hundred)
 }
 
-// isBroke reports whether limits relative to equity allow nothing because there is no equity.
+// isBroke reports whether limits relative to the equity allow nothing because there is no equity.
 func (in *Input) isBroke(pct decimal.Decimal) bool {
 	return pct.IsPositive() && !in.Account.EquityUSD.IsPositive()
 }

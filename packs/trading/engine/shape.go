@@ -143,7 +143,7 @@ func (p *Proposal) checkBrackets(mark decimal.Decimal) string {
 	below := func(a, b decimal.Decimal) bool { return p.Side.Signed(b.Sub(a)).IsPositive() }
 	switch {
 	case !price.IsPositive():
-		return "" // COLLAR refuses an order without a price
+		return "" // COLLAR refuses orders that have no price
 	case p.StopLoss.Valid && !below(p.StopLoss.Decimal, price):
 		return fmt.Sprintf("stopLoss %s is on the wrong side of the price %s", p.StopLoss.Decimal, price)
 	case p.TakeProfit.Valid && !below(price, p.TakeProfit.Decimal):

@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Account is the account of an address. Anyone can read it.
+// Account is the account at an address. Anyone can read it.
 type Account struct {
 	client  *Client
 	address string
@@ -28,7 +28,8 @@ var (
 	_ market.FeeSchedule    = (*Account)(nil)
 )
 
-// NewAccount returns the account that holds the money, which is not the address of its agent.
+// NewAccount returns the account at an address. It must be the address that holds the money, not
+// its agent's.
 func NewAccount(c *Client, address string) (*Account, error) {
 	if !isAddress(address) {
 		return nil, errors.New("address must be 0x followed by 40 hexadecimal digits")
@@ -41,7 +42,7 @@ func isAddress(s string) bool {
 	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
 }
 
-// At implements [market.Portfolio]. The venue has no history of portfolios.
+// At implements [market.Portfolio]. The venue has no portfolio history.
 func (a *Account) At(ctx context.Context, asOf time.Time) (market.Snapshot, error) {
 	if err := a.client.present("portfolio", asOf); err != nil {
 		return market.Snapshot{}, err
@@ -117,13 +118,13 @@ func sideOf(wire string) market.Side {
 	return market.Sell
 }
 
-// Fees returns the fee rates of the account.
+// Fees returns the account's fee rates.
 func (a *Account) Fees(ctx context.Context) (market.Fees, error) {
 	f, err := a.client.userFees(ctx, a.address)
 	return market.Fees{Taker: f.Taker.Decimal, Maker: f.Maker.Decimal}, err
 }
 
-// Find returns the state of an order by its client order ID.
+// Find returns an order's state by its client order ID.
 func (a *Account) Find(ctx context.Context, clientID string) (market.Placed, bool, error) {
 	s, ok, err := a.client.orderStatus(ctx, a.address, clientID)
 	if err != nil || !ok {
@@ -144,7 +145,7 @@ func (a *Account) Find(ctx context.Context, clientID string) (market.Placed, boo
 	return out, true, nil
 }
 
-// statusOf converts a state of orderStatus, of which there are about thirty.
+// statusOf converts an orderStatus state. There are about thirty of them.
 func statusOf(wire string) market.Status {
 	switch {
 	case wire == "open" || wire == "triggered":
@@ -156,13 +157,13 @@ func statusOf(wire string) market.Status {
 	case wire == "canceled" || strings.HasSuffix(wire, "Canceled"):
 		return market.Canceled
 	}
-	return market.Pending // a state that the venue has added since; the fills decide
+	return market.Pending // the venue has added this state since; the fills decide
 }
 
-// fillDelay is how much later than its order's state a fill may be.
+// fillDelay is how much later than its order's state a fill may appear.
 const fillDelay = 5 * time.Second
 
-// addFills adds the fills of an order in a period: size, average price and fees.
+// addFills adds the size, average price and fees of an order's fills in a period.
 func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, from, to time.Time) error {
 	fills, err := a.client.fillsBetween(ctx, a.address, from, to)
 	if err != nil {
@@ -180,7 +181,7 @@ func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, 
 	return nil
 }
 
-// maxPages limits the requests for the history of an account.
+// maxPages limits the number of requests for an account's history.
 const maxPages = 10
 
 // Fills returns the fills with from < At ≤ to, oldest first. The venue returns at most 2,000 at a time.
@@ -235,7 +236,7 @@ func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Pa
 	return nil, toolyard.Errorf(toolyard.NoData, "The period has more than %d funding payments; choose a shorter one.", maxPages*fundingPage)
 }
 
-// Verify returns an error if the address is not a separate account. The error states what to
+// Verify returns an error if the address is not a separate account. The error says what to
 // configure instead.
 func (a *Account) Verify(ctx context.Context) error {
 	role, err := a.client.userRole(ctx, a.address)

@@ -1,17 +1,17 @@
 package hyperliquid
 
-// action is an L1 action of the exchange. Its JSON members and its MessagePack members have the same
-// order, which the signature depends on.
+// action is an L1 action of the exchange. Its JSON and MessagePack members have the same order,
+// which the signature depends on.
 type action interface{ pack(p *packer) }
 
 // orderAction places orders.
 type orderAction struct {
-	Type     string      `json:"type"` // order
+	Type     string      `json:"type"` // "order"
 	Orders   []orderWire `json:"orders"`
 	Grouping string      `json:"grouping"`
 }
 
-// The groupings of an orderAction: independent orders, or an entry followed by its stops.
+// Groupings in an orderAction: independent orders, or an entry followed by its stops.
 const (
 	groupNone = "na"
 	groupTPSL = "normalTpsl"
@@ -89,7 +89,7 @@ func (o *orderWire) pack(p *packer) {
 
 // cancelAction cancels orders by the ID that the venue assigned.
 type cancelAction struct {
-	Type    string       `json:"type"` // cancel
+	Type    string       `json:"type"` // "cancel"
 	Cancels []cancelWire `json:"cancels"`
 }
 
@@ -114,7 +114,7 @@ func (a cancelAction) pack(p *packer) {
 
 // cancelByCloidAction cancels orders by the ID that the client assigned.
 type cancelByCloidAction struct {
-	Type    string              `json:"type"` // cancelByCloid
+	Type    string              `json:"type"` // "cancelByCloid"
 	Cancels []cancelByCloidWire `json:"cancels"`
 }
 
@@ -136,9 +136,10 @@ func (a cancelByCloidAction) pack(p *packer) {
 	}
 }
 
-// scheduleCancelAction cancels all orders at a time; without a time, it removes the schedule.
+// scheduleCancelAction cancels all orders at a given time or, if there is no time, removes the
+// schedule.
 type scheduleCancelAction struct {
-	Type string `json:"type"` // scheduleCancel
+	Type string `json:"type"` // "scheduleCancel"
 	Time uint64 `json:"time,omitempty"`
 }
 

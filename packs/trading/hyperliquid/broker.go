@@ -25,16 +25,17 @@ const (
 	feeWithin   = 2 * time.Second
 )
 
-// stopSlippage is how far the limit price of a triggered market order is from its trigger.
+// stopSlippage is the distance between a triggered market order's limit price and its trigger, as a
+// fraction.
 var stopSlippage = decimal.RequireFromString("0.1")
 
-// Broker places orders of an account with an agent's key. An agent can trade, but not withdraw.
+// Broker places an account's orders with an agent's key. An agent can trade but not withdraw.
 type Broker struct {
 	*Account
 	signer *signer
 
 	mu       sync.Mutex
-	verified time.Time // when the venue last confirmed the agent
+	verified time.Time // time when the venue last confirmed the agent
 }
 
 var (
@@ -42,7 +43,7 @@ var (
 	_ market.SwitchedBroker = (*Broker)(nil)
 )
 
-// NewBroker returns the broker of an account. It refuses the key of the account itself, and mainnet
+// NewBroker returns an account's broker. It refuses the account's own key, and refuses mainnet
 // unless live is set.
 func NewBroker(a *Account, agentKey string, live bool) (*Broker, error) {
 	if !a.client.testnet && !live {
@@ -58,7 +59,7 @@ func NewBroker(a *Account, agentKey string, live bool) (*Broker, error) {
 	return &Broker{Account: a, signer: s}, nil
 }
 
-// Verify checks that the venue accepts the agent for the account. Place and Cancel do so too, so
+// Verify checks that the venue accepts the agent for the account. Place and Cancel also do this, so
 // that an order with a wrong key fails with a clear reason.
 func (b *Broker) Verify(ctx context.Context) error {
 	b.mu.Lock()
@@ -108,7 +109,7 @@ func (b *Broker) Place(ctx context.Context, o market.Order, s market.Stamp) (mar
 		return market.Placed{}, outcomeUnknown(err)
 	}
 	out, order := b.placed(o, statuses)
-	if out.Status == market.Filled { // the fee is worth a request, but not a failure
+	if out.Status == market.Filled { // the fee is worth a request, but its failure is ignored
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), feeWithin)
 		defer cancel()
 		full := out
@@ -137,7 +138,7 @@ func (b *Broker) placed(o market.Order, statuses []orderResult) (market.Placed, 
 		}
 	case first.Resting != nil:
 		order = first.Resting.ID
-	default: // waitingForTrigger, waitingForFill
+	default: // waitingForTrigger or waitingForFill
 		out.Detail = cleanText(first.word)
 	}
 	if order != 0 {
@@ -188,7 +189,7 @@ func (b *Broker) orderAction(ctx context.Context, o market.Order) (*orderAction,
 
 var cloidRE = regexp.MustCompile(`^0x[0-9a-f]{32}$`)
 
-// wireOrder converts an order. It refuses a price or size that is not exact instead of rounding it.
+// wireOrder converts an order. It refuses an inexact price or size and does not round it.
 func wireOrder(o market.Order, m market.Market) (orderWire, error) {
 	w := orderWire{Asset: m.Asset, Buy: o.Side == market.Buy, ReduceOnly: o.ReduceOnly, Cloid: o.ClientID}
 	if !cloidRE.MatchString(o.ClientID) {
@@ -278,7 +279,7 @@ func outcomeUnknown(cause error) error {
 }
 
 // act signs and sends an action. An error other than OutcomeUnknown means that nothing happened.
-// Once sent, the action is not abandoned when the caller disconnects.
+// Once sent, the action continues even if the caller disconnects.
 func (b *Broker) act(ctx context.Context, a action, s market.Stamp) (json.RawMessage, error) {
 	if err := b.Verify(ctx); err != nil {
 		return nil, err
@@ -316,8 +317,8 @@ func (b *Broker) act(ctx context.Context, a action, s market.Stamp) (json.RawMes
 	return nil, outcomeUnknown(fmt.Errorf("status %.60q", out.Status))
 }
 
-// notSent reports whether the venue cannot have accepted the request: there was no connection, or it
-// refused the request with a 4xx status.
+// notSent reports whether the venue cannot have accepted the request: there was no connection, or
+// the venue refused the request with a 4xx status.
 func notSent(err error) bool {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.status >= http.StatusBadRequest && status.status < http.StatusInternalServerError
@@ -326,7 +327,7 @@ func notSent(err error) bool {
 	return ok && dial.Op == "dial"
 }
 
-// refused converts the text of a failed action.
+// refused converts a failed action's text.
 func (b *Broker) refused(response json.RawMessage) error {
 	var text string
 	if err := json.Unmarshal(response, &text); err != nil {
@@ -355,8 +356,8 @@ const (
 	tooManyActions = "TooManyActions"
 )
 
-// errorKinds are the beginnings of error texts. The venue appends details such as " asset=3" that its
-// documentation does not mention, so only beginnings are compared.
+// errorKinds are the prefixes of error texts. The venue appends undocumented details such as "
+// asset=3", so only prefixes are compared.
 var errorKinds = []struct{ beginning, kind string }{
 	{"Order could not immediately match against any resting orders", iocCancel},
 	{"Order was never placed, already canceled, or filled", missingOrder},
@@ -375,7 +376,7 @@ func errorKind(text string) string {
 	return ""
 }
 
-// cleanText makes text from the venue safe to show: one line of bounded length.
+// cleanText makes the venue's text safe to show: one line with a limited length.
 func cleanText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -35,7 +35,7 @@ func TestOrdersAreSignedAndExecuted(t *testing.T) {
 	if err != nil || placed.Status != market.Resting || placed.OrderID == "" {
 		t.Errorf("limit order: %+v, %v", placed, err)
 	}
-	for range 2 { // canceling twice is no error
+	for range 2 { // canceling twice is not an error
 		if err := b.Cancel(ctx, market.Ref{Symbol: "ETH", ClientID: cloid("2")}, stamp()); err != nil {
 			t.Error(err)
 		}
@@ -310,7 +310,7 @@ func TestPricesAndSizesOnTheWire(t *testing.T) {
 	}
 }
 
-// The fake checks signatures with an encoder of its own, so a mistake in one of them is found.
+// The fake checks signatures with its own encoder, so a mistake in either encoder is detected.
 func TestEveryActionIsAcceptedByTheVenue(t *testing.T) {
 	_, b := trader(t)
 	if err := b.Verify(t.Context()); err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cached holds a value that all callers share until it is too old. Concurrent callers wait for one
-// fetch, which the first of them makes.
+// cached holds a value that all callers share until it is too old. Concurrent callers wait for a
+// single fetch, made by the first caller.
 type cached[T any] struct {
 	turn  sync.Mutex // held during a fetch
 	mu    sync.Mutex

@@ -1,6 +1,6 @@
-// Package hyperliquid is a client for the Hyperliquid exchange: market data from its Info API, the
-// state of an account, and signed orders. Decimals are never floating-point numbers, all responses
-// are bounded, and requests stay within the venue's rate limit.
+// Package hyperliquid is a client for the Hyperliquid exchange. It reads market data and accounts
+// from the Info API, and sends signed orders. Decimals are never floating-point numbers, response
+// sizes are limited, and requests stay within the venue's rate limit.
 package hyperliquid
 
 import (
@@ -41,9 +41,9 @@ const (
 
 // Options configure a client.
 type Options struct {
-	URL         string       // of the API; by default the public one of the network
-	Testnet     bool         // the network for which signatures are valid
-	Leaderboard string       // URL of the leaderboard; by default the public one
+	URL         string       // URL of the API; defaults to the network's public URL
+	Testnet     bool         // network for which signatures are valid
+	Leaderboard string       // URL of the leaderboard; defaults to the public URL
 	HTTP        *http.Client //nolint:forbidigo // required; the client that the yard lends to packs
 	Now         func() time.Time
 }
@@ -61,7 +61,7 @@ type Client struct {
 	leaders  cached[*leaders]
 }
 
-// New returns a client. It sends no request.
+// New returns a client. It does not send a request.
 func New(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		return nil, errors.New("hyperliquid: an HTTP client is required")
@@ -126,10 +126,10 @@ func (c *Client) info(ctx context.Context, kind string, weight int, request, out
 	return nil
 }
 
-// errNull means that the response was null, with which the venue reports that something does not exist.
+// errNull means that the response was null, which the venue returns for things that do not exist.
 var errNull = errors.New("the response is null")
 
-// decode decodes one JSON value and nothing after it.
+// decode decodes exactly one JSON value.
 func decode(answer []byte, out any) error {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	if err := d.Decode(out); err != nil {
@@ -141,8 +141,8 @@ func decode(answer []byte, out any) error {
 	return nil
 }
 
-// statusError is a response with an HTTP status other than 200. The venue has not accepted the request
-// if the status is 4xx.
+// statusError is a response with an HTTP status other than 200. For a 4xx status, the venue did not
+// accept the request.
 type statusError struct {
 	status int
 	text   string
@@ -150,7 +150,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
-// post sends a JSON request below the base URL and returns the response body.
+// post sends a JSON request to a path under the base URL and returns the response body.
 func (c *Client) post(ctx context.Context, path string, request any) ([]byte, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *Client) post(ctx context.Context, path string, request any) ([]byte, er
 	return answer, nil
 }
 
-// send returns a response with status 200. The caller closes its body.
+// send returns a response with status 200. The caller must close its body.
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolyard")

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const (
 	owner = "0x00000000000000000000000000000000000000a1"
-	agent = "0x14791697260e4c9a71f18484c9f997b308e59325" // of testKey
+	agent = "0x14791697260e4c9a71f18484c9f997b308e59325" // address of testKey
 )
 
 // open starts a venue and a client.
@@ -56,7 +56,7 @@ func trader(t *testing.T) (*fakemarkets.Hyperliquid, *Broker) {
 
 var lastNonce int64
 
-// stamp returns the next stamp of all tests.
+// stamp returns a stamp that no other test has used.
 func stamp() market.Stamp {
 	s := market.NextStamp(lastNonce, time.Now())
 	lastNonce = s.Nonce
@@ -121,7 +121,7 @@ func TestMarketDataHasTheShapeOfTheVenue(t *testing.T) {
 	if err != nil || len(book.Bids) != 20 || len(book.Asks) != 20 || !book.Bids[0].Price.LessThan(book.Asks[0].Price) {
 		t.Errorf("book %+v, %v", book, err)
 	}
-	to := time.Now().Truncate(time.Hour).Add(-59 * time.Minute) // in an hour that is over
+	to := time.Now().Truncate(time.Hour).Add(-59 * time.Minute) // within an hour that is over
 	rates, err := c.Rates(t.Context(), "BTC", to.Add(-24*time.Hour), to)
 	if err != nil || len(rates) != 24 || rates[23].At.After(to) {
 		t.Errorf("%d rates, %v", len(rates), err)

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// maxAge is the maximum age of an as-of time for data without history at the venue.
+// maxAge is the maximum age of an as-of time for data that has no history at the venue.
 const maxAge = 5 * time.Minute
 
 var (
@@ -23,8 +23,8 @@ var (
 	_ market.Traders         = (*Client)(nil)
 )
 
-// Recent implements [market.Bars]. It requests exactly the closed bars: the venue would also return
-// the bar that contains the end time, although it has not ended.
+// Recent implements [market.Bars]. It requests only closed bars, because the venue would also
+// return the unfinished bar that contains the end time.
 func (c *Client) Recent(ctx context.Context, symbol string, interval market.Interval, n int, asOf time.Time) ([]market.Bar, error) {
 	last := interval.LastClosed(asOf)
 	from := last.Add(-time.Duration(n-1) * interval.Duration())
@@ -41,7 +41,7 @@ func (c *Client) Recent(ctx context.Context, symbol string, interval market.Inte
 	return out, nil
 }
 
-// Between implements [market.Bars]. The venue has only the newest 5,000 bars for each interval.
+// Between implements [market.Bars]. The venue has only the latest 5,000 bars for each interval.
 func (c *Client) Between(ctx context.Context, symbol string, interval market.Interval, from, to time.Time) ([]market.Bar, error) {
 	if !interval.Valid() {
 		return nil, toolyard.Errorf(toolyard.Invalid, "No bars found for %q.", interval)
@@ -50,7 +50,7 @@ func (c *Client) Between(ctx context.Context, symbol string, interval market.Int
 		return nil, err
 	}
 	d := interval.Duration()
-	end := interval.LastClosed(c.now()).Add(d) // a later bar has not ended
+	end := interval.LastClosed(c.now()).Add(d) // later bars have not ended yet
 	if to.Before(end) {
 		end = to.UTC().Truncate(d)
 	}
@@ -91,7 +91,7 @@ func (b *candle) bar() market.Bar {
 	}
 }
 
-// ParseCandles decodes bars in the format of the Info API, oldest first, for importing.
+// ParseCandles decodes bars in the Info API's format, oldest first. It is used for imports.
 func ParseCandles(data []byte, symbol string, interval market.Interval) ([]market.Bar, error) {
 	var list []candle
 	if err := decode(data, &list); err != nil {
@@ -107,7 +107,7 @@ func ParseCandles(data []byte, symbol string, interval market.Interval) ([]marke
 	return out, nil
 }
 
-// assetOf returns an asset by its symbol, or a NoData error.
+// assetOf returns a symbol's asset ID, or a NoData error.
 func (c *Client) assetOf(ctx context.Context, symbol string) (int, error) {
 	u, err := c.fetchUniverse(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func (u *universe) market(i int) market.Market {
 	return m
 }
 
-// present returns a NoData error for a time in the past.
+// present returns a NoData error if the time is in the past.
 func (c *Client) present(what string, asOf time.Time) error {
 	if c.now().Sub(asOf) > maxAge {
 		return toolyard.Errorf(toolyard.NoData, "No %s is available for %s: Hyperliquid does not keep its history.", what, asOf.UTC().Format(time.RFC3339))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Answers in the shape that was recorded from the venue, by the kind of request.
+// recorded contains responses in the venue's format, by kind of request.
 var recorded = map[string]string{
 	"candles":  `[{"t":1684699200000,"T":1684702799999,"s":"kPEPE","i":"1h","o":"0.001601","c":"0.001604","h":"0.001616","l":"0.001601","v":"520665683.0","n":709}]`,
 	"universe": `[{"universe":[{"name":"BTC","szDecimals":5,"maxLeverage":40,"marginTableId":56},{"name":"MATIC","szDecimals":1,"maxLeverage":20,"marginTableId":20,"isDelisted":true}],"marginTables":[[56,{"description":"tiered 40x","marginTiers":[{"lowerBound":"0.0","maxLeverage":40},{"lowerBound":"150000000.0","maxLeverage":20}]}]],"collateralToken":0},[{"funding":"0.0000125","openInterest":"25877.14916","prevDayPx":"111000.0","dayNtlVlm":"2000000000.5","premium":"-0.00022","oraclePx":"113106.0","markPx":"113080.0","midPx":"113080.5","impactPxs":["113080.0","113081.0"],"dayBaseVlm":"20000.1"},{"funding":"0.0","openInterest":"0.0","prevDayPx":"0.5","dayNtlVlm":"0.0","premium":null,"oraclePx":"0.5","markPx":"0.5","midPx":null,"impactPxs":null,"dayBaseVlm":"0.0"}]]`,
@@ -24,7 +24,7 @@ var recorded = map[string]string{
 	"refused":  `{"status":"err","response":"User or API Wallet 0x0000000000000000000000000000000000000000 does not exist."}`,
 }
 
-// readAnswer decodes an answer as every kind.
+// readAnswer decodes a response as every kind.
 func readAnswer(data []byte) map[string]error {
 	out := map[string]error{}
 	_, out["candles"] = ParseCandles(data, "kPEPE", "1h")

@@ -12,9 +12,10 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Weights of requests. Lists weigh more for every 20 items, candles for every 60.
+// Weights of requests. The weight increases with every 20 items in a list, and with every 60
+// candles.
 const (
-	weightLight      = 2 // l2Book, clearinghouseState, orderStatus
+	weightLight      = 2 // for l2Book, clearinghouseState and orderStatus
 	weightDefault    = 20
 	weightUserRole   = 60
 	itemsPerWeight   = 20
@@ -23,16 +24,16 @@ const (
 
 // Limits on responses.
 const (
-	maxCandles  = 5000 // the venue has only the newest ones of each interval
+	maxCandles  = 5000 // the venue has only this many for each interval
 	maxAssets   = 5000
 	maxLevels   = 100
 	maxFunding  = 5000
-	fundingPage = 500 // rates or payments of one answer
+	fundingPage = 500 // rates or payments per response
 	maxOrders   = 1000
-	maxFills    = 2000 // of one answer
+	maxFills    = 2000 // per response
 	maxAgents   = 100
 	maxVenues   = 20
-	maxName     = 64 // bytes of a symbol
+	maxName     = 64 // bytes in a symbol
 	universeTTL = 2 * time.Second
 )
 
@@ -49,8 +50,8 @@ type candle struct {
 	Trades   int64  `json:"n"`
 }
 
-// candles returns the bars from the one that contains from to the one that contains to, oldest first.
-// The last one may not have ended: callers must filter.
+// candles returns the bars from the one that contains from to the one that contains to, oldest
+// first. The last bar may be unfinished, so callers must filter it.
 func (c *Client) candles(ctx context.Context, coin, interval string, from, to time.Time) ([]candle, error) {
 	step := market.Interval(interval).Duration()
 	count := int(to.Sub(from)/step) + 1
@@ -75,7 +76,7 @@ func (c *Client) candles(ctx context.Context, coin, interval string, from, to ti
 	return out, checkCandles(out, coin, interval, step)
 }
 
-// checkCandles verifies that candles belong to the request, are aligned and ordered.
+// checkCandles checks that candles belong to the request, are aligned and are in order.
 func checkCandles(list []candle, coin, interval string, step time.Duration) error {
 	for i := range list {
 		b := &list[i]
@@ -95,7 +96,7 @@ func checkCandles(list []candle, coin, interval string, step time.Duration) erro
 	return nil
 }
 
-// explainCoin converts the responses with which the venue reports an unknown coin: null, or status 500.
+// explainCoin converts the venue's responses for an unknown coin, which are null or status 500.
 func explainCoin(coin string, err error) error {
 	if status, ok := errors.AsType[*statusError](err); errors.Is(err, errNull) || ok && status.status == 500 {
 		return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("Hyperliquid has no data for %q.", coin), Err: err}
@@ -144,7 +145,7 @@ type marginTable struct {
 	} `json:"marginTiers"`
 }
 
-// fetchUniverse requests all perpetuals with their current data, at most once every two seconds.
+// fetchUniverse requests all perpetuals and their current data, at most once every two seconds.
 func (c *Client) fetchUniverse(ctx context.Context) (*universe, error) {
 	return c.universe.get(ctx, c.now, universeTTL, func(ctx context.Context) (*universe, error) {
 		var answer []json.RawMessage
@@ -209,7 +210,7 @@ type fundingWire struct {
 }
 
 // fundingHistory returns the rates in a period, oldest first. The venue returns at most 500 at a
-// time, so it is queried until the period is complete.
+// time, so it is queried repeatedly.
 func (c *Client) fundingHistory(ctx context.Context, coin string, from, to time.Time) ([]fundingWire, error) {
 	type request struct {
 		Type      string `json:"type"`
@@ -245,7 +246,7 @@ func (c *Client) fundingHistory(ctx context.Context, coin string, from, to time.
 	return out, nil
 }
 
-// readForecasts returns the predictions of all venues for a coin.
+// readForecasts returns all venues' predictions for a coin.
 func readForecasts(answer [][2]json.RawMessage, coin string) ([]market.Forecast, error) {
 	for _, pair := range answer {
 		var name string

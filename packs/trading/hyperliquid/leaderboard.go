@@ -18,12 +18,12 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// The leaderboard is one undocumented file of about 25 MB with all accounts. It is read as a stream,
-// and only the best accounts are stored.
+// The leaderboard is an undocumented file of about 25 MB that lists all accounts. It is read as a
+// stream, and only the best accounts are stored.
 const (
 	maxLeaderboard    = 64 << 20
 	maxLeaderboardRow = 16 << 10
-	leadersKept       = 200 // for each window, measure and minimum account value
+	leadersKept       = 200 // per window, measure and minimum account value
 	leadersTTL        = 10 * time.Minute
 	leadersWithin     = time.Minute
 )
@@ -35,8 +35,8 @@ var (
 		"roi": func(t market.Trader) decimal.Decimal { return t.Return },
 		"vlm": func(t market.Trader) decimal.Decimal { return t.VolumeUSD },
 	}
-	// leaderFloors are minimum account values. There is a list for each of them, because tiny
-	// accounts have the highest returns.
+	// leaderFloors are minimum account values. Each has its own list, because tiny accounts have
+	// the highest returns.
 	leaderFloors = []int64{0, 10_000, 100_000, 1_000_000}
 )
 
@@ -47,7 +47,7 @@ type leaderList struct {
 }
 
 type leaders struct {
-	best map[leaderList][]market.Trader // the best first
+	best map[leaderList][]market.Trader // best first
 	at   time.Time
 }
 
@@ -127,7 +127,7 @@ func readLeaders(r io.Reader) (*leaders, error) {
 			return nil, err
 		}
 	}
-	if _, err := d.Token(); err != nil { // the end of the list, so the file is complete
+	if _, err := d.Token(); err != nil { // reads the end of the list, to ensure that the file is complete
 		return nil, err
 	}
 	for list, rows := range l.best {
@@ -167,7 +167,8 @@ func (l *leaders) add(row *leaderRow) error {
 	return nil
 }
 
-// put adds an account to a list, and removes the worst ones when the list has grown to twice its size.
+// put adds an account to a list. When the list has grown to twice its size, it removes the worst
+// accounts.
 func (l *leaders) put(list leaderList, t market.Trader) {
 	rows := append(l.best[list], t)
 	if len(rows) >= 2*leadersKept {

@@ -2,9 +2,9 @@ package hyperliquid
 
 import "encoding/binary"
 
-// packer encodes MessagePack, each value in its shortest form. The venue hashes the encoding of an
-// action, so the members of a map are written in the order that the venue defines, and a library that
-// sorts keys or widens strings would produce an invalid signature.
+// packer encodes MessagePack, with each value in its shortest form. The venue hashes an action's
+// encoding, so the members of a map must be in the venue's order. A library that sorts keys or
+// widens strings would produce an invalid signature.
 type packer struct{ out []byte }
 
 func (p *packer) mapOf(members int) { p.header(0x80, 0xde, members) }
@@ -19,7 +19,7 @@ func (p *packer) header(fix, wide byte, n int) {
 	p.out = binary.BigEndian.AppendUint16(append(p.out, wide), uint16(n)) //nolint:gosec // G115: actions have at most maxOrders items
 }
 
-// text writes a string of at most 255 bytes: addresses, decimals, names.
+// text writes a string of at most 255 bytes, such as an address, a decimal or a name.
 func (p *packer) text(s string) {
 	if len(s) < 32 {
 		p.out = append(p.out, 0xa0|byte(len(s))) //nolint:gosec // G115: less than 32

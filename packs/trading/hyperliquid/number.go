@@ -8,7 +8,8 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// dec is a quoted decimal. Exponents, with which a short text could be a huge number, are refused.
+// dec is a quoted decimal. It refuses exponents, because they allow a short text to be a huge
+// number.
 type dec struct{ decimal.Decimal }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -28,7 +29,7 @@ func parseDecimal(s string) (decimal.Decimal, error) {
 		case r >= '0' && r <= '9':
 			digits++
 		case r == '.' && digits > 0 && points == 0:
-			points, digits = 1, 0 // at least one digit follows
+			points, digits = 1, 0 // at least one digit must follow
 		case r == '-' && i == 0:
 		default:
 			return decimal.Decimal{}, fmt.Errorf("%.60q is not a decimal", s)
@@ -43,7 +44,7 @@ func parseDecimal(s string) (decimal.Decimal, error) {
 // millis is a time in milliseconds since 1970.
 type millis int64
 
-// maxMillis is the end of the year 9999, which RFC 3339 can still express.
+// maxMillis is the end of the year 9999, the last year that RFC 3339 can express.
 const maxMillis = 253402300799999
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -59,20 +60,20 @@ func (m *millis) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Decimal places and digits of prices.
+// Limits for prices.
 const (
-	maxPriceDecimals = 6 // less the decimals of the size, for perpetuals
-	priceDigits      = 5 // significant
+	maxPriceDecimals = 6 // for perpetuals, reduced by the decimal places of the size
+	priceDigits      = 5 // significant digits
 )
 
-// wireDecimal formats a number for an action: plain notation without trailing zeros, because the
+// wireDecimal formats a number for an action, in plain notation with no trailing zeros, because the
 // venue normalizes numbers before it checks the signature.
 func wireDecimal(d decimal.Decimal) string {
-	return d.String() // without an exponent and without trailing zeros of the fraction
+	return d.String() // has no exponent and no trailing zeros in the fraction
 }
 
-// checkPrice returns an error if the venue would refuse the price of a perpetual: at most five
-// significant digits and 6 - szDecimals decimal places; whole numbers are always allowed.
+// checkPrice returns an error if the venue would refuse a perpetual's price. It may have at most
+// five significant digits and 6 - szDecimals decimal places; whole numbers are always allowed.
 func checkPrice(price decimal.Decimal, szDecimals int) error {
 	if !price.IsPositive() {
 		return errors.New("a price must be greater than zero")
@@ -101,7 +102,7 @@ func checkSize(size decimal.Decimal, szDecimals int) error {
 	return nil
 }
 
-// decimalPlaces returns the number of decimal places without trailing zeros.
+// decimalPlaces returns the number of decimal places, not counting trailing zeros.
 func decimalPlaces(d decimal.Decimal) int {
 	for places := range int32(64) {
 		if d.Equal(d.Truncate(places)) {
@@ -111,7 +112,7 @@ func decimalPlaces(d decimal.Decimal) int {
 	return 64
 }
 
-// significantDigits returns the number of digits from the first to the last that is not zero.
+// significantDigits returns the number of digits from the first to the last nonzero digit.
 func significantDigits(d decimal.Decimal) int {
 	return len(d.Shift(int32(decimalPlaces(d))).Abs().BigInt().String()) //nolint:gosec // G115: at most 64 places
 }

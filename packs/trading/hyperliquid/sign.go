@@ -15,7 +15,7 @@ import (
 type signer struct {
 	key     *secp256k1.PrivateKey
 	address string // derived from the key
-	source  string // a for mainnet, b for testnet: a signature is valid for only one of them
+	source  string // a for mainnet, b for testnet; a signature is valid for only one of them
 }
 
 // newSigner parses a private key: 32 bytes in hexadecimal, with or without 0x. Errors never quote it.
@@ -36,7 +36,7 @@ func newSigner(key string, testnet bool) (*signer, error) {
 	return s, nil
 }
 
-// addressOf returns the Ethereum address of a public key, in lower case.
+// addressOf returns a public key's Ethereum address, in lower case.
 func addressOf(key *secp256k1.PublicKey) string {
 	sum := keccak(key.SerializeUncompressed()[1:])
 	return "0x" + hex.EncodeToString(sum[12:])
@@ -81,7 +81,7 @@ func actionHash(a action, nonce uint64, vault string, expiresAfter uint64) []byt
 	return keccak(data)
 }
 
-// agentDigest returns the EIP-712 digest of the type Agent for an action hash.
+// agentDigest returns the EIP-712 digest of an Agent with an action hash.
 func agentDigest(source string, hash []byte) []byte {
 	domain := keccak(
 		keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
@@ -91,7 +91,7 @@ func agentDigest(source string, hash []byte) []byte {
 	return keccak([]byte{0x19, 0x01}, domain, message)
 }
 
-// word returns a number as a 32-byte value of the Ethereum ABI.
+// word returns a number as a 32-byte Ethereum ABI value.
 func word(n uint64) []byte {
 	out := make([]byte, 32)
 	binary.BigEndian.PutUint64(out[24:], n)
@@ -101,7 +101,7 @@ func word(n uint64) []byte {
 func keccak(parts ...[]byte) []byte {
 	h := sha3.NewLegacyKeccak256()
 	for _, part := range parts {
-		_, _ = h.Write(part) // writing to a hash never fails
+		_, _ = h.Write(part) // writing to a hash cannot fail
 	}
 	return h.Sum(nil)
 }

@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// testKey is the key of the vectors in the official Python SDK (tests/signing_test.py at 7ee976d).
+// testKey is the key used for the test vectors in the official Python SDK (tests/signing_test.py at
+// 7ee976d).
 const testKey = "0x0123456789012345678901234567890123456789012345678901234567890123"
 
-// packed is an action of the vectors that the client does not send.
+// packed is an action in the test vectors that the client does not send.
 type packed func(p *packer)
 
 func (f packed) pack(p *packer) { f(p) }
@@ -21,7 +22,7 @@ func limitOrder(cloid string) action {
 	}}}
 }
 
-// hexWord returns the digits of a vector, which has no leading zeros, as 32 bytes.
+// hexWord returns a vector's digits, which have no leading zeros, as 32 bytes.
 func hexWord(digits string) string { return "0x" + strings.Repeat("0", 64-len(digits)) + digits }
 
 func TestSignaturesMatchOfficialVectors(t *testing.T) {

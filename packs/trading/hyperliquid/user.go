@@ -49,7 +49,7 @@ func (c *Client) clearinghouseState(ctx context.Context, user string) (clearingh
 	return out, noNull("clearinghouseState", err)
 }
 
-// noNull converts a null response where null is not allowed.
+// noNull converts a null response into an error where null is not allowed.
 func noNull(kind string, err error) error {
 	if errors.Is(err, errNull) {
 		return unexpected(kind, err)
@@ -57,12 +57,12 @@ func noNull(kind string, err error) error {
 	return err
 }
 
-// openOrderWire is an order of frontendOpenOrders and orderStatus.
+// openOrderWire is an order in frontendOpenOrders and orderStatus.
 type openOrderWire struct {
 	Coin       string  `json:"coin"`
 	Side       string  `json:"side"` // B buys, A sells
 	LimitPx    dec     `json:"limitPx"`
-	Size       dec     `json:"sz"` // not filled yet
+	Size       dec     `json:"sz"` // size that is not filled yet
 	OrigSize   dec     `json:"origSz"`
 	ID         uint64  `json:"oid"`
 	Time       millis  `json:"timestamp"`
@@ -84,14 +84,14 @@ func (c *Client) openOrders(ctx context.Context, user string) ([]openOrderWire, 
 	return out, noNull("frontendOpenOrders", err)
 }
 
-// statusWire is the state of an order.
+// statusWire is an order's state.
 type statusWire struct {
 	Order  openOrderWire `json:"order"`
 	Status string        `json:"status"`
 	At     millis        `json:"statusTimestamp"`
 }
 
-// orderStatus returns the state of an order by its client order id. It reports false if the venue has
+// orderStatus returns an order's state by its client order ID. It returns false if the venue has
 // never received such an order.
 func (c *Client) orderStatus(ctx context.Context, user, cloid string) (statusWire, bool, error) {
 	request := struct {
@@ -127,7 +127,7 @@ type fillWire struct {
 	ID        uint64 `json:"tid"`
 }
 
-// fillsBetween returns the fills of a user in a period, at most 2,000, oldest first.
+// fillsBetween returns a user's fills in a period, at most 2,000, oldest first.
 func (c *Client) fillsBetween(ctx context.Context, user string, from, to time.Time) ([]fillWire, error) {
 	request := periodRequest{userRequest{"userFillsByTime", user}, from.UnixMilli(), to.UnixMilli()}
 	var out []fillWire
@@ -147,18 +147,18 @@ type periodRequest struct {
 	EndTime   int64 `json:"endTime"`
 }
 
-// paymentWire is a funding payment of an account.
+// paymentWire is an account's funding payment.
 type paymentWire struct {
 	Time  millis `json:"time"`
 	Delta struct {
-		Type string `json:"type"` // funding
+		Type string `json:"type"` // "funding"
 		Coin string `json:"coin"`
 		USD  dec    `json:"usdc"` // negative if the account paid
 		Rate dec    `json:"fundingRate"`
 	} `json:"delta"`
 }
 
-// fundingBetween returns the funding payments of a user in a period, oldest first.
+// fundingBetween returns a user's funding payments in a period, oldest first.
 func (c *Client) fundingBetween(ctx context.Context, user string, from, to time.Time) ([]paymentWire, error) {
 	var out []paymentWire
 	err := c.info(ctx, "userFunding", weightDefault, periodRequest{userRequest{"userFunding", user}, from.UnixMilli(), to.UnixMilli()}, &out)
@@ -181,11 +181,11 @@ func (c *Client) userFees(ctx context.Context, user string) (feesWire, error) {
 	return out, noNull("userFees", err)
 }
 
-// roleWire is what an address is to the venue: user, agent, vault, subAccount or missing.
+// roleWire is the role that an address has at the venue: user, agent, vault, subAccount or missing.
 type roleWire struct {
 	Role string `json:"role"`
 	Data struct {
-		User string `json:"user"` // of an agent
+		User string `json:"user"` // account that the agent trades for
 	} `json:"data"`
 }
 
@@ -227,7 +227,7 @@ type orderResult struct {
 		ID    uint64 `json:"oid"`
 	} `json:"filled"`
 	Error string `json:"error"`
-	word  string // a status that is a plain string, such as waitingForTrigger or success
+	word  string // status that is a plain string, such as waitingForTrigger or success
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

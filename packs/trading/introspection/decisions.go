@@ -27,7 +27,7 @@ type Summary struct {
 	PnlUSD    *decimal.Decimal `json:"pnlUsd,omitempty" doc:"Realized profit of the order, its stop and its target, after fees."`
 }
 
-// Summarize returns decisions with the profit that they realized until a time.
+// Summarize returns decisions with the profit that they realized up to the given time.
 func Summarize(ctx context.Context, a *account.Access, records []account.Record, asOf time.Time) ([]Summary, error) {
 	list := make([]Summary, 0, len(records))
 	if len(records) == 0 {
@@ -55,7 +55,7 @@ func summarize(r *account.Record, fills []market.Fill) Summary {
 	s.Side, s.Size = r.Order.Side, r.Order.Size.String()
 	if own := account.FillsOf(fills, r.ClientID); len(own) > 0 {
 		if s.Kind == account.Pending || s.Kind == account.Resting {
-			s.Kind = account.Executed // filled after the order was placed
+			s.Kind = account.Executed // the order was filled after it was placed
 		}
 		net := decimal.Zero
 		for _, f := range own {

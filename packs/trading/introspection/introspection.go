@@ -1,6 +1,6 @@
 // Package introspection provides tools that explain what an account did and why. They only read the
-// journal and the portfolio of the gate's account, so a chat can answer questions about what an
-// agent traded at another gate.
+// journal and the portfolio of the gate's account, so a chat can answer questions about an agent's
+// trades at another gate.
 package introspection
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/account"
 )
 
-// Category is the category of the tools.
+// Category is the tools' category.
 const Category = "introspection"
 
 // Tools returns the tools.
@@ -22,7 +22,7 @@ func Tools() []*toolyard.Tool {
 	}
 }
 
-// define defines a read-only tool of the category about the gate's account.
+// define defines a read-only tool in the category for the gate's account.
 func define[In, Out any](name, description, hint string, fn func(context.Context, *toolyard.Call, *account.Access, In) (Out, error)) *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{
 		Name: name, Category: Category, Effects: toolyard.ReadOnly, Description: description, Hint: hint, Origin: "packs/trading",
@@ -35,5 +35,5 @@ func define[In, Out any](name, description, hint string, fn func(context.Context
 	})
 }
 
-// day returns 00:00 UTC of a day.
+// day returns 00:00 UTC on the day of t.
 func day(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }

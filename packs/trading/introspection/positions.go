@@ -62,7 +62,7 @@ func getCurrentPosition() *toolyard.Tool {
 		})
 }
 
-// share is how much of a limit is used.
+// share states how much of a limit is used.
 type share struct {
 	Limit   string          `json:"limit"`
 	Used    decimal.Decimal `json:"used"`
@@ -115,7 +115,7 @@ func ratio(a, b decimal.Decimal) decimal.Decimal {
 	return a.DivRound(b, 4)
 }
 
-// lossAtStop returns the loss if the stop nearest to the price is filled.
+// lossAtStop returns the loss if the stop closest to the price is filled.
 func lossAtStop(s *market.Snapshot, p market.Position) *decimal.Decimal {
 	var nearest *decimal.Decimal
 	for _, o := range s.Orders {
@@ -221,13 +221,13 @@ func getPnlSummary() *toolyard.Tool {
 		})
 }
 
-// drawdown returns the largest drop in equity from its high, in percent.
+// drawdown returns the largest drop in equity from its peak, in percent.
 func drawdown(ctx context.Context, a *account.Access, from, asOf time.Time, now decimal.Decimal) (decimal.Decimal, error) {
 	records, err := a.Decisions(ctx, account.RecordQuery{AsOf: asOf, Limit: 1000})
 	if err != nil {
 		return decimal.Zero, err
 	}
-	low, worst := now, decimal.Zero // backwards in time: the lowest equity after each point
+	low, worst := now, decimal.Zero // going back in time: lowest equity after each point
 	for i := range records {
 		r := &records[i]
 		if !r.At.After(from) {

@@ -7,24 +7,24 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// The clients return errors of type *toolyard.Error: NoData for an unknown symbol or a time
-// without data, Unavailable if the venue fails, RateLimited with RetryAfter.
+// The clients return errors of type *toolyard.Error: NoData for an unknown symbol or if there is no
+// data for the time, Unavailable if the venue fails, and RateLimited with RetryAfter.
 
 // Bars provides price bars.
 type Bars interface {
 	// Recent returns at most n bars that are closed at asOf, newest first.
 	Recent(ctx context.Context, symbol string, interval Interval, n int, asOf time.Time) ([]Bar, error)
-	// Between returns the bars with from ≤ Start and End ≤ to, oldest first. Intervals
-	// without a trade may be missing.
+	// Between returns the bars with from ≤ Start and End ≤ to, oldest first. Intervals that had no
+	// trades may be missing.
 	Between(ctx context.Context, symbol string, interval Interval, from, to time.Time) ([]Bar, error)
 }
 
-// Markets provides the perpetuals of a venue and their state.
+// Markets provides a venue's perpetuals and their state.
 type Markets interface {
-	// Specs returns the rules of all markets, by symbol. They are the current rules, because no
+	// Specs returns the rules for all markets, by symbol. These are the current rules, because no
 	// venue publishes their history.
 	Specs(ctx context.Context) (map[string]Market, error)
-	// Contexts and Book return NoData for a time in the past that is not recorded.
+	// Contexts and Book return NoData for a past time that is not recorded.
 	Contexts(ctx context.Context, asOf time.Time) ([]AssetContext, error)
 	Book(ctx context.Context, symbol string, asOf time.Time) (Book, error)
 }
@@ -49,13 +49,13 @@ type NewsQuery struct {
 	Limit    int
 }
 
-// Portfolio provides the state of an account. A live account has no history and returns NoData
-// for a time in the past.
+// Portfolio provides an account's state. A live account has no history and returns NoData for a
+// past time.
 type Portfolio interface {
 	At(ctx context.Context, asOf time.Time) (Snapshot, error)
 }
 
-// Fees are the rates of an account, as a share of the value of a fill.
+// Fees are an account's fee rates, as a share of a fill's value.
 type Fees struct{ Taker, Maker decimal.Decimal }
 
 // Broker places and cancels an account's orders. It is lent only in mode write.
@@ -92,10 +92,10 @@ func NextStamp(last int64, now time.Time) Stamp {
 	return Stamp{At: now, Nonce: max(now.UnixMilli(), last+1), Expires: now.Add(StampLifetime)}
 }
 
-// SwitchedBroker is implemented by a broker whose venue can cancel all orders of an account at a
+// SwitchedBroker is implemented by a broker whose venue can cancel all of an account's orders at a
 // set time, even if the yard is down by then.
 type SwitchedBroker interface {
-	// CancelAllAt schedules the cancellation of all open orders. The time is at least 5
+	// CancelAllAt schedules the cancellation of all open orders. The time must be at least 5
 	// seconds away.
 	CancelAllAt(ctx context.Context, at time.Time, s Stamp) error
 }
@@ -118,7 +118,7 @@ type FundingHistory interface {
 	Payments(ctx context.Context, from, to time.Time) ([]Payment, error)
 }
 
-// Payment is funding that an account received, or paid if it is negative.
+// Payment is a funding payment that an account received or, if negative, made.
 type Payment struct {
 	At        time.Time       `json:"at"`
 	Symbol    string          `json:"symbol"`

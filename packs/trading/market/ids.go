@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ClientID returns the client order ID for an idempotency key: for the same account and key, the ID
-// is always the same, so that a repeated proposal cannot place a second order.
+// ClientID returns the client order ID for an idempotency key: the same account and key always
+// yield the same ID, so that a repeated proposal cannot place a second order.
 func ClientID(account, key string) string { return digestID(account, key) }
 
-// ChildID returns the client order ID of the stop loss or take profit of an order.
+// ChildID returns the client order ID for an order's stop loss or take profit.
 func ChildID(parent string, t OrderType) string { return digestID(parent, string(t)) }
 
 func digestID(parts ...string) string {

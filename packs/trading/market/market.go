@@ -23,10 +23,10 @@ var durations = map[Interval]time.Duration{
 	"1h": time.Hour, "4h": 4 * time.Hour, "1d": 24 * time.Hour,
 }
 
-// Duration returns the length of the interval, or zero if the interval does not exist.
+// Duration returns the interval's length, or zero if the interval is unknown.
 func (i Interval) Duration() time.Duration { return durations[i] }
 
-// Valid reports whether the interval exists.
+// Valid reports whether the interval is known.
 func (i Interval) Valid() bool { return slices.Contains(Intervals, i) }
 
 // LastClosed returns the start of the newest bar that is closed at asOf.
@@ -37,30 +37,30 @@ func (i Interval) LastClosed(asOf time.Time) time.Time {
 
 // Bar is the price action of one interval.
 type Bar struct {
-	Start, End             time.Time // End is the start of the next bar
+	Start, End             time.Time // End is the next bar's start
 	Open, High, Low, Close decimal.Decimal
 	Volume                 decimal.Decimal // in units of the base asset
 	Trades                 int
 }
 
-// ClosedAt reports whether the bar is complete at t. A bar that is not complete must not be
-// shown: its prices are still in the future.
+// ClosedAt reports whether the bar is complete at t. An incomplete bar must not be shown, because
+// its prices are still in the future.
 func (b Bar) ClosedAt(t time.Time) bool { return !b.End.After(t) }
 
-// MinOrderUSD is the smallest value of an order, unless it closes a position.
+// MinOrderUSD is the minimum value of an order, unless it closes a position.
 var MinOrderUSD = decimal.NewFromInt(10)
 
-// Market is a perpetual that can be traded, with the rules for its orders.
+// Market is a perpetual that can be traded, and the rules for its orders.
 type Market struct {
 	Symbol       string
 	Asset        int   // index at the venue, used to sign orders
-	SizeDecimals int32 // decimal places of a size
-	MaxLeverage  int   // of a small position
+	SizeDecimals int32 // decimal places in a size
+	MaxLeverage  int   // for a small position
 	Tiers        []MarginTier
 	Delisted     bool
 }
 
-// MarginTier limits the leverage of positions above a value.
+// MarginTier limits the leverage of positions above a given value.
 type MarginTier struct {
 	LowerBoundUSD decimal.Decimal
 	MaxLeverage   int
@@ -85,8 +85,8 @@ func (m Market) RoundPrice(price decimal.Decimal) decimal.Decimal {
 	return price.Round(max(places, 0))
 }
 
-// leadingDigits returns the number of digits of d before the decimal point. It is negative if
-// zeros follow the point: -2 for 0.00123.
+// leadingDigits returns the number of digits before the decimal point. It is negative if zeros
+// follow the point: -2 for 0.00123.
 func leadingDigits(d decimal.Decimal) int32 {
 	if d.IsZero() {
 		return 1
@@ -94,7 +94,7 @@ func leadingDigits(d decimal.Decimal) int32 {
 	return int32(d.NumDigits()) + d.Exponent() //nolint:gosec // no decimal here has so many digits
 }
 
-// LeverageAt returns the highest leverage of a position of the given value.
+// LeverageAt returns the maximum leverage for a position of the given value.
 func (m Market) LeverageAt(notionalUSD decimal.Decimal) int {
 	leverage := m.MaxLeverage
 	for _, t := range m.Tiers {
@@ -105,12 +105,12 @@ func (m Market) LeverageAt(notionalUSD decimal.Decimal) int {
 	return max(leverage, 1)
 }
 
-// AssetContext is the state of a market at a time.
+// AssetContext is a market's state at a given time.
 type AssetContext struct {
 	Symbol        string
 	At            time.Time
 	Mark, Oracle  decimal.Decimal
-	Mid           decimal.NullDecimal // absent if a side of the book is empty
+	Mid           decimal.NullDecimal // absent if one side of the book is empty
 	Funding       decimal.Decimal     // predicted hourly rate
 	Premium       decimal.NullDecimal
 	OpenInterest  decimal.Decimal // in units of the base asset
@@ -118,14 +118,14 @@ type AssetContext struct {
 	PreviousClose decimal.Decimal // price 24 hours ago
 }
 
-// Book is a snapshot of an order book, the best prices first.
+// Book is a snapshot of an order book, with the best prices first.
 type Book struct {
 	Symbol     string
 	At         time.Time
 	Bids, Asks []Level
 }
 
-// Level is the size that is offered at a price.
+// Level is the size offered at one price.
 type Level struct {
 	Price, Size decimal.Decimal
 	Orders      int
@@ -134,7 +134,7 @@ type Level struct {
 // Rate is a funding rate that was paid: a long position pays Rate × value × hours.
 type Rate struct {
 	At      time.Time
-	Rate    decimal.Decimal // for one hour
+	Rate    decimal.Decimal // per hour
 	Premium decimal.NullDecimal
 }
 
@@ -147,8 +147,8 @@ type Post struct {
 	URL         string
 	Symbols     []string
 	Kind        string
-	// Votes are the reactions of readers until today, or nil. They must not be shown for a past
-	// time, because they include later reactions.
+	// Votes are the readers' reactions until today, or nil. They must not be shown for a past time,
+	// because they include later reactions.
 	Votes *Votes
 }
 

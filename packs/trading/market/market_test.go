@@ -14,7 +14,7 @@ func TestPricesAreRoundedToTheTick(t *testing.T) {
 		sizeDecimals int32
 		price, want  string
 	}{
-		{5, "113106.04", "113106"}, // whole numbers keep all their digits
+		{5, "113106.04", "113106"}, // whole numbers keep all digits
 		{5, "1234567.8", "1234568"},
 		{5, "98765.43", "98765"},
 		{4, "1670.123", "1670.1"},

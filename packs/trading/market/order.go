@@ -48,7 +48,7 @@ func (t OrderType) Triggered() bool { return t == StopOrder || t == TakeProfit }
 // TimeInForce determines how long an order may rest in the book.
 type TimeInForce string
 
-// The values of TimeInForce: until it is canceled, not at all, and only as a maker.
+// Values of TimeInForce: until canceled, not at all, and only as a maker.
 const (
 	GTC TimeInForce = "Gtc"
 	IOC TimeInForce = "Ioc"
@@ -62,18 +62,18 @@ type Order struct {
 	Side       Side                `json:"side"`
 	Type       OrderType           `json:"type"`
 	Size       decimal.Decimal     `json:"size"`
-	Price      decimal.Decimal     `json:"price"`                 // limit; of a market order, the worst acceptable price
-	Trigger    decimal.NullDecimal `json:"triggerPrice,omitzero"` // of a stop or take_profit
+	Price      decimal.Decimal     `json:"price"`                 // limit; for a market order, the worst acceptable price
+	Trigger    decimal.NullDecimal `json:"triggerPrice,omitzero"` // for a stop or take_profit
 	TIF        TimeInForce         `json:"tif"`
 	ReduceOnly bool                `json:"reduceOnly,omitempty"`
 
-	// StopLoss and TakeProfit are trigger prices of reduce-only orders that close what the
-	// order opens. Each of them has its own client ID; see ChildID.
+	// StopLoss and TakeProfit are trigger prices of reduce-only orders that close the position that
+	// the order opens. Each has its own client ID; see ChildID.
 	StopLoss   decimal.NullDecimal `json:"stopLoss,omitzero"`
 	TakeProfit decimal.NullDecimal `json:"takeProfit,omitzero"`
 }
 
-// Status is the state of an order at a broker.
+// Status is an order's state at a broker.
 type Status string
 
 // The states. Pending means that the order was accepted but its fill is not known yet.
@@ -81,7 +81,7 @@ const (
 	Pending  Status = "pending"
 	Resting  Status = "resting"
 	Filled   Status = "filled"
-	Canceled Status = "canceled" // what was not filled is canceled
+	Canceled Status = "canceled" // the unfilled part was canceled
 	Rejected Status = "rejected" // refused by the broker; nothing was filled
 )
 
@@ -91,23 +91,23 @@ func (s Status) Open() bool { return s == Pending || s == Resting }
 // Placed is a broker's response about an order.
 type Placed struct {
 	ClientID string          `json:"clientOrderId"`
-	OrderID  string          `json:"orderId,omitempty"` // of the venue
+	OrderID  string          `json:"orderId,omitempty"` // assigned by the venue
 	Status   Status          `json:"status"`
 	At       time.Time       `json:"at"`
-	Filled   decimal.Decimal `json:"filled"`           // size
+	Filled   decimal.Decimal `json:"filled"`           // filled size
 	AvgPrice decimal.Decimal `json:"avgPrice"`         // zero if nothing was filled
-	FeeUSD   decimal.Decimal `json:"feeUsd"`           // zero if it is not known yet
+	FeeUSD   decimal.Decimal `json:"feeUsd"`           // zero if not known yet
 	Detail   string          `json:"detail,omitempty"` // the broker's reason for a rejection or cancellation
 }
 
-// Ref identifies an order at its broker. One of its IDs is enough.
+// Ref identifies an order at its broker. One of the IDs is enough.
 type Ref struct {
 	Symbol   string `json:"symbol"`
 	ClientID string `json:"clientOrderId,omitempty"`
 	OrderID  string `json:"orderId,omitempty"`
 }
 
-// Fill is an execution of an order.
+// Fill is one execution of an order.
 type Fill struct {
 	ID          string          `json:"id"` // unique within the account
 	ClientID    string          `json:"clientOrderId,omitempty"`
@@ -117,13 +117,13 @@ type Fill struct {
 	Size        decimal.Decimal `json:"size"`
 	Price       decimal.Decimal `json:"price"`
 	FeeUSD      decimal.Decimal `json:"feeUsd"`
-	RealizedUSD decimal.Decimal `json:"realizedUsd"` // profit of the closed part, before fees
+	RealizedUSD decimal.Decimal `json:"realizedUsd"` // profit on the closed part, before fees
 	After       decimal.Decimal `json:"after"`       // size of the position after the fill
 	At          time.Time       `json:"at"`
 	Reason      FillReason      `json:"reason,omitempty"`
 }
 
-// FillReason is the reason why an order was filled, if it was not filled on its own.
+// FillReason is the reason why an order was filled. It is empty for an ordinary fill.
 type FillReason string
 
 // The reasons.

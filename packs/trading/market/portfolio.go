@@ -6,15 +6,15 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Snapshot is the state of an account at a time.
+// Snapshot is an account's state at a given time.
 type Snapshot struct {
 	AsOf          time.Time
 	EquityUSD     decimal.Decimal // cash plus unrealized profit
 	AvailableUSD  decimal.Decimal // not used as margin
 	MarginUsedUSD decimal.Decimal
-	Positions     []Position  // by symbol
+	Positions     []Position  // sorted by symbol
 	Orders        []OpenOrder // oldest first
-	Watermark     Watermark   // zero if the broker does not keep one
+	Watermark     Watermark   // zero if the broker does not have one
 }
 
 // Position returns the position in a symbol.
@@ -36,11 +36,11 @@ type Position struct {
 	UnrealizedUSD    decimal.Decimal     `json:"unrealizedUsd"`
 	MarginUSD        decimal.Decimal     `json:"marginUsd"`
 	Leverage         decimal.Decimal     `json:"leverage"`
-	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice,omitzero"` // absent if no price liquidates it
+	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice,omitzero"` // absent if no price liquidates the position
 	Since            time.Time           `json:"since,omitzero"`            // zero if unknown
 }
 
-// NotionalUSD returns the value of the position, without sign.
+// NotionalUSD returns the position's absolute value.
 func (p Position) NotionalUSD() decimal.Decimal { return p.Size.Mul(p.MarkPrice).Abs() }
 
 // Side returns the side that opens the position.
@@ -56,5 +56,5 @@ type OpenOrder struct {
 	Order
 	OrderID   string          `json:"orderId,omitempty"`
 	At        time.Time       `json:"at"`
-	Remaining decimal.Decimal `json:"remaining"` // size that is not filled
+	Remaining decimal.Decimal `json:"remaining"` // unfilled size
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Traders provides the leaderboard of a venue. It has no history.
+// Traders provides a venue's leaderboard. It has no history.
 type Traders interface {
 	Top(ctx context.Context, q TradersQuery) (rows []Trader, fetchedAt time.Time, err error)
 }
 
-// TradersQuery selects the best accounts of a period.
+// TradersQuery selects the best accounts in a period.
 type TradersQuery struct {
 	AsOf          time.Time
 	Window        string // day, week, month or allTime
@@ -21,13 +21,13 @@ type TradersQuery struct {
 	Limit         int
 }
 
-// Trader is an account on the leaderboard, with its result for the period.
+// Trader is an account on the leaderboard, with its results for the period.
 type Trader struct {
 	Address    string
 	Name       string // chosen by its owner; may be empty
 	AccountUSD decimal.Decimal
 	PnlUSD     decimal.Decimal
-	Return     decimal.Decimal // 0.1 is 10 %
+	Return     decimal.Decimal // as a fraction: 0.1 is 10 %
 	VolumeUSD  decimal.Decimal
 }
 
@@ -36,10 +36,10 @@ type FundingForecast interface {
 	Forecast(ctx context.Context, symbol string) ([]Forecast, error)
 }
 
-// Forecast is a predicted funding rate of one venue.
+// Forecast is one venue's predicted funding rate.
 type Forecast struct {
 	Venue string
-	Rate  decimal.Decimal // for Hours
+	Rate  decimal.Decimal // for the number of Hours
 	Next  time.Time
 	Hours int
 }

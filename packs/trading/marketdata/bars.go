@@ -18,7 +18,7 @@ type barsArgs struct {
 
 // barRow is a bar in results. Decimals are strings, so that no digit is lost.
 type barRow struct {
-	TS     int64           `json:"ts"` // start, in milliseconds
+	TS     int64           `json:"ts"` // start of the bar, in milliseconds
 	Open   decimal.Decimal `json:"open"`
 	High   decimal.Decimal `json:"high"`
 	Low    decimal.Decimal `json:"low"`
@@ -57,7 +57,7 @@ func fetchRecentBars() *toolyard.Tool {
 		})
 }
 
-// recentBars returns closed bars, newest first, at least one.
+// recentBars returns closed bars, newest first. There is at least one.
 func recentBars(ctx context.Context, c *toolyard.Call, symbol string, interval market.Interval, n int) ([]market.Bar, error) {
 	bars, err := client[market.Bars](c, "market data")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package marketdata provides tools that read markets: bars, news, funding, open interest, the
-// leaderboard, chart patterns and value at risk. They show nothing that was not known at the as-of
-// time of the call.
+// leaderboard, chart patterns and value at risk. They return only data that was known at the call's
+// as-of time.
 package marketdata
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// The categories of the tools.
+// The tools' categories.
 const (
 	marketData = "market_data"
 	news       = "news"
@@ -45,7 +45,7 @@ func client[T any](c *toolyard.Call, what string) (T, error) {
 	return got, nil
 }
 
-// explain converts the error for an unknown symbol into one that suggests the nearest symbols.
+// explain converts the error for an unknown symbol into one that suggests similar symbols.
 func explain(ctx context.Context, c *toolyard.Call, symbol string, err error) error {
 	if err == nil || toolyard.AsError(err).Code != toolyard.NoData {
 		return err
@@ -61,7 +61,7 @@ func explain(ctx context.Context, c *toolyard.Call, symbol string, err error) er
 	return unknownSymbol(symbol, slices.Collect(maps.Keys(specs)))
 }
 
-// unknownSymbol is the error for a symbol that the venue does not have.
+// unknownSymbol returns the error for a symbol that the venue does not have.
 func unknownSymbol(symbol string, known []string) error {
 	message := fmt.Sprintf("unknown symbol %.40q", symbol)
 	if near := nearest(symbol, known); len(near) > 0 {
@@ -72,8 +72,8 @@ func unknownSymbol(symbol string, known []string) error {
 
 const maxNear = 3
 
-// nearest returns the symbols that resemble one: in another case, with a suffix such as -USD, or with
-// few different letters.
+// nearest returns symbols that resemble the given one: in different case, with a suffix such as
+// -USD, or with only a few different letters.
 func nearest(symbol string, known []string) []string {
 	wanted := strings.ToUpper(symbol)
 	base, _, _ := strings.Cut(strings.NewReplacer("-", "/", "_", "/", "USDT", "/", "USDC", "/", "USD", "/").Replace(wanted), "/")
@@ -91,9 +91,9 @@ func nearest(symbol string, known []string) []string {
 	return similar.Closest(list, maxNear)
 }
 
-const maxCompared = 20 // characters
+const maxCompared = 20 // in characters
 
-// distance is the edit distance of two symbols. Long ones are not compared.
+// distance returns the edit distance between two symbols. Long symbols are not compared.
 func distance(a, b string) int {
 	if len(a) > maxCompared || len(b) > maxCompared {
 		return maxCompared

@@ -22,7 +22,7 @@ import (
 
 var now = time.Now().UTC().Truncate(time.Hour).Add(7*time.Minute + 30*time.Second)
 
-// world is a venue and a news service with the clients that a gate lends.
+// world is a venue and a news service, with the clients that a gate lends.
 type world struct {
 	venue   *fakemarkets.Hyperliquid
 	news    *fakemarkets.CryptoPanic
@@ -71,7 +71,7 @@ func tool(t *testing.T, name string) *toolyard.Tool {
 	return nil
 }
 
-// call calls a tool as of a time, and returns its structured result.
+// call calls a tool at an as-of time and returns its structured result.
 func (w *world) call(t *testing.T, name, args string, asOf time.Time) (json.RawMessage, error) {
 	t.Helper()
 	o := &toolyardtest.Options{AsOf: asOf, Clients: w.clients}
@@ -273,7 +273,7 @@ func TestChartPatterns(t *testing.T) {
 }
 
 func TestValueAtRisk(t *testing.T) {
-	// Losses of 1 to 100 USD: the fifth worst of 100 is 96.
+	// With losses of 1 to 100 USD, the fifth worst is 96.
 	var closes []market.Bar
 	price := decimal.NewFromInt(1000)
 	for i := range 101 {
@@ -286,7 +286,7 @@ func TestValueAtRisk(t *testing.T) {
 	if err != nil || got.VaRUSD.String() != "96" || got.ShortfallUSD.String() != "98" || got.OfEquity.String() != "0.0048" || got.Observations != 100 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	s.Positions[0].Size = s.Positions[0].Size.Neg() // a short position gains from every fall
+	s.Positions[0].Size = s.Positions[0].Size.Neg() // a short position gains whenever the price falls
 	if got, err := valueAtRisk(s, map[string][]market.Bar{"BTC": closes}, decimal.RequireFromString("0.95"), "1d"); err != nil || !got.VaRUSD.IsZero() {
 		t.Errorf("short: %+v, %v", got, err)
 	}

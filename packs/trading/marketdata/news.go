@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// minVotes is the minimum number of votes to be meaningful.
+// minVotes is the minimum number of votes that is meaningful.
 const minVotes = 5
 
 type newsArgs struct {
@@ -59,7 +59,8 @@ func fetchNewsSentiment() *toolyard.Tool {
 		})
 }
 
-// sentiment counts votes. For a past time, posts have none, because the counts include later votes.
+// sentiment counts votes. For a past time, posts have no votes, because the counts include later
+// votes.
 func sentiment(posts []market.Post) *newsResult {
 	out := &newsResult{Posts: []postRow{}, Method: "reader votes", Note: "Titles are quotes from news sites."}
 	var total voteRow

@@ -17,7 +17,7 @@ type patternArgs struct {
 	Lookback int    `json:"lookback" minimum:"20" maximum:"500" default:"100" doc:"Number of bars to examine."`
 }
 
-// pattern is a rule that recent bars satisfy.
+// pattern is a pattern found in recent bars.
 type pattern struct {
 	Pattern   string   `json:"pattern"`
 	Direction string   `json:"direction" doc:"bullish, bearish or neutral."`
@@ -31,11 +31,11 @@ const (
 	bearish = "bearish"
 	neutral = "neutral"
 
-	recentBarsExamined = 5  // in which a short pattern must end
-	rangeBars          = 20 // of the range that a breakout leaves
+	recentBarsExamined = 5  // bars in which a short pattern must end
+	rangeBars          = 20 // length of the range that a breakout leaves
 	fastAverage        = 10
 	slowAverage        = 30
-	pivotWing          = 3 // lower bars on each side of a high
+	pivotWing          = 3 // lower bars required on each side of a high
 	minPivotDistance   = 5
 	minBars            = 20
 )
@@ -57,7 +57,8 @@ func analyzeChartPattern() *toolyard.Tool {
 		})
 }
 
-// findPatterns applies all rules to bars, oldest first. The newest patterns come first.
+// findPatterns applies all rules to bars, which are oldest first. It returns the newest patterns
+// first.
 func findPatterns(bars []market.Bar) []pattern {
 	out := []pattern{}
 	for i := len(bars) - 1; i >= max(2, len(bars)-recentBarsExamined); i-- {
@@ -80,7 +81,7 @@ func shortPatterns(bars []market.Bar) []pattern {
 	return out
 }
 
-// found returns a pattern of the last n bars.
+// found returns a pattern in the last n bars.
 func found(bars []market.Bar, n int, name, direction string, strength decimal.Decimal, rule string) (pattern, bool) {
 	s, _ := decimal.Min(decimal.Max(strength, decimal.Zero), decimal.NewFromInt(1)).Round(2).Float64()
 	last := bars[len(bars)-n:]
@@ -92,7 +93,7 @@ func height(b market.Bar) decimal.Decimal { return b.High.Sub(b.Low) }
 
 func last(bars []market.Bar, back int) market.Bar { return bars[len(bars)-1-back] }
 
-// ratio divides, and is zero if the divisor is zero.
+// ratio returns a/b, or zero if b is zero.
 func ratio(a, b decimal.Decimal) decimal.Decimal {
 	if b.IsZero() {
 		return decimal.Zero
@@ -107,8 +108,8 @@ var (
 	two       = decimal.NewFromInt(2)
 	tenth     = dec("0.1")
 	half      = dec("0.5")
-	tolerance = dec("0.005") // between two tops
-	depth     = dec("0.015") // between a top and the low that follows
+	tolerance = dec("0.005") // maximum difference between two tops
+	depth     = dec("0.015") // minimum drop between a top and the low that follows
 )
 
 func doji(bars []market.Bar) (pattern, bool) {
@@ -178,7 +179,7 @@ func threeInARow(bars []market.Bar) (pattern, bool) {
 	return pattern{}, false
 }
 
-// breakouts finds a close outside the range of the 20 bars before.
+// breakouts finds a close outside the range of the previous 20 bars.
 func breakouts(bars []market.Bar) []pattern {
 	if len(bars) <= rangeBars {
 		return nil
@@ -225,7 +226,7 @@ func averageCross(bars []market.Bar) []pattern {
 	return nil
 }
 
-// average is the mean close of the last n bars.
+// average returns the mean close of the last n bars.
 func average(bars []market.Bar, n int) decimal.Decimal {
 	sum := decimal.Zero
 	for _, b := range bars[len(bars)-n:] {
@@ -246,7 +247,7 @@ func doublePivots(bars []market.Bar) []pattern {
 	return out
 }
 
-// doublePivot finds the last two pivots by one price, with a turn of the other price between them.
+// doublePivot finds the last two pivots of one price, with a turn of the other price between them.
 func doublePivot(bars []market.Bar, name, direction string, top, turn func(market.Bar) decimal.Decimal) (pattern, bool) {
 	var pivots []int
 	for i := pivotWing; i < len(bars)-pivotWing; i++ {

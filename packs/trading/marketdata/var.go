@@ -54,7 +54,8 @@ func computeVaR() *toolyard.Tool {
 		})
 }
 
-// valueAtRisk simulates the current positions over the periods for which all of their markets have data.
+// valueAtRisk simulates the current positions over the periods for which all of their markets have
+// data.
 func valueAtRisk(s *market.Snapshot, history map[string][]market.Bar, confidence decimal.Decimal, horizon market.Interval) (*varResult, error) {
 	out := &varResult{Method: "historical", Assumptions: []string{
 		"The positions do not change within the period, and are closed at its end.",
@@ -85,7 +86,7 @@ func valueAtRisk(s *market.Snapshot, history map[string][]market.Bar, confidence
 	return out, nil
 }
 
-// simulate returns the profit of the positions in every period in which all of their markets have two
+// simulate returns the positions' profit in every period for which all of their markets have two
 // consecutive bars.
 func simulate(positions []market.Position, history map[string][]market.Bar, horizon market.Interval) []decimal.Decimal {
 	sums, counts := map[time.Time]decimal.Decimal{}, map[time.Time]int{}

@@ -57,7 +57,7 @@ func getTopTraders() *toolyard.Tool {
 
 const maxDisplayName = 40
 
-// printable reduces a name that a stranger chose to letters, digits and common punctuation.
+// printable reduces an untrusted name to letters, digits and common punctuation.
 func printable(s string) string {
 	out := []rune{}
 	for _, r := range s {
@@ -128,7 +128,7 @@ func getFundingRate() *toolyard.Tool {
 		})
 }
 
-// addPresent adds the rate of this hour, and predictions of other venues if there are any.
+// addPresent adds the current hour's rate and, if available, other venues' predictions.
 func (f *fundingResult) addPresent(ctx context.Context, c *toolyard.Call, symbol string) error {
 	a, err := contextOf(ctx, c, symbol)
 	if err != nil {
@@ -158,10 +158,10 @@ func pointer(d decimal.NullDecimal) *decimal.Decimal {
 	return &d.Decimal
 }
 
-// ownVenue is the name of Hyperliquid in its own predictions.
+// ownVenue is Hyperliquid's name in its own predictions.
 const ownVenue = "HlPerp"
 
-// contextOf returns the current state of a market.
+// contextOf returns a market's current state.
 func contextOf(ctx context.Context, c *toolyard.Call, symbol string) (market.AssetContext, error) {
 	list, err := contexts(ctx, c)
 	if err != nil {

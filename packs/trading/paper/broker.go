@@ -32,7 +32,7 @@ type Account struct {
 	data     Data
 
 	mu     sync.Mutex
-	folded folded // all rows up to a sequence number
+	folded folded // state after all rows read so far
 	ahead  ahead
 }
 
@@ -40,10 +40,10 @@ type Account struct {
 type folded struct {
 	state State
 	seq   uint64
-	asOf  time.Time // of the last row
+	asOf  time.Time // as-of time of the last row
 }
 
-// ahead is the state of the newest row, advanced to a later time. Its events are not stored yet.
+// ahead is the newest row's state, advanced to a later time. Its events are not stored yet.
 type ahead struct {
 	state  State
 	events []Event
@@ -51,14 +51,16 @@ type ahead struct {
 	to     time.Time
 }
 
-// Open returns the account with a name. The same journal and name mean the same account.
+// Open returns the account with the given name. The same journal and name always refer to the same
+// account.
 func Open(name string, s Settings, j yard.Journal, d Data) *Account {
 	a := &Account{settings: s, stream: "paper/" + name, journal: j, data: d}
 	a.folded.state = newState(s.DepositUSD)
 	return a
 }
 
-// Restart turns the account into a new one with another journal. It must not be in use.
+// Restart gives the account a new, empty state with another journal. The account must not be in
+// use.
 func (a *Account) Restart(j yard.Journal, i market.Interval) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,17 +68,17 @@ func (a *Account) Restart(j yard.Journal, i market.Interval) {
 	a.folded, a.ahead = folded{state: newState(a.settings.DepositUSD)}, ahead{}
 }
 
-// Stream returns the stream of the journal with the events of the account.
+// Stream returns the journal stream with the account's events.
 func (a *Account) Stream() string { return a.stream }
 
-// Settings returns the rules of the account.
+// Settings returns the account's rules.
 func (a *Account) Settings() Settings { return a.settings }
 
-// pageSize is the number of rows that are read at once.
+// pageSize is the number of rows to read at once.
 const pageSize = 1000
 
-// load returns the state at a time, with the events that time has caused since the last row,
-// and the sequence number of the last row.
+// load returns the state at the given time, including events that have occurred since the last row,
+// and the last row's sequence number.
 func (a *Account) load(ctx context.Context, asOf time.Time) (*simulation, uint64, error) {
 	specs, err := a.data.Specs(ctx)
 	if err != nil {
@@ -115,7 +117,7 @@ func (a *Account) load(ctx context.Context, asOf time.Time) (*simulation, uint64
 	return sim, f.seq, nil
 }
 
-// refresh applies rows that were appended since the last call.
+// refresh applies rows appended since the last call.
 func (a *Account) refresh(ctx context.Context) error {
 	for {
 		rows, err := a.journal.List(ctx, a.stream, yard.JournalQuery{After: a.folded.seq, Limit: pageSize})
@@ -168,7 +170,7 @@ const maxAttempts = 100
 
 var errTooBusy = toolyard.Errorf(toolyard.Unavailable, "The account is changing too quickly. Try again.")
 
-// change loads the account, lets edit add events, and stores them.
+// change loads the account, calls edit to add events, and stores them.
 func (a *Account) change(ctx context.Context, at time.Time, edit func(*simulation) error) error {
 	at = at.UTC().Truncate(time.Microsecond)
 	for range maxAttempts {
@@ -260,8 +262,8 @@ func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Pa
 	return payments, err
 }
 
-// FundingHours returns the number of hours for which funding was paid, and for which it was due. They
-// differ if rates are missing.
+// FundingHours returns how many hours of funding were paid, and how many were due. They differ if
+// rates are missing.
 func (a *Account) FundingHours(ctx context.Context, asOf time.Time) (paid, due int, err error) {
 	sim, _, err := a.load(ctx, asOf)
 	if err != nil {
@@ -270,7 +272,7 @@ func (a *Account) FundingHours(ctx context.Context, asOf time.Time) (paid, due i
 	return sim.state.FundedHours, max(sim.state.FundedHours, sim.state.HeldHours), nil
 }
 
-// events visits the events of a kind that are known at a time, since the account was opened.
+// events calls visit for events of a kind up to the given time, since the account was opened.
 func (a *Account) events(ctx context.Context, kind string, to time.Time, visit func(*Event)) error {
 	sim, seq, err := a.load(ctx, to)
 	if err != nil || seq == 0 {
@@ -297,7 +299,7 @@ func (a *Account) events(ctx context.Context, kind string, to time.Time, visit f
 			break
 		}
 	}
-	for i := range sim.events { // not stored yet
+	for i := range sim.events { // events that are not stored yet
 		if k, _ := sim.events[i].kind(); k == kind {
 			visit(&sim.events[i])
 		}
@@ -305,12 +307,12 @@ func (a *Account) events(ctx context.Context, kind string, to time.Time, visit f
 	return nil
 }
 
-// Settle stores the events that time has caused up to now.
+// Settle stores the events that have occurred up to now.
 func (a *Account) Settle(ctx context.Context, now time.Time) error {
 	return a.change(ctx, now, func(*simulation) error { return nil })
 }
 
-// Reset opens the account again, from a time on.
+// Reset reopens the account, starting at the given time.
 func (a *Account) Reset(ctx context.Context, from time.Time) error {
 	last, err := a.journal.Last(ctx, a.stream)
 	if err != nil {
@@ -353,8 +355,8 @@ func (b broker) Place(ctx context.Context, o market.Order, s market.Stamp) (mark
 	return placed, err
 }
 
-// book returns the order book at a time, or an empty one for a simulation: orders then fill at
-// the next bar.
+// book returns the order book at the given time. In a simulation it is empty, so that orders fill
+// at the next bar.
 func (b broker) book(ctx context.Context, symbol string, at time.Time) (market.Book, error) {
 	if !b.live {
 		return market.Book{}, nil
@@ -374,8 +376,8 @@ func (b broker) Cancel(ctx context.Context, r market.Ref, s market.Stamp) error 
 	})
 }
 
-// CancelAll implements [market.LocalBroker]. It needs no market data: bars that have not been
-// settled yet fill none of the orders.
+// CancelAll implements [market.LocalBroker]. It needs no market data, because bars that have not
+// been settled yet do not fill these orders.
 func (b broker) CancelAll(ctx context.Context, at time.Time) (int, error) {
 	for range maxAttempts {
 		f, err := b.latest(ctx)
@@ -396,7 +398,7 @@ func (b broker) CancelAll(ctx context.Context, at time.Time) (int, error) {
 	return 0, errTooBusy
 }
 
-// latest returns the state after the newest row of the journal.
+// latest returns the state after the journal's newest row.
 func (a *Account) latest(ctx context.Context) (folded, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package paper simulates a broker.
 //
-// An account is event-sourced: its state at a time is a fold over the events of its journal up
-// to that time. Orders are filled by price bars, and only by bars that are closed, so a backtest
-// and a live paper account share one implementation and neither sees the future.
+// An account is event-sourced: its state at any time is a fold over the events in its journal up to
+// that time. Orders are filled by price bars, and only by bars that are closed, so a backtest and a
+// live paper account share one implementation and neither sees the future.
 //
 // Simplifications, in favor of worse results where there is a choice:
 //   - A market order fills at the open of the first bar that begins after the decision, plus
@@ -24,18 +24,18 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Settings are the rules of a paper account.
+// Settings are a paper account's rules.
 type Settings struct {
 	DepositUSD  decimal.Decimal
-	Interval    market.Interval // of the bars that fill orders
+	Interval    market.Interval // interval of the bars that fill orders
 	SlippageBps int
 	Fees        market.Fees
 }
 
-// DefaultFees are Hyperliquid's rates for an account without volume.
+// DefaultFees are Hyperliquid's rates for an account with no trading volume.
 var DefaultFees = market.Fees{Taker: decimal.New(45, -5), Maker: decimal.New(15, -5)}
 
-// volumeShare is the part of a bar's volume that one order can fill.
+// volumeShare is the share of a bar's volume that one order can fill.
 var volumeShare = decimal.New(1, -1)
 
 const bps = 10_000
@@ -45,9 +45,9 @@ func (s *Settings) slip(side market.Side, price decimal.Decimal) decimal.Decimal
 	return price.Mul(decimal.NewFromInt(bps).Add(side.Signed(decimal.NewFromInt(int64(s.SlippageBps))))).Div(decimal.NewFromInt(bps))
 }
 
-// Event is a change of an account. Exactly one of its pointers is set.
+// Event is a change to an account. Exactly one of its pointers is set.
 type Event struct {
-	AsOf    time.Time       `json:"-"` // when the event becomes known, which may be after it happened
+	AsOf    time.Time       `json:"-"` // time when the event becomes known, which may be after it happened
 	Open    *Opening        `json:"open,omitempty"`
 	Order   *Order          `json:"order,omitempty"`
 	Fill    *market.Fill    `json:"fill,omitempty"`
@@ -56,7 +56,7 @@ type Event struct {
 	Mark    *Mark           `json:"mark,omitempty"`
 }
 
-// The kinds of events in the journal.
+// Kinds of events in the journal.
 const (
 	kindOpen    = "open"
 	kindOrder   = "order"
@@ -66,7 +66,7 @@ const (
 	kindMark    = "mark"
 )
 
-// kind returns the kind of the event and the client order ID that it is about.
+// kind returns the event's kind and the client order ID that it refers to.
 func (e *Event) kind() (kind, key string) {
 	switch {
 	case e.Open != nil:
@@ -88,7 +88,7 @@ type Opening struct {
 	DepositUSD decimal.Decimal `json:"depositUsd"`
 }
 
-// Order is an order of the account.
+// Order is one of the account's orders.
 type Order struct {
 	market.OpenOrder
 	Parent string `json:"parent,omitempty"` // client ID of the order that this one protects
@@ -101,7 +101,7 @@ type Cancellation struct {
 	Reason   string `json:"reason"`
 }
 
-// Mark stores how far the account has been settled.
+// Mark records how far the account has been settled.
 type Mark struct {
 	Prices    map[string]decimal.Decimal `json:"prices,omitempty"`
 	Settled   map[string]time.Time       `json:"settled,omitempty"` // end of the last bar, by symbol

@@ -121,7 +121,7 @@ func TestEquityIsCashAndUnrealizedProfit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for bars, want := range []string{
-		"10000",     // not filled yet
+		"10000",     // the order is not filled yet
 		"9997.999",  // bought at 100.1, paid a fee of 1.001, marked at 100
 		"10197.999", // marked at 120
 		"10097.879", // marked at 110, paid 0.12 of funding on 1,200
@@ -239,7 +239,7 @@ func TestTimeDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// The state at a time must not depend on when or where it is computed, or on later events.
+// The state at a given time does not depend on when or where it is computed, or on later events.
 func TestStateAtATimeIsAFold(t *testing.T) {
 	data := markettest.New("5m")
 	data.Walk("BTC", 7, start, 300, 100)

@@ -28,13 +28,13 @@ func (sim *simulation) emit(e Event) {
 	sim.events = append(sim.events, e)
 }
 
-// mark stores how far the simulation has come, so that a fold up to here can continue.
+// mark records how far the simulation has come, so that a fold up to this point can be continued.
 func (sim *simulation) mark() {
 	m := sim.state.Mark.clone()
 	sim.emit(Event{Mark: &m})
 }
 
-// step is a bar or a funding rate of a symbol.
+// step is a bar or a funding rate for a symbol.
 type step struct {
 	at     time.Time
 	symbol string
@@ -42,7 +42,8 @@ type step struct {
 	rate   *market.Rate
 }
 
-// advance applies all bars and funding rates that are known at a time and were not applied yet.
+// advance applies all bars and funding rates that are known at the given time and have not been
+// applied yet.
 func (sim *simulation) advance(ctx context.Context, bars market.Bars, funding market.Funding, to time.Time) error {
 	steps, err := sim.steps(ctx, bars, funding, to)
 	if err != nil {
@@ -60,7 +61,7 @@ func (sim *simulation) advance(ctx context.Context, bars market.Bars, funding ma
 		}
 		if i == len(steps)-1 || steps[i+1].at.After(s.at) {
 			sim.state.Watermark.Observe(s.at, sim.state.Equity())
-			if len(sim.events) > marked { // a reader may ask for a time between two events
+			if len(sim.events) > marked { // a reader may request a time between two events
 				sim.mark()
 				marked = len(sim.events)
 			}
@@ -78,7 +79,7 @@ func (sim *simulation) steps(ctx context.Context, bars market.Bars, funding mark
 	for _, symbol := range sim.state.symbols() {
 		settled, funded := sim.state.Settled[symbol], sim.state.Funded[symbol]
 		if to.Sub(settled) < sim.Interval.Duration() && funded.Truncate(time.Hour).Equal(to.Truncate(time.Hour)) {
-			continue // neither a bar nor an hour has ended
+			continue // neither a bar nor an hour has ended since
 		}
 		list, err := bars.Between(ctx, symbol, sim.Interval, settled, to)
 		if err != nil && !isNoData(err) {
@@ -117,7 +118,7 @@ func isNoData(err error) bool {
 	return ok && e.Code == toolyard.NoData
 }
 
-// applyBar fills the orders in a symbol by a bar. Adverse events come first.
+// applyBar fills orders in a symbol with a bar. Adverse events come first.
 func (sim *simulation) applyBar(symbol string, b *market.Bar) {
 	first := sim.state.Settled[symbol]
 	sim.state.Settled[symbol] = b.End
@@ -126,7 +127,7 @@ func (sim *simulation) applyBar(symbol string, b *market.Bar) {
 	sim.liquidate(symbol, b)
 	targets := sim.eligible(symbol, b, market.TakeProfit)
 	sim.fillLimits(symbol, b)
-	sim.fillTriggers(symbol, b, market.StopOrder, nil) // stops of the limit orders that were filled
+	sim.fillTriggers(symbol, b, market.StopOrder, nil) // stops of limit orders that were just filled
 	sim.liquidate(symbol, b)
 	sim.fillTriggers(symbol, b, market.TakeProfit, targets)
 	sim.state.Prices[symbol] = b.Close
@@ -140,7 +141,7 @@ func hoursEnding(b *market.Bar) int {
 	return int(b.End.Truncate(time.Hour).Sub(b.Start.Truncate(time.Hour)) / time.Hour)
 }
 
-// eligible returns the client IDs of the orders of a type that were placed before a bar.
+// eligible returns the client IDs of orders of the given types that were placed before a bar.
 func (sim *simulation) eligible(symbol string, b *market.Bar, types ...market.OrderType) (ids []string) {
 	for _, o := range sim.state.Orders {
 		if o.Symbol == symbol && !b.Start.Before(o.At) && slices.Contains(types, o.Type) {
@@ -156,7 +157,7 @@ func (sim *simulation) fillAtOpen(symbol string, b *market.Bar, settled time.Tim
 	for _, id := range sim.eligible(symbol, b, market.MarketOrder, market.LimitOrder) {
 		o, ok := sim.state.order(id)
 		if !ok {
-			continue // canceled by an earlier fill
+			continue // an earlier fill canceled the order
 		}
 		immediate := o.TIF == market.IOC
 		isFirst := settled.Before(o.At.Add(sim.Interval.Duration()))
@@ -167,7 +168,7 @@ func (sim *simulation) fillAtOpen(symbol string, b *market.Bar, settled time.Tim
 			continue // wait for a bar with trades
 		}
 		price := sim.slip(o.Side, b.Open)
-		if o.Type == market.LimitOrder { // an aggressive limit order is not filled beyond its limit
+		if o.Type == market.LimitOrder { // an aggressive limit order does not fill beyond its limit
 			if crossed := o.Side.Signed(o.Price.Sub(b.Open)); crossed.IsPositive() && o.Side.Signed(price.Sub(o.Price)).IsPositive() {
 				price = o.Price
 			}
@@ -217,7 +218,7 @@ func (sim *simulation) fillTriggers(symbol string, b *market.Bar, t market.Order
 			continue
 		}
 		trigger := o.Trigger.Decimal
-		// A stop is reached by a price that is worse for its side, a target by a better one.
+		// A stop triggers at a price that is worse for its side, and a target at a better one.
 		reached := b.High.GreaterThanOrEqual(trigger)
 		gapped := b.Open.GreaterThan(trigger)
 		if (o.Side == market.Sell) == (t == market.StopOrder) {
@@ -233,14 +234,14 @@ func (sim *simulation) fillTriggers(symbol string, b *market.Bar, t market.Order
 			}
 		}
 		if !o.ReduceOnly {
-			reason = "" // a stop that opens a position
+			reason = "" // this stop opens a position
 		}
 		sim.fill(&o, o.Remaining, sim.slip(o.Side, price), sim.Fees.Taker, b.End, reason)
 	}
 }
 
-// liquidate closes a position whose account has too little equity at the adverse extreme of a
-// bar. It is closed at the price where the equity became too low.
+// liquidate closes a position if the account has too little equity at the bar's adverse extreme. It
+// is closed at the price where the equity became too low.
 func (sim *simulation) liquidate(symbol string, b *market.Bar) {
 	h, held := sim.state.Positions[symbol]
 	if !held {
@@ -256,7 +257,7 @@ func (sim *simulation) liquidate(symbol string, b *market.Bar) {
 	if equity.GreaterThanOrEqual(others.Add(value.Mul(spec.MaintenanceRate(value)))) {
 		return
 	}
-	price := b.Open // if the price gapped over the liquidation price
+	price := b.Open // if the price gapped past the liquidation price
 	if at := spec.LiquidationPrice(h.Size, extreme, equity, others); at.Valid && h.Size.Mul(b.Open.Sub(at.Decimal)).IsPositive() {
 		price = at.Decimal
 	}
@@ -312,7 +313,7 @@ func (sim *simulation) fill(o *Order, size, price, feeRate decimal.Decimal, at t
 	}
 }
 
-// hasMargin reports whether the equity covers the initial margin of a position.
+// hasMargin reports whether the equity covers a position's initial margin.
 func (sim *simulation) hasMargin(symbol string, size, price decimal.Decimal) bool {
 	value := size.Mul(price).Abs()
 	needed := value.DivRound(decimal.NewFromInt(int64(sim.specs[symbol].LeverageAt(value))), 8)
@@ -325,8 +326,7 @@ func (sim *simulation) hasMargin(symbol string, size, price decimal.Decimal) boo
 	return sim.state.Equity().GreaterThanOrEqual(needed)
 }
 
-// protect places the stop and the target of an order that was filled. They can be triggered from
-// the bar in which the fill happened.
+// protect places a filled order's stop and target. They can trigger in the same bar as the fill.
 func (sim *simulation) protect(parent *Order, size decimal.Decimal) {
 	for _, child := range []struct {
 		kind    market.OrderType
@@ -351,7 +351,7 @@ func (sim *simulation) cancel(clientID, reason string) {
 	}
 }
 
-// applyRate pays funding: a long position pays a positive rate.
+// applyRate pays funding. At a positive rate, a long position pays.
 func (sim *simulation) applyRate(symbol string, r *market.Rate) {
 	sim.state.Funded[symbol] = r.At
 	h, held := sim.state.Positions[symbol]

@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// State is the state of an account: a fold over its events.
+// State is an account's state: a fold over its events.
 type State struct {
 	CashUSD   decimal.Decimal
 	Positions map[string]Holding
@@ -21,7 +21,7 @@ type State struct {
 	LastID      int // last order and fill ID
 }
 
-// Holding is a position without its market price.
+// Holding is a position with no market price.
 type Holding struct {
 	Size, Entry decimal.Decimal
 	Since       time.Time
@@ -77,7 +77,7 @@ func (s *State) addOrder(o *Order) {
 	if o.Refuse != "" {
 		return
 	}
-	if !slices.Contains(s.symbols(), o.Symbol) { // nothing before the order matters
+	if !slices.Contains(s.symbols(), o.Symbol) { // bars and rates before the order do not matter
 		s.Settled[o.Symbol], s.Funded[o.Symbol] = o.At, o.At
 	}
 	s.Orders = append(s.Orders, *o)
@@ -89,13 +89,13 @@ func (s *State) addFill(f *market.Fill) {
 	signed := f.Side.Signed(f.Size)
 	after := held.Size.Add(signed)
 	switch {
-	case held.Size.Sign()*signed.Sign() >= 0: // opens or adds
+	case held.Size.Sign()*signed.Sign() >= 0: // opens or adds to the position
 		if held.Size.IsZero() {
 			held.Since = f.At
 		}
 		value := held.Entry.Mul(held.Size.Abs()).Add(f.Price.Mul(f.Size))
 		held.Entry = value.DivRound(after.Abs(), 12)
-	case after.Sign()*held.Size.Sign() < 0: // reverses
+	case after.Sign()*held.Size.Sign() < 0: // reverses the position
 		held.Entry, held.Since = f.Price, f.At
 	}
 	held.Size = after
@@ -127,7 +127,7 @@ func (s *State) order(clientID string) (Order, bool) {
 
 func (s *State) nextID() string { return strconv.Itoa(s.LastID + 1) }
 
-// symbols returns the symbols with positions or orders, sorted.
+// symbols returns the symbols that have positions or orders, sorted.
 func (s *State) symbols() []string {
 	names := slices.Collect(maps.Keys(s.Positions))
 	for _, o := range s.Orders {
@@ -137,7 +137,7 @@ func (s *State) symbols() []string {
 	return slices.Compact(names)
 }
 
-// price returns the last known price of a symbol.
+// price returns a symbol's last known price.
 func (s *State) price(symbol string) decimal.Decimal {
 	if p, ok := s.Prices[symbol]; ok {
 		return p
@@ -154,7 +154,7 @@ func (s *State) Equity() decimal.Decimal {
 	return sum
 }
 
-// maintenance returns the maintenance margin of all positions except that in one symbol.
+// maintenance returns the maintenance margin of all positions except the one in the given symbol.
 func (s *State) maintenance(specs map[string]market.Market, except string) decimal.Decimal {
 	sum := decimal.Zero
 	for symbol, h := range s.Positions {

@@ -8,9 +8,9 @@
 //	b, _ := hostile.Find("answer-twice")
 //	server := httptest.NewServer(hostile.Handler(b, seed)) // the client connects to server.URL + "/mcp"
 //
-// Over stdio, a server is a process: let the test binary start itself and call [ServeStdio] there.
-// A test that runs all [Behaviours] should check deadlines, memory, leaked processes and the effect
-// on other servers, not only that the client survives.
+// Over stdio, a server is a process: let the test binary start a copy of itself that calls
+// [ServeStdio]. A test that runs all [Behaviours] should check deadlines, memory, leaked processes
+// and the effect on other servers, not only that the client survives.
 package hostile
 
 import (

@@ -1,4 +1,4 @@
-// Package markettest provides market data for tests: bars in memory, without a network.
+// Package markettest provides market data for tests: in-memory bars that need no network.
 package markettest
 
 import (
@@ -13,20 +13,20 @@ import (
 	"github.com/toolyard/toolyard/packs/trading/market"
 )
 
-// Data implements the market data clients. It returns only what is known at the given time.
+// Data implements the market data clients. It returns only data that is known at the given time.
 type Data struct {
 	Listed   map[string]market.Market
-	Step     market.Interval          // of Series
+	Step     market.Interval          // interval of Series
 	Series   map[string][]market.Bar  // oldest first
 	Funding  map[string][]market.Rate // oldest first
 	Headline []market.Post            // newest first
-	Books    map[string]market.Book   // order books of the present
-	Present  time.Time                // Contexts and Book have data only from this time on
+	Books    map[string]market.Book   // current order books
+	Present  time.Time                // Contexts and Book have no data before this time
 
 	Calls atomic.Int64 // number of requests for bars
 }
 
-// New returns data with the markets BTC and ETH and no bars.
+// New returns data for the markets BTC and ETH, with no bars.
 func New(step market.Interval) *Data {
 	return &Data{
 		Step: step, Series: map[string][]market.Bar{}, Funding: map[string][]market.Rate{}, Books: map[string]market.Book{},
@@ -37,7 +37,8 @@ func New(step market.Interval) *Data {
 	}
 }
 
-// Walk adds n bars of a random walk that starts at a price. The same seed produces the same bars.
+// Walk adds n bars of a random walk that starts at the given price. The same seed produces the same
+// bars.
 func (d *Data) Walk(symbol string, seed uint64, from time.Time, n int, price float64) {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // deterministic test data
 	round := func(v float64) decimal.Decimal { return decimal.NewFromFloat(v).Round(2) }
@@ -57,7 +58,7 @@ func (d *Data) Walk(symbol string, seed uint64, from time.Time, n int, price flo
 	}
 }
 
-// Add appends bars, each given as open, high, low and close, from a time on.
+// Add appends bars, each given as open, high, low and close, starting at the given time.
 func (d *Data) Add(symbol string, from time.Time, prices ...[4]string) {
 	for _, p := range prices {
 		d.Series[symbol] = append(d.Series[symbol], market.Bar{
@@ -68,7 +69,7 @@ func (d *Data) Add(symbol string, from time.Time, prices ...[4]string) {
 	}
 }
 
-// Poison returns a copy in which everything that is not known at t is garbage.
+// Poison returns a copy in which everything that is not known at t is replaced with garbage.
 func (d *Data) Poison(t time.Time) *Data {
 	c := &Data{Step: d.Step, Listed: d.Listed, Present: d.Present, Series: map[string][]market.Bar{}, Funding: map[string][]market.Rate{}}
 	r := rand.New(rand.NewPCG(99, 99)) //nolint:gosec // as above
@@ -138,7 +139,7 @@ func (d *Data) Between(_ context.Context, symbol string, interval market.Interva
 // Specs implements [market.Markets].
 func (d *Data) Specs(context.Context) (map[string]market.Market, error) { return d.Listed, nil }
 
-// Contexts implements [market.Markets]. The prices are those of the last bar.
+// Contexts implements [market.Markets]. The prices come from the last bar.
 func (d *Data) Contexts(_ context.Context, asOf time.Time) ([]market.AssetContext, error) {
 	var list []market.AssetContext
 	for symbol := range d.Listed {
