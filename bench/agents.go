@@ -25,7 +25,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// A long query has 25 turns with four calls each, and one turn with the answer.
+// A long query has 25 turns with four calls each, and a final turn with the answer.
 const (
 	longTurns = 26
 	longCalls = 100
@@ -33,7 +33,7 @@ const (
 
 var wireFormats = []string{"anthropic", "openai", "chat", "gemini"}
 
-// modelScript returns the script of the model: a long query, a short one, and one that is never
+// modelScript returns the model's script: a long query, a short one, and one that is never
 // answered.
 func modelScript() ([]byte, error) {
 	conversation := func(match string, turns, calls int) map[string]any {
@@ -53,7 +53,7 @@ func modelScript() ([]byte, error) {
 	}})
 }
 
-// serveModel serves the model of the agents. It responds at once, or with a pause before each event.
+// serveModel serves the agents' model. It responds at once, or with a pause before each event.
 func serveModel(l net.Listener, ready func(), pause time.Duration) error {
 	text, err := modelScript()
 	if err != nil {
@@ -73,7 +73,7 @@ func serveModel(l net.Listener, ready func(), pause time.Duration) error {
 	}
 	defer server.Close()
 	ready()
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the bench ends
+	_, _ = io.Copy(io.Discard, os.Stdin) // blocks until the benchmark ends
 	return nil
 }
 
@@ -83,7 +83,7 @@ type agentBench struct {
 	stop func()
 }
 
-// newAgentBench starts a yard whose models are at an address.
+// newAgentBench starts a yard whose models are at the given address.
 func newAgentBench(address string) (*agentBench, error) {
 	dir, err := os.MkdirTemp("", "toolyard-bench")
 	if err != nil {
@@ -128,7 +128,7 @@ func modelKey(name string) (string, bool) {
 	return "", false
 }
 
-// ask asks an agent and checks the number of calls.
+// ask sends a question to an agent and checks the number of calls.
 func (b *agentBench) ask(ctx context.Context, agent, question string, calls int) error {
 	res, err := b.Call(ctx, "ask", toolyard.Caller{ID: "bench"}, "ask_"+agent, fmt.Appendf(nil, `{"query":%q,"shape":"answer"}`, question))
 	if err != nil {
@@ -144,10 +144,11 @@ func (b *agentBench) ask(ctx context.Context, agent, question string, calls int)
 	return nil
 }
 
-// ballast is the memory that toolyard serve reserves so that garbage is collected less often.
+// ballast is the amount of memory that toolyard serve reserves to make garbage collection less
+// frequent.
 const ballast = 32 << 20
 
-// measureAgents measures what queries cost on top of their models and tools.
+// measureAgents measures the overhead of queries in addition to their models and tools.
 func measureAgents(ctx context.Context, quick bool) error {
 	defer runtime.KeepAlive(make([]byte, ballast))
 	model, err := start(ctx, "model", 0)
@@ -182,10 +183,12 @@ func measureAgents(ctx context.Context, quick bool) error {
 }
 
 // turnRounds is the number of rounds in which queries and bare loops alternate, so that both run
-// under the same load. The lowest CPU time of a round is reported. It still differs between runs.
+// under the same load. The lowest CPU time of any round is reported, which still varies between
+// runs.
 const turnRounds = 4
 
-// measureTurns compares long queries with a loop that sends the same requests and drops the responses.
+// measureTurns compares long queries with a loop that sends the same requests and discards the
+// responses.
 func measureTurns(ctx context.Context, address string, repeat int) error {
 	fmt.Printf("A query with %d calls in %d turns: CPU per turn, lowest of %d rounds with %d queries each\n\n| wire format | query | bare loop of the same requests | overhead per turn |\n|---|---|---|---|\n",
 		longCalls, longTurns, turnRounds, repeat)
@@ -211,7 +214,7 @@ func measureTurns(ctx context.Context, address string, repeat int) error {
 	return nil
 }
 
-// lowestPerTurn returns the lowest CPU time per turn of two ways to exchange the same requests.
+// lowestPerTurn returns the lowest CPU time per turn for two ways of exchanging the same requests.
 func lowestPerTurn(repeat int, query, bare func() error) (ofQuery, ofBare time.Duration, err error) {
 	ofQuery, ofBare = time.Hour, time.Hour
 	for range turnRounds {
@@ -245,14 +248,14 @@ func cpuPerTurn(repeat int, run func() error) (time.Duration, error) {
 	return (after - before) / time.Duration(repeat*longTurns), err
 }
 
-// recordedRequest is a request of a query to its model.
+// recordedRequest is a query's request to its model.
 type recordedRequest struct {
 	path   string
 	header http.Header
 	body   []byte
 }
 
-// recordRequests returns the requests of a long query.
+// recordRequests returns a long query's requests.
 func recordRequests(ctx context.Context, address, api string) (list []recordedRequest, err error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -260,7 +263,7 @@ func recordRequests(ctx context.Context, address, api string) (list []recordedRe
 	}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // an incomplete body is refused by the model
+		body, _ := io.ReadAll(r.Body) // the model refuses an incomplete body
 		list = append(list, recordedRequest{r.URL.RequestURI(), r.Header.Clone(), body})
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
@@ -276,7 +279,7 @@ func recordRequests(ctx context.Context, address, api string) (list []recordedRe
 	return list, err
 }
 
-// sendAll sends requests one after the other and drops the responses.
+// sendAll sends requests one at a time and discards the responses.
 func sendAll(ctx context.Context, address string, requests []recordedRequest) error {
 	for _, r := range requests {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+r.path, bytes.NewReader(r.body))
@@ -301,12 +304,12 @@ func sendAll(ctx context.Context, address string, requests []recordedRequest) er
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // pools are emptied by the second
+	runtime.GC() // the second collection empties pools
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// measureWaiting measures the memory of queries whose model does not respond yet.
+// measureWaiting measures the memory used by queries whose model has not responded yet.
 func (b *agentBench) measureWaiting(ctx context.Context, n int) error {
 	if err := b.ask(ctx, "chat", "short", 4); err != nil {
 		return err
@@ -323,7 +326,7 @@ func (b *agentBench) measureWaiting(ctx context.Context, n int) error {
 			}
 		})
 	}
-	time.Sleep(5 * time.Second) // until all requests are sent
+	time.Sleep(5 * time.Second) // waits until all requests are sent
 	each := (inUse() - before) / int64(n)
 	cancel()
 	ended.Wait()
@@ -331,7 +334,7 @@ func (b *agentBench) measureWaiting(ctx context.Context, n int) error {
 	return nil
 }
 
-// measureAtOnce runs many queries at the same time, with a model that takes its time.
+// measureAtOnce runs many queries at the same time, with a slow model.
 func measureAtOnce(ctx context.Context, address string, n int) error {
 	b, err := newAgentBench(address)
 	if err != nil {
@@ -373,7 +376,7 @@ func measureAtOnce(ctx context.Context, address string, n int) error {
 	return nil
 }
 
-// residentMemory returns the resident memory of this process, in bytes.
+// residentMemory returns this process's resident memory, in bytes.
 func residentMemory() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -385,7 +388,7 @@ func residentMemory() (int64, error) {
 	return kib << 10, err
 }
 
-// measureCode measures runs of code: alone, and with ten calls of a Go tool.
+// measureCode measures code runs: alone, and with ten calls to a Go tool.
 func (b *agentBench) measureCode(ctx context.Context, runs int) error {
 	fmt.Printf("run_code, %d runs (goal: p99 at most 5 ms with ten calls on an idle machine)\n\n| code | p50 | p99 | CPU of the yard | CPU of its script processes |\n|---|---|---|---|---|\n", runs)
 	for _, m := range []struct{ title, code, want string }{
@@ -415,7 +418,7 @@ func (b *agentBench) measureCode(ctx context.Context, runs int) error {
 	return nil
 }
 
-// runCode runs code repeatedly and returns how long each run took.
+// runCode runs code repeatedly and returns the duration of each run.
 func (b *agentBench) runCode(ctx context.Context, code, want string, runs int) ([]time.Duration, error) {
 	args, err := json.Marshal(map[string]string{"code": code})
 	if err != nil {
@@ -436,7 +439,7 @@ func (b *agentBench) runCode(ctx context.Context, code, want string, runs int) (
 	return durations, nil
 }
 
-// cpuOfFamily returns the CPU time of this process, and that of the processes that it has started.
+// cpuOfFamily returns the CPU time of this process and of the processes that it started.
 func cpuOfFamily() (own, others time.Duration, err error) {
 	if own, err = cpuOf(os.Getpid()); err != nil {
 		return 0, 0, err

@@ -19,7 +19,7 @@ func newAPIClient(base, token string) *apiClient {
 	return &apiClient{base, token, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 200, DisableCompression: true}}}
 }
 
-// send sends a request, with a body if it is not empty.
+// send sends a request. It has a body unless body is empty.
 func (v *apiClient) send(ctx context.Context, method, path, body string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, v.base+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
@@ -51,7 +51,7 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// edit makes a few edits, so that there are versions.
+// edit makes a few edits, so that there are several versions.
 func (v *apiClient) edit(ctx context.Context) error {
 	for version := range 5 {
 		body := fmt.Sprintf(`{"tools":[%q,%q],"version":%d}`, toolName(1), toolName(version+2), version)

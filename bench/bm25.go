@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// plainBM25 is the textbook ranking by words of the name and the description, without stop words,
-// stems or fields. It is the baseline for the ranking of tools.
+// plainBM25 is the textbook ranking by the words in the name and the description, with no stop
+// words, stemming or fields. It is the baseline for ranking tools.
 type plainBM25 struct {
 	postings map[string][]plainPosting
 	lengths  []float64
@@ -39,7 +39,7 @@ func plainWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 }
 
-// rank returns the best documents; ties keep document order.
+// rank returns the best documents. Ties keep document order.
 func (x *plainBM25) rank(query string, limit int) []int {
 	const k, b = 1.2, 0.75
 	scores := make(map[int]float64)

@@ -19,15 +19,15 @@ import (
 // consoleGoal is the maximum response time of a console query at the 95th percentile.
 const consoleGoal = 200 * time.Millisecond
 
-// scenario is the amount of data in the yard and the load on it.
+// scenario describes the amount of data in the yard and the load on it.
 type scenario struct {
 	tools, servers, calls, sessions, accounts int
 
-	rounds    int // requests for each query
+	rounds    int // requests per query
 	operators int
-	perSecond int // calls while operators watch
+	perSecond int // calls per second while operators watch
 	watching  time.Duration
-	slack     float64 // accepted factor above the goal; 0 for any
+	slack     float64 // accepted factor above the goal; 0 for no limit
 }
 
 var (
@@ -35,8 +35,8 @@ var (
 	quickScenario = scenario{2_000, 20, 100_000, 200, 50, 20, 50, 200, 5 * time.Second, 10}
 )
 
-// measureConsole measures the queries of the console. If calls is zero, the scenario determines
-// the number of recorded calls.
+// measureConsole measures the console's queries. If calls is zero, the scenario determines the
+// number of recorded calls.
 func measureConsole(ctx context.Context, quick bool, calls int) error {
 	t := fullScenario
 	if quick {
@@ -88,14 +88,13 @@ func (t scenario) measure(ctx context.Context, c *pgtest.Cluster) error {
 	return failed
 }
 
-// toolName returns the name of a local tool.
+// toolName returns a local tool's name.
 func toolName(i int) string {
 	verbs := []string{"search", "get", "list", "create", "update", "delete", "export", "compare", "summarize", "watch"}
 	nouns := []string{"invoices", "customers", "orders", "tickets", "repositories", "pipelines", "contracts", "payments", "documents", "calendars", "devices", "reports"}
 	return fmt.Sprintf("%s_%s_%05d", verbs[i%len(verbs)], nouns[i/len(verbs)%len(nouns)], i)
 }
 
-// localTools returns the local tools.
 func (t scenario) localTools() []*toolyard.Tool {
 	categories := []string{"finance", "sales", "support", "engineering", "legal", "operations"}
 	classes := []string{"instant", "fast", "slow"}
@@ -113,7 +112,7 @@ func (t scenario) localTools() []*toolyard.Tool {
 	return tools
 }
 
-// config returns the configuration of the yard.
+// config returns the yard's configuration.
 func (t scenario) config(address, servers string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "store: %q\nedits: [toolsets, gates]\nrecord: {arguments: shape}\nterms:\n", address)
@@ -125,7 +124,7 @@ func (t scenario) config(address, servers string) string {
 		fmt.Fprintf(&b, "  %s: {url: \"http://%s/%d\", required: true}\n", serverName(i), servers, i)
 	}
 	var names []string
-	for i := 1; i < t.tools; i += 12 { // read-only tools
+	for i := 1; i < t.tools; i += 12 { // selects read-only tools
 		names = append(names, toolName(i))
 	}
 	fmt.Fprintf(&b, "toolsets:\n  some: {tools: [%s], servers: [{id: %s}]}\n", strings.Join(names, ", "), serverName(0))
@@ -135,7 +134,7 @@ func (t scenario) config(address, servers string) string {
 
 func serverName(i int) string { return fmt.Sprintf("s%d", i) }
 
-// serve serves the yard in this process, with its servers.
+// serve serves the yard and its servers in this process.
 func (t scenario) serve(ctx context.Context, address string) (base string, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	dir, err := os.MkdirTemp("", "toolyard-bench-")

@@ -112,7 +112,7 @@ func searchTool(i int) (name, description string) {
 		"Searches one collection of documents and returns the best matches, with a title, a link and a short excerpt of each."
 }
 
-// bareSDK is the SDK's server with its fastest settings for this transport.
+// bareSDK returns the SDK's server with its fastest settings for this transport.
 func bareSDK(tools int) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "bench"}, nil)
 	addEcho(s)
@@ -131,7 +131,7 @@ func addEcho(s *mcp.Server) {
 	})
 }
 
-// changing is a source whose one tool is replaced whenever standard input has a line.
+// changing is a source whose only tool is replaced for each line on standard input.
 type changing struct{}
 
 // Run implements toolyard.Source.

@@ -49,11 +49,11 @@ func measureContract(ctx context.Context, turn time.Duration, turns int, quick b
 	return errors.Join(err, c.Close())
 }
 
-// way is a benchmark variant: a yard that serves a tool with a part of the contract.
+// way is a benchmark variant: a yard that serves a tool with part of the contract.
 type way struct{ name, title, config string }
 
-// ways serve the same tool, each with more of the contract than the previous one. All receive
-// the same requests.
+// ways serve the same tool, each with more of the contract than the previous one. All of them
+// receive the same requests.
 var ways = []way{
 	{"open", "unauthenticated callers", ""},
 	{"keyed", "an API key", ""},
@@ -64,7 +64,7 @@ terms: {echo: {rate: {perMinute: 100000000, concurrency: 1000000}, executeUsd: "
 `},
 }
 
-// The files of a way.
+// Files in a way's folder.
 const (
 	wayConfig = "toolyard.yaml"
 	wayStore  = "toolyard.db"
@@ -84,7 +84,7 @@ func serveWay(name, dir string) error {
 	opts := yard.Options{Tools: goTools(0)}
 	switch name {
 	case "open":
-	case "keyed": // a program that identifies its callers itself, by the same keys
+	case "keyed": // an embedding program that identifies its callers with the same keys
 		s, err := store.Open(context.Background(), "sqlite:"+filepath.Join(dir, wayStore))
 		if err != nil {
 			return err
@@ -96,7 +96,8 @@ func serveWay(name, dir string) error {
 	return serveYard(l, func() { fmt.Println(l.Addr()) }, opts)
 }
 
-// prepareWay creates the folder of a benchmark variant: its configuration, and a store with a key and funds.
+// prepareWay creates a benchmark variant's folder: its configuration, and a store with a key and
+// funds.
 func prepareWay(ctx context.Context, dir, config string, key identity.Key) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -112,7 +113,7 @@ func prepareWay(ctx context.Context, dir, config string, key identity.Key) error
 	return errors.Join(s.PutKey(ctx, key), s.Fund(ctx, key.Account, funds, "bench"), s.Close())
 }
 
-// startWays starts all ways, and returns the request for them.
+// startWays starts all ways and returns the request for them.
 func startWays(ctx context.Context, dir string) (all []*contender, req []byte, stop func(), err error) {
 	stop = func() {
 		for _, c := range all {
@@ -201,7 +202,7 @@ func compareLoaded(contenders []*contender, req []byte, connections int, turn ti
 	return all, nil
 }
 
-// percentiles formats the p50 and the p99 of sorted times.
+// percentiles formats the p50 and p99 of sorted durations.
 func percentiles(took []time.Duration) string {
 	if len(took) == 0 {
 		return "–"
@@ -211,23 +212,23 @@ func percentiles(took []time.Duration) string {
 
 const (
 	price    = toolyard.USD / 1_000_000
-	funds    = 1_000_000 * toolyard.USD // funds of an account
-	callers  = 64                       // concurrent callers of each replica
-	accounts = 1_000                    // in the case of many accounts
+	funds    = 1_000_000 * toolyard.USD // per account
+	callers  = 64                       // concurrent callers per replica
+	accounts = 1_000                    // for the case with many accounts
 )
 
-// account is the name of the account with a number.
+// account returns the name of the i-th account.
 func account(i int) string { return fmt.Sprintf("account-%04d", i) }
 
-// charges are the measurements of charging.
+// charges are the results of a charging measurement.
 type charges struct {
 	perSecond float64
-	took      []time.Duration // sorted
-	exchanges float64         // with the store, per second
-	total     int64           // calls, including warm-up
+	took      []time.Duration // sorted durations
+	exchanges float64         // exchanges with the store per second
+	total     int64           // number of calls, including warm-up
 }
 
-// perCall is how many exchanges a call took.
+// perCall returns the number of exchanges per call.
 func (c *charges) perCall() float64 { return c.exchanges / c.perSecond }
 
 // drive calls do from many goroutines and measures it after a warm-up.
@@ -253,7 +254,7 @@ func drive(ctx context.Context, workers int, span time.Duration, exchanges *atom
 	return c, failed
 }
 
-// repeat calls a function repeatedly and returns the durations from a given time on.
+// repeat calls do repeatedly and returns the durations since from.
 func repeat(from, until time.Time, do func() error) (took []time.Duration, total int64, err error) {
 	for now := time.Now(); err == nil && now.Before(until); {
 		err = do()
@@ -278,7 +279,7 @@ func (c counted) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results
 	return c.Store.Exchange(ctx, b)
 }
 
-// fleet has the admission controllers of replicas that share a database.
+// fleet contains the admission controllers of replicas that share a database.
 type fleet struct {
 	desks     []*admission.Controller
 	stores    []*store.Store
@@ -347,7 +348,7 @@ func charge(ctx context.Context, d *admission.Controller, tool *toolyard.Tool, r
 	return err
 }
 
-// measureFleet charges accounts through replicas and audits the ledger.
+// measureFleet charges accounts through several replicas and audits the ledger.
 func measureFleet(ctx context.Context, address string, replicas, payers int, span time.Duration) (c charges, err error) {
 	f, err := openFleet(ctx, address, replicas)
 	if err != nil {
@@ -372,7 +373,8 @@ func measureFleet(ctx context.Context, address string, replicas, payers int, spa
 	return c, check(ctx, f.stores[0], c.total)
 }
 
-// check fails unless the ledger is consistent and exactly the expected calls were charged.
+// check returns an error unless the ledger is consistent and exactly the expected calls were
+// charged.
 func check(ctx context.Context, s *store.Store, calls int64) error {
 	if err := s.Audit(ctx); err != nil {
 		return err
@@ -391,9 +393,9 @@ func check(ctx context.Context, s *store.Store, calls int64) error {
 	return nil
 }
 
-// measureBare updates rows with one statement for each call.
+// measureBare updates rows with one statement per call.
 func measureBare(ctx context.Context, address string, rows int, span time.Duration) (c charges, err error) {
-	db, err := sql.Open("pgx", address) // the driver of the store
+	db, err := sql.Open("pgx", address) // the store's driver
 	if err != nil {
 		return c, err
 	}
@@ -439,8 +441,8 @@ func newDatabase(c *pgtest.Cluster) (string, error) {
 	return u.String(), nil
 }
 
-// traces returns the number of committed transactions and the bytes of charges and calls,
-// including indexes. Connections report their commits at the latest when they close.
+// traces returns the number of committed transactions and the size of charges and calls, including
+// indexes, in bytes. Connections report their commits no later than when they are closed.
 func traces(ctx context.Context, address string) (commits, bytes int64, err error) {
 	db, err := sql.Open("pgx", address)
 	if err != nil {
@@ -454,12 +456,12 @@ func traces(ctx context.Context, address string) (commits, bytes int64, err erro
 // charging is a setup for charging calls.
 type charging struct {
 	title    string
-	store    string // empty for a new database of PostgreSQL
+	store    string // empty for a new PostgreSQL database
 	replicas int    // zero for bare statements
 	payers   int
 }
 
-// measure measures it, and returns the address of the database.
+// measure runs the measurement and returns the database's address.
 func (w charging) measure(ctx context.Context, c *pgtest.Cluster, span time.Duration) (got charges, address string, err error) {
 	if address = w.store; address == "" {
 		if address, err = newDatabase(c); err != nil {
@@ -509,7 +511,7 @@ func measureCharges(ctx context.Context, c *pgtest.Cluster, span time.Duration) 
 	return nil
 }
 
-// chargings are all setups, the hot account first and bare statements second.
+// chargings returns all setups, with the hot account first and bare statements second.
 func chargings(file string) []charging {
 	return []charging{
 		{"PostgreSQL, one account", "", 3, 1},

@@ -20,27 +20,27 @@ type gateway struct {
 	path    string // path of its MCP endpoint
 	http    bool   // supports servers over HTTP, and over stdio
 	stdio   bool
-	modern  bool                                      // supports clients of 2026-07-28
-	install func(ctx context.Context) (string, error) // returns the path to its binary; nil for Toolyard
+	modern  bool                                      // supports clients that use 2026-07-28
+	install func(ctx context.Context) (string, error) // returns the path of its binary; nil for Toolyard
 	command func(program, dir, addr string, to target) *exec.Cmd
 }
 
-// target is the server behind a gateway: at an address, or a program to start.
+// target is the server behind a gateway: an address, or a program to start.
 type target struct {
 	addr    string
 	command []string
 }
 
-// module is a released program that is built from its Go module.
+// module is a released program built from its Go module.
 type module struct{ path, version, program string }
 
-// The peers and their versions. They are built outside this project.
+// The other gateways and their versions. They are built outside this project.
 var (
 	mcpProxy = module{"github.com/TBXark/mcp-proxy", "v0.43.2", "github.com/TBXark/mcp-proxy"}
 	gridctl  = module{"github.com/gridctl/gridctl", "v0.1.0-rc.3", "github.com/gridctl/gridctl/cmd/gridctl"}
 )
 
-// gateways are the compared gateways.
+// gateways returns the gateways to compare.
 func gateways(binary string) []gateway {
 	return []gateway{
 		{title: "no gateway", path: "/mcp", http: true, modern: true},
@@ -53,8 +53,8 @@ func gateways(binary string) []gateway {
 	}
 }
 
-// install builds the program in a separate module: go install would request the list of
-// versions, which not every module proxy provides. Earlier builds are reused.
+// install builds the program in a separate module: go install would request the list of versions,
+// which some module proxies do not provide. Earlier builds are reused.
 func (m module) install(ctx context.Context) (string, error) {
 	dir := filepath.Join(os.TempDir(), "toolyard-bench-peers", filepath.Base(m.path)+"@"+m.version)
 	program := filepath.Join(dir, "program")
@@ -89,7 +89,7 @@ func buildToolyard(ctx context.Context, binary string) (string, error) {
 }
 
 func startPlainProxy(_, _, _ string, to target) *exec.Cmd {
-	self, _ := os.Executable() // which runs
+	self, _ := os.Executable() // cannot fail: it is running
 	return exec.Command(self, "-serve", "proxy", "-upstream", to.addr)
 }
 
@@ -99,7 +99,7 @@ func startToolyard(program, dir, addr string, to target) *exec.Cmd {
 	if to.command != nil {
 		server = map[string]any{"command": to.command[0], "args": to.command[1:]}
 	}
-	writeJSON(dir, "toolyard.yaml", map[string]any{"servers": map[string]any{"up": server}}) // JSON is YAML
+	writeJSON(dir, "toolyard.yaml", map[string]any{"servers": map[string]any{"up": server}}) // JSON is also valid YAML
 	return exec.Command(program, "serve", "--listen", addr)
 }
 
@@ -128,8 +128,8 @@ func startGridctl(program, dir, addr string, to target) *exec.Cmd {
 }
 
 func writeJSON(dir, name string, v any) {
-	data, _ := json.Marshal(v)                              // can always be encoded
-	_ = os.WriteFile(filepath.Join(dir, name), data, 0o600) // the program reports a missing file
+	data, _ := json.Marshal(v)                              // cannot fail
+	_ = os.WriteFile(filepath.Join(dir, name), data, 0o600) // if this fails, the program reports the missing file
 }
 
 // rival is a running gateway.
@@ -161,7 +161,7 @@ func (g gateway) run(ctx context.Context, to target) (*rival, error) {
 	cmd := g.command(program, dir, addr, to)
 	cmd.Dir = dir
 	r := &rival{&contender{name: g.title, addr: addr, cmd: cmd}, g, dir}
-	if g.install == nil { // this program, which prints its address
+	if g.install == nil { // Toolyard is this program, which prints its address
 		r.contender, err = startCommand(g.title, cmd)
 		return r, err
 	}
@@ -211,14 +211,14 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// legacySDK is a server of 2025-11-25 and older versions.
+// legacySDK returns a server for version 2025-11-25 and older.
 func legacySDK() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "bench"}, &mcp.ServerOptions{SupportedProtocolVersions: []string{legacyVersion, "2025-06-18", "2025-03-26"}})
 	addEcho(s)
 	return s
 }
 
-// serveStdio is that server on standard input and output.
+// serveStdio serves that server on standard input and output.
 func serveStdio() error {
 	err := legacySDK().Run(context.Background(), &mcp.StdioTransport{})
 	if errors.Is(err, context.Canceled) {

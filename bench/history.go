@@ -26,18 +26,18 @@ const (
 	historyBatch = 5_000                       // calls per batch
 )
 
-// history has the parts of the generated history that queries refer to.
+// history contains the parts of the generated history that queries refer to.
 type history struct {
-	token    string // API key of an operator
+	token    string // an operator's API key
 	sessions []string
 	calls    []string // IDs of some calls
-	parents  []string // calls that made other calls
-	bytes    int64    // size of the database
+	parents  []string // IDs of calls that made other calls
+	bytes    int64    // size of the database, in bytes
 }
 
 // seed fills a new database.
 func (t scenario) seed(ctx context.Context, address string) (*history, error) {
-	s, err := store.Open(ctx, address+"&statement_timeout=60s") // large batches take long
+	s, err := store.Open(ctx, address+"&statement_timeout=60s") // large batches take a long time
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +60,13 @@ func (t scenario) seed(ctx context.Context, address string) (*history, error) {
 	if err := s.Maintain(ctx, store.Retention{}); err != nil {
 		return nil, err
 	}
-	if _, err := db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil { // as autovacuum does eventually
+	if _, err := db.ExecContext(ctx, "VACUUM ANALYZE"); err != nil { // autovacuum would do this eventually
 		return nil, err
 	}
 	return p, db.QueryRowContext(ctx, "SELECT pg_database_size(current_database())").Scan(&p.bytes)
 }
 
-// makeDays creates the partitions of past days, as the store would have done in advance.
+// makeDays creates partitions for past days, as the store would have done in advance.
 func makeDays(ctx context.Context, db *sql.DB) error {
 	for at := time.Now().UTC().Add(-historySpan).Truncate(24 * time.Hour); at.Before(time.Now()); at = at.Add(24 * time.Hour) {
 		text := fmt.Sprintf(`CREATE TABLE IF NOT EXISTS calls_%s PARTITION OF calls FOR VALUES FROM ('%s') TO ('%s')`,

@@ -17,8 +17,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// streamsPerConnection is the number of listeners that share a connection, as behind a proxy.
-// Each connection is a separate caller, because one caller gets only a quarter of the streams.
+// streamsPerConnection is the number of listeners that share a connection, as behind a proxy. Each
+// connection belongs to a separate caller, because one caller may use only a quarter of the
+// streams.
 const streamsPerConnection = 500
 
 const (
@@ -37,7 +38,7 @@ func startForListeners(ctx context.Context, n int) (c *contender, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the yard has read its file when it is ready
+	defer func() { _ = os.RemoveAll(dir) }() // the yard has read the file by the time it is ready
 	text := fmt.Sprintf("limits:\n  streams: %d\n", max(n, 4*streamsPerConnection))
 	if err := os.WriteFile(filepath.Join(dir, listenersConfig), []byte(text), 0o600); err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func measureListeners(ctx context.Context, n int) error {
 	return nil
 }
 
-// resident returns the memory of the process in bytes.
+// resident returns the process's memory in bytes.
 func (c *contender) resident() (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	if err != nil {
@@ -106,8 +107,8 @@ func (c *contender) resident() (int64, error) {
 	return 0, fmt.Errorf("no VmRSS for %s", c.name)
 }
 
-// openListeners opens n subscriptions and returns when all are acknowledged. The channel
-// reports when each was notified of a change.
+// openListeners opens n subscriptions and returns when all are acknowledged. The channel receives
+// the time at which each was notified of a change.
 func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, error) {
 	notified := make(chan time.Time, n)
 	acknowledged, failed := make(chan struct{}, n), make(chan error, n)

@@ -1,5 +1,5 @@
 // Command bench compares Toolyard with a bare SDK server and a plain HTTP handler in one run,
-// because only ratios are meaningful on a machine that also does other work.
+// because only ratios are meaningful on a machine that is busy with other work.
 //
 //	go run ./bench            # everything
 //	go run ./bench -quick     # shorter, for a first look
@@ -64,11 +64,11 @@ func main() {
 		defer cancel()
 		err = measureListeners(ctx, *listeners)
 	case *console:
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // writing many calls takes long
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // writing many calls takes a long time
 		defer cancel()
 		err = measureConsole(ctx, *quick, *calls)
 	case *peers:
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // building the peers takes long
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // building the other gateways takes a long time
 		defer cancel()
 		err = measurePeers(ctx, *quick, *binary, *only, *some)
 	case *agents:
@@ -159,7 +159,7 @@ func (c *contender) stop() {
 	_ = c.cmd.Wait()
 }
 
-// cpu returns the CPU time of all processes of the contender.
+// cpu returns the total CPU time of the contender's processes.
 func (c *contender) cpu() (total time.Duration, err error) {
 	for _, pid := range family(c.cmd.Process.Pid) {
 		used, err := cpuOf(pid)
@@ -171,7 +171,7 @@ func (c *contender) cpu() (total time.Duration, err error) {
 	return total, nil
 }
 
-// ownCPU returns the CPU time of the contender without the processes that it started.
+// ownCPU returns the contender's CPU time, excluding the processes that it started.
 func (c *contender) ownCPU() (time.Duration, error) {
 	if c.cmd == nil {
 		return 0, nil
@@ -185,13 +185,13 @@ func cpuOf(pid int) (time.Duration, error) {
 	return ticks(pid, user, system)
 }
 
-// cpuOfEnded returns the CPU time of the children of a process that have ended.
+// cpuOfEnded returns the CPU time of a process's children that have ended.
 func cpuOfEnded(pid int) (time.Duration, error) {
 	const user, system = 13, 14
 	return ticks(pid, user, system)
 }
 
-// ticks adds two times in the status of a process, by their positions after the name.
+// ticks adds two times in a process's status, given their positions after the name.
 func ticks(pid, user, system int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -200,13 +200,13 @@ func ticks(pid, user, system int) (time.Duration, error) {
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	u, _ := strconv.Atoi(fields[user])
 	s, _ := strconv.Atoi(fields[system])
-	return time.Duration(u+s) * 10 * time.Millisecond, nil // 100 ticks a second
+	return time.Duration(u+s) * 10 * time.Millisecond, nil // 100 ticks per second
 }
 
 // sample is one measurement.
 type sample struct {
 	perSecond float64
-	cpu       time.Duration // CPU time of the server per request
+	cpu       time.Duration // the server's CPU time per request
 	bytes     int64
 }
 
@@ -242,8 +242,8 @@ func (c *contender) load(req []byte, n int, d time.Duration) (sample, error) {
 	return sample{float64(count.Load()) / took.Seconds(), (after - before) / time.Duration(max(count.Load(), 1)), size.Load()}, nil
 }
 
-// hammer is one connection. It reads as little of a response as possible, to keep the overhead
-// of the load generator low.
+// hammer sends requests on one connection. It reads as little of each response as possible, to keep
+// the load generator's overhead low.
 func hammer(addr string, req []byte, until time.Time) (count, size int64, err error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -275,11 +275,11 @@ func readAnswer(r *bufio.Reader) (size int64, err error) {
 	return h.readBody(r, io.Discard)
 }
 
-// head has the fields of an HTTP response head that the load generator needs.
+// head contains the fields of an HTTP response head that the load generator needs.
 type head struct {
 	status  int
-	length  int64  // -1 if it is chunked
-	session string // the Mcp-Session-Id
+	length  int64  // -1 if the body is chunked
+	session string // value of Mcp-Session-Id
 }
 
 func readHead(r *bufio.Reader) (h head, err error) {
@@ -352,7 +352,7 @@ func compare(contenders []*contender, req []byte, connections int, turn time.Dur
 	return compareEach(contenders, slices.Repeat([][]byte{req}, len(contenders)), connections, turn, turns)
 }
 
-// medians returns the median sample of each contender.
+// medians returns each contender's median sample.
 func medians(all [][]sample) []sample {
 	medians := make([]sample, len(all))
 	for i, samples := range all {

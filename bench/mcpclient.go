@@ -15,19 +15,20 @@ import (
 
 const legacyVersion = "2025-11-25"
 
-// mcpClient is a client on one connection that sends the same bytes repeatedly, to keep the
-// overhead of the load generator low.
+// mcpClient is a client on one connection that sends the same bytes repeatedly, to keep the load
+// generator's overhead low.
 type mcpClient struct {
 	conn    net.Conn
 	reader  *bufio.Reader
 	path    string
 	version string
 	session string
-	request []byte       // a call of echo
-	body    bytes.Buffer // of the last response
+	request []byte       // a call to echo
+	body    bytes.Buffer // body of the last response
 }
 
-// errRefused is a response without a result: an HTTP status, an error or a failed result.
+// errRefused is returned for a response that has no result: an HTTP status, an error or a failed
+// result.
 var errRefused = errors.New("refused")
 
 // dial connects a client that is ready to call echo.
@@ -43,7 +44,7 @@ func (r *rival) dial(legacy bool) (*mcpClient, error) {
 	return c, nil
 }
 
-// connect connects a client, which opens a session if it is of the legacy era.
+// connect connects a client. In the legacy era, it opens a session.
 func (r *rival) connect(legacy bool) (*mcpClient, error) {
 	conn, err := net.Dial("tcp", r.addr)
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *rival) connect(legacy bool) (*mcpClient, error) {
 	return c, nil
 }
 
-// listen opens the stream of a session on a separate connection.
+// listen opens a session's stream on a separate connection.
 func (r *rival) listen(session string) (*mcpClient, error) {
 	conn, err := net.Dial("tcp", r.addr)
 	if err != nil {
@@ -161,7 +162,7 @@ func (c *mcpClient) exchange(request []byte) (h head, err error) {
 	return h, nil
 }
 
-// call calls echo and returns how long it took.
+// call calls echo and returns the duration.
 func (c *mcpClient) call() (took time.Duration, err error) {
 	began := time.Now()
 	if _, err := c.exchange(c.request); err != nil {

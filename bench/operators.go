@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// stream is a live stream and the calls it has reported.
+// stream is a live stream and the calls that it has reported.
 type stream struct {
 	mu   sync.Mutex
-	seen map[string]int // number of reports by call
+	seen map[string]int // number of reports per call
 	lost int
 }
 
-// watch opens a live stream, which ends with the context.
+// watch opens a live stream, which ends when ctx ends.
 func (v *apiClient) watch(ctx context.Context) (*stream, error) {
 	patient := &apiClient{v.base, v.token, &http.Client{Transport: v.http.Transport}}
 	res, err := patient.send(ctx, http.MethodGet, "/calls/live", "")
@@ -103,7 +103,7 @@ func (t scenario) operate(ctx context.Context, v *apiClient, p *history) (time.D
 		r.running.Go(func() { r.note("", r.look(ctx)) })
 	}
 	apart := time.Second / time.Duration(t.perSecond)
-	for at := r.until.Add(-t.watching); at.Before(r.until); at = at.Add(apart) { // even if it is late
+	for at := r.until.Add(-t.watching); at.Before(r.until); at = at.Add(apart) { // makes every call, even if it is late
 		time.Sleep(time.Until(at))
 		r.running.Go(func() { r.note(r.call(ctx)) })
 	}
@@ -114,7 +114,7 @@ func (t scenario) operate(ctx context.Context, v *apiClient, p *history) (time.D
 	return r.answers.print(), errors.Join(checkStreams(streams, r.made), r.answers.refusals())
 }
 
-// load is the concurrent load of operators and calls.
+// load is the concurrent load from operators and calls.
 type load struct {
 	answers *timings
 	client  *apiClient
@@ -149,7 +149,7 @@ func (r *load) look(ctx context.Context) error {
 	return nil
 }
 
-// call calls a tool and returns the ID of the call.
+// call calls a tool and returns the call's ID.
 func (r *load) call(ctx context.Context) (string, error) {
 	began := time.Now()
 	data, err := r.client.do(ctx, http.MethodPost, "/calls", `{"tool":"echo","args":{"text":"hello world"},"gate":"default"}`)
@@ -176,7 +176,7 @@ func checkStreams(streams []*stream, made []string) error {
 		}
 	}
 	fmt.Printf("%d calls were made; %d streams together missed %d of them, repeated %d, and lost %d events.\n\n", len(made), len(streams), missing, again, lost)
-	if missing > lost || again > 0 { // a stream that is read too slowly reports what it lost
+	if missing > lost || again > 0 { // a stream that is read too slowly reports how many events it lost
 		return fmt.Errorf("live streams missed %d of %d calls and repeated %d", missing, len(made)*len(streams), again)
 	}
 	return nil

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// contest is a comparison of gateways with clients of one MCP version and a server behind them.
+// contest compares gateways, using clients of one MCP version and one server behind the gateways.
 type contest struct {
 	name, title string
-	legacy      bool   // clients of 2025-11-25 with sessions, else of 2026-07-28
-	server      string // the contender behind the gateways, empty for one that they start
+	legacy      bool   // clients of 2025-11-25 with sessions; otherwise, clients of 2026-07-28
+	server      string // contender behind the gateways; empty if they start the server themselves
 	may         func(*gateway) bool
 }
 
@@ -48,8 +48,8 @@ func measurePeers(ctx context.Context, quick bool, binary, only, some string) er
 	return measureIdle(ctx, all, idle)
 }
 
-// start starts the server of a contest, and every gateway that can be in front of it. Those
-// that do not start are listed with the reason.
+// start starts a contest's server and every gateway that supports it. Gateways that do not start
+// are listed with the reason.
 func (c *contest) start(ctx context.Context, all []gateway) (rivals []*rival, missing []string, stop func(), err error) {
 	to := target{}
 	stops := []func(){}
@@ -100,7 +100,7 @@ func (c *contest) measure(ctx context.Context, all []gateway, turn time.Duration
 				if err != nil {
 					return fmt.Errorf("%s: %w", r.title, err)
 				}
-				if t > 0 { // the first turn warms up
+				if t > 0 { // the first turn is a warm-up
 					scores[i] = append(scores[i], s)
 				}
 			}
@@ -116,12 +116,12 @@ func (c *contest) measure(ctx context.Context, all []gateway, turn time.Duration
 	return nil
 }
 
-// score is one turn of a gateway.
+// score is the result of one gateway's turn.
 type score struct {
 	perSecond float64
 	cpu       time.Duration // CPU time of the gateway's process per successful call
 	p50, p99  time.Duration
-	refused   float64 // share of calls without a result
+	refused   float64 // share of calls that have no result
 }
 
 // play calls echo on n connections.
@@ -160,7 +160,7 @@ func (r *rival) play(ctx context.Context, legacy bool, connections int, d time.D
 	}, nil
 }
 
-// callUntil calls on one connection, which it reopens when it is closed.
+// callUntil makes calls on one connection, which it reopens when it is closed.
 func (r *rival) callUntil(ctx context.Context, legacy bool, until time.Time) (took []time.Duration, refused int, err error) {
 	for time.Now().Before(until) && ctx.Err() == nil {
 		c, err := r.dial(legacy)
@@ -187,7 +187,7 @@ func (r *rival) callUntil(ctx context.Context, legacy bool, until time.Time) (to
 	return took, refused, nil
 }
 
-// medianOf returns the median of each figure, as cells of a table.
+// medianOf returns the median of each figure, as table cells.
 func medianOf(scores []score) string {
 	middle := func(of func(score) float64) float64 {
 		figures := make([]float64, len(scores))
@@ -206,10 +206,10 @@ func medianOf(scores []score) string {
 		middle(func(s score) float64 { return s.refused * 100 }))
 }
 
-// measureIdle measures the memory of idle clients with sessions.
+// measureIdle measures the memory used by idle clients with sessions.
 func measureIdle(ctx context.Context, all []gateway, n int) error {
 	c := &contests[0]
-	rivals, missing, stop, err := c.start(ctx, slices.DeleteFunc(slices.Clone(all), func(g gateway) bool { return g.install == nil })) // which keep no sessions
+	rivals, missing, stop, err := c.start(ctx, slices.DeleteFunc(slices.Clone(all), func(g gateway) bool { return g.install == nil })) // excludes gateways that keep no sessions
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func measureIdle(ctx context.Context, all []gateway, n int) error {
 	return nil
 }
 
-// idle opens n sessions, and then their streams.
+// idle opens n sessions and then their streams.
 func (r *rival) idle(n int) (session, stream string, err error) {
 	if _, _, err = r.open(100); err != nil { // warm up
 		return "", "", err
@@ -245,7 +245,7 @@ func (r *rival) idle(n int) (session, stream string, err error) {
 	return session, stream, err
 }
 
-// openStreams opens the streams of clients.
+// openStreams opens the clients' streams.
 func (r *rival) openStreams(clients []*mcpClient) (listening []*mcpClient, refused int, err error) {
 	for _, c := range clients {
 		l, err := r.listen(c.session)
@@ -263,7 +263,7 @@ func (r *rival) openStreams(clients []*mcpClient) (listening []*mcpClient, refus
 	return listening, refused, nil
 }
 
-// growth returns the gateway's additional memory for each of n clients.
+// growth returns the gateway's additional memory per client.
 func (r *rival) growth(n int, open func() ([]*mcpClient, int, error)) (string, []*mcpClient, error) {
 	before, err := r.settled()
 	if err != nil {
@@ -281,7 +281,7 @@ func (r *rival) growth(n int, open func() ([]*mcpClient, int, error)) (string, [
 	return cell, clients, err
 }
 
-// settled returns the memory of the gateway once it is stable.
+// settled returns the gateway's memory once it is stable.
 func (r *rival) settled() (int64, error) {
 	time.Sleep(2 * time.Second)
 	return r.resident()

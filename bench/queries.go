@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// query is a request of a screen.
+// query is a request that a screen of the console sends.
 type query struct {
 	title string
 	path  func() string
-	body  string // body of a POST
-	pages int    // number of pages to read; 0 for no paging
+	body  string // body of a POST request
+	pages int    // number of pages to read; 0 if there is no paging
 }
 
-// queries returns the requests of all screens.
+// queries returns all screens' requests.
 func (t scenario) queries(p *history) []query {
 	fixed := func(path string) func() string { return func() string { return path } }
 	some := func(format string, values ...string) func() string {
@@ -52,7 +52,7 @@ func (t scenario) queries(p *history) []query {
 	return slices.Concat(list, callQueries(p, names, payer), costQueries(payer))
 }
 
-// callQueries list recorded calls with each filter, three pages deep.
+// callQueries returns queries that list recorded calls with each filter, three pages deep.
 func callQueries(p *history, names, payer []string) (list []query) {
 	ago := func(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339) }
 	for name, values := range map[string][]string{
@@ -67,10 +67,10 @@ func callQueries(p *history, names, payer []string) (list []query) {
 	return list
 }
 
-// costQueries return costs for whole days and rankings, as in the console, and for arbitrary
-// periods, as in a program.
+// costQueries returns queries for costs: for whole days and rankings, as in the console, and for
+// arbitrary periods, as in a program.
 func costQueries(payer []string) (list []query) {
-	const ragged = "tool,day&top=10000" // the maximum number of rows
+	const ragged = "tool,day&top=10000" // maximum number of rows
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	for _, days := range []int{1, 7, 30} {
 		since := "&since=" + today.Add(-time.Duration(days-1)*24*time.Hour).Format(time.RFC3339)
@@ -80,7 +80,7 @@ func costQueries(payer []string) (list []query) {
 			}
 			path := "/costs?by=" + by + since
 			q := query{title: fmt.Sprintf("/costs?by=%s, %d days", by, days), path: func() string { return path }}
-			if by == ragged && days > 1 { // for one account, because all accounts together have too many rows
+			if by == ragged && days > 1 { // only for one account, because all accounts together have too many rows
 				q.title += ", an account"
 				q.path = func() string { return path + "&account=" + payer[mathrand.N(len(payer))] }
 			}
@@ -90,7 +90,7 @@ func costQueries(payer []string) (list []query) {
 	return list
 }
 
-// queryTurns is how often slow queries are measured again, because the machine may be busy.
+// queryTurns is how many times slow queries are measured again, because the machine may be busy.
 const queryTurns = 3
 
 // runAll runs all queries and returns the worst 95th percentile.
@@ -113,7 +113,8 @@ func (t scenario) runAll(ctx context.Context, v *apiClient, p *history) (time.Du
 	return best.print(), best.refusals()
 }
 
-// parallelQueries is the number of concurrent queries. Server, database and client share the machine.
+// parallelQueries is the number of concurrent queries. The server, the database and the client
+// share the machine.
 const parallelQueries = 4
 
 // runQueries runs each query several times, in random order.

@@ -22,10 +22,10 @@ import (
 // retrievalPage is the number of hits that each search returns.
 const retrievalPage = 20
 
-// heldOut are the groups of queries that no setting of the ranking was chosen by.
+// heldOut lists groups of queries that were not used to tune the ranking.
 var heldOut = map[string]bool{"sealtools/test_out_domain": true, "stabletoolbench/G3_instruction": true}
 
-// labelledSet is a set of tools and queries with the tools that each query needs.
+// labelledSet is a set of tools and queries. Each query lists the tools that it needs.
 type labelledSet struct {
 	name    string
 	tools   []labelledTool
@@ -54,7 +54,7 @@ type labelledQuery struct {
 	Group    string     `json:"group"`
 	Query    string     `json:"query"`
 	Relevant []string   `json:"relevant"`
-	Any      [][]string `json:"any"` // one of each is needed; without it, all that are relevant
+	Any      [][]string `json:"any"` // one of each is needed; if empty, all relevant tools are needed
 }
 
 // needs returns the alternatives for each tool that the query needs.
@@ -69,8 +69,8 @@ func (q *labelledQuery) needs() [][]string {
 	return needs
 }
 
-// measureRetrieval measures how well search.Index.Rank finds the tools of labelled queries. The
-// folder has one folder for each set, with tools.jsonl and queries.jsonl.
+// measureRetrieval measures how well search.Index.Rank finds the tools for labelled queries. The
+// folder contains one folder for each set, with tools.jsonl and queries.jsonl.
 func measureRetrieval(dir string) error {
 	sets, err := loadSets(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,8 +91,8 @@ func measureRetrieval(dir string) error {
 	return measureSearchAtSize(sets, 10_000)
 }
 
-// measure returns the lines of the set as a whole, with the held-out groups apart, and those of all
-// groups.
+// measure returns the lines for the whole set, with the held-out groups listed separately, and for
+// all groups.
 func (s *labelledSet) measure() (summary, groups []string) {
 	docs := make([]search.Doc, len(s.tools))
 	texts := make([]string, len(s.tools))
@@ -145,15 +145,15 @@ func micros(d time.Duration) string {
 	return strconv.FormatFloat(float64(d.Nanoseconds())/1000, 'f', 0, 64) + " µs"
 }
 
-// depths are the numbers of hits that count.
+// depths are the numbers of top hits to consider.
 var depths = [...]int{1, 5, 10, 20}
 
-// retrievalScore is the score of a query, or the mean of several.
+// retrievalScore is a query's score, or the mean of several scores.
 type retrievalScore struct {
-	recall     [len(depths)]float64 // part of the needed tools among the first hits
-	complete   [len(depths)]float64 // whether all of them are
-	reciprocal float64              // 1/position of the first one
-	took       time.Duration        // the mean has the median
+	recall     [len(depths)]float64 // share of the needed tools among the top hits
+	complete   [len(depths)]float64 // whether all needed tools are among the top hits
+	reciprocal float64              // 1/position of the first needed tool
+	took       time.Duration        // in a mean: the median
 }
 
 func (s *labelledSet) score(rank func(query string) []int) []retrievalScore {
@@ -206,7 +206,7 @@ func meanScore(scores []retrievalScore, queries []int) (mean retrievalScore) {
 	return mean
 }
 
-// measureSearchAtSize measures one index of n tools: all tools of the sets, and copies of them at
+// measureSearchAtSize measures one index of n tools: all of the sets' tools, and copies of them on
 // other servers.
 func measureSearchAtSize(sets []*labelledSet, n int) error {
 	var docs []search.Doc
@@ -249,8 +249,8 @@ func measureSearchAtSize(sets []*labelledSet, n int) error {
 
 const repetitions = 3
 
-// fastest returns the least CPU time of several runs. The time that passes would depend on what else
-// the machine does.
+// fastest returns the lowest CPU time of several runs. Elapsed time would depend on other work on
+// the machine.
 func fastest(run func()) time.Duration {
 	var best time.Duration
 	for i := range repetitions {
@@ -263,7 +263,7 @@ func fastest(run func()) time.Duration {
 	return best
 }
 
-// loadSets loads the sets of a folder, in order of their names.
+// loadSets loads the sets in a folder, sorted by name.
 func loadSets(dir string) ([]*labelledSet, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -94,7 +94,7 @@ func measureScripts(ctx context.Context, turn time.Duration, turns, saves int) e
 		return err
 	}
 	fmt.Printf("A saved file is live after %v (p99 of %d saves), at most %v (goal: under 100ms).\n", p99.Round(100*time.Microsecond), saves, worst.Round(100*time.Microsecond))
-	time.Sleep(30 * time.Second) // idle VMs are dropped after 20
+	time.Sleep(30 * time.Second) // idle VMs are dropped after 20 s
 	memory, err := again.memory()
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func measureSaves(ctx context.Context, s *scripts, c *contender, saves int) (p99
 	}()
 	var all []time.Duration
 	for i := range saves {
-		time.Sleep(600 * time.Millisecond) // the pace of an author
+		time.Sleep(600 * time.Millisecond) // typical pace of an author
 		begin := time.Now()
 		if err := s.write("hello.ts", helloScript, i+1); err != nil {
 			return 0, 0, err
@@ -257,7 +257,7 @@ func measureSaves(ctx context.Context, s *scripts, c *contender, saves int) (p99
 	return all[len(all)*99/100], all[len(all)-1], nil
 }
 
-// family returns the process and all its descendants.
+// family returns the IDs of the process and all its descendants.
 func family(pid int) []int {
 	list := []int{pid}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -272,7 +272,8 @@ func family(pid int) []int {
 	return list
 }
 
-// memory returns the memory of all processes of a contender, with shared pages divided among them.
+// memory returns the memory of all of a contender's processes, with shared pages divided among
+// them.
 func (c *contender) memory() (total int, err error) {
 	for _, pid := range family(c.cmd.Process.Pid) {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

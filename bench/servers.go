@@ -48,7 +48,7 @@ func serveMany(l net.Listener, ready func()) error {
 	}))
 }
 
-// serveManyYard serves a yard in front of all of them.
+// serveManyYard serves a yard in front of all of these servers.
 func serveManyYard(l net.Listener, ready func(), server string) error {
 	sources := make(map[string]toolyard.Source)
 	for i := range manyServers {
@@ -80,7 +80,7 @@ func measureServers(ctx context.Context, turn time.Duration) error {
 	}
 	name := fmt.Sprintf("mcp_s%d__search_collection_00007", manyServers/2)
 	body := strings.Replace(strings.Replace(callBody, `"name":"echo"`, `"name":"`+name+`"`, 1), `{"text":"hello world"}`, `{"query":"x"}`, 1)
-	calls, err := gateway.load(request("tools/call", name, body), 24, turn) // the concurrency and queue of one server
+	calls, err := gateway.load(request("tools/call", name, body), 24, turn) // one server's concurrency and queue
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// threadTime returns the CPU time of the current thread.
+// threadTime returns the current thread's CPU time.
 func threadTime() time.Duration {
 	const clockThreadCPU = 3
 	var t syscall.Timespec

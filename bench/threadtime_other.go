@@ -6,5 +6,5 @@ import "time"
 
 var started = time.Now()
 
-// threadTime returns the time since the start: other systems have no clock for threads.
+// threadTime returns the time since the start, because other systems have no per-thread clock.
 func threadTime() time.Duration { return time.Since(started) }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// timings has the response times by query, and the size of the last response.
+// timings contains the response times by query, and the size of the last response.
 type timings struct {
 	mu      sync.Mutex
 	took    map[string][]time.Duration
@@ -26,7 +26,7 @@ func newTimings() *timings {
 	return &timings{took: make(map[string][]time.Duration), size: make(map[string]int), refused: make(map[string]error)}
 }
 
-// run runs a query and reads its other pages.
+// run runs a query and reads its remaining pages.
 func (a *timings) run(ctx context.Context, v *apiClient, q *query) error {
 	method, path := http.MethodGet, q.path()
 	if q.body != "" {
@@ -74,7 +74,7 @@ func (a *timings) refuse(title string, why error) {
 	a.refused[title] = why
 }
 
-// refusals returns the refused queries as an error, or nil.
+// refusals returns an error that lists the refused queries, or nil.
 func (a *timings) refusals() (all error) {
 	for _, title := range slices.Sorted(maps.Keys(a.refused)) {
 		all = errors.Join(all, fmt.Errorf("%s: %w", title, a.refused[title]))
@@ -82,7 +82,7 @@ func (a *timings) refusals() (all error) {
 	return all
 }
 
-// better adopts the timings of another turn where they were faster.
+// better replaces timings with those from another turn where they are faster.
 func (a *timings) better(turn *timings) {
 	for title, took := range turn.took {
 		if before, ok := a.took[title]; !ok || p95(took) < p95(before) {

@@ -22,15 +22,15 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// tokenSet is the set whose tasks are counted.
+// tokenSet is the set whose tasks are used.
 const tokenSet = "livemcpbench"
 
-// searchLines is the default number of lines of search_tools.
+// searchLines is the default number of lines that search_tools returns.
 const searchLines = 15
 
-// measureTokens counts the tokens of tool definitions that a model reads for a task: with every tool
-// listed, with tool search, and with code. An oracle agent works on the tasks: it makes no mistakes,
-// and it calls each tool that the task needs once.
+// measureTokens counts the tokens in tool definitions that a model reads for a task: with every
+// tool listed, with tool search, and with code. The tasks are performed by an oracle: an agent that
+// makes no mistakes and calls each tool that the task needs once.
 func measureTokens(dir string) error {
 	sets, err := loadSets(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,23 +53,24 @@ func measureTokens(dir string) error {
 	return o.print(tasks)
 }
 
-// oracle knows which tools each task needs, and collects the texts that a model would read.
+// oracle has the list of tools that each task needs, and collects the texts that a model would
+// read.
 type oracle struct {
 	set   *labelledSet
 	view  *gates.View
 	index *offer.Index
-	names map[string]string // of the tools at the gate, by ID
-	lines map[string]bool   // whether the line of a tool shows its whole signature, by name
+	names map[string]string // names of the tools at the gate, by ID
+	lines map[string]bool   // whether a tool's line shows its whole signature, by name
 
-	list, searchMenu, codeMenu string // definitions
+	list, searchMenu, codeMenu string // tool definitions
 }
 
-// task is what a model reads for a task.
+// task contains the texts that a model reads for a task.
 type task struct {
 	calls     int
 	lines     string // result of search_tools
 	described string // result of describe_tools, for tools whose line is abridged or missing
-	complete  bool   // the lines have all tools
+	complete  bool   // whether the lines include all tools
 }
 
 func newOracle(set *labelledSet) (*oracle, error) {
@@ -115,10 +116,10 @@ func newOracle(set *labelledSet) (*oracle, error) {
 	return o, err
 }
 
-// notInID matches what IDs of servers cannot have.
+// notInID matches characters that server IDs cannot contain.
 var notInID = regexp.MustCompile(`[^A-Za-z0-9-]+`)
 
-// tool returns the tool with a schema. The sets do not have the types of arguments: each is a string.
+// tool returns a tool with a schema. The sets have no argument types, so each argument is a string.
 func (t *labelledTool) tool() (*toolyard.Tool, error) {
 	properties := make(map[string]any, len(t.Params))
 	for _, p := range t.Params {
@@ -146,7 +147,7 @@ func menu(g *gates.Gate) string {
 	return b.String()
 }
 
-// tasks searches once for each task, with its words.
+// tasks searches once for each task, using its words.
 func (o *oracle) tasks() []task {
 	var tasks []task
 	for i := range o.set.queries {
@@ -169,7 +170,8 @@ func (o *oracle) tasks() []task {
 	return tasks
 }
 
-// pick returns the first alternative among the lines of a search, otherwise the first.
+// pick returns the first alternative that appears in the search lines, or else the first
+// alternative.
 func (o *oracle) pick(alternatives []string, lines string) (name string, found bool) {
 	for _, id := range alternatives {
 		if name := o.names[id]; strings.Contains("\n"+lines, "\n"+name+"(") {
@@ -179,13 +181,14 @@ func (o *oracle) pick(alternatives []string, lines string) (name string, found b
 	return o.names[alternatives[0]], false
 }
 
-// reading is what a model reads in one way to work on a task.
+// reading is the number of tokens that a model reads for a task with one approach.
 type reading struct {
-	once     int // each definition and each result of a search counted once, as with a cached prompt
-	repeated int // the same, in every turn
+	once     int // each definition and search result counted once, as with a cached prompt
+	repeated int // the same, counted in every turn
 }
 
-// turns adds up what stays in the prompt: texts are read from the turn after the one before on.
+// turns adds up the texts that stay in the prompt. Each text is read from the turn after the
+// previous text's.
 func turns(n int, texts ...int) (r reading) {
 	for i, text := range texts {
 		r.once += text
@@ -250,7 +253,7 @@ func (o *oracle) print(tasks []task) error {
 	return nil
 }
 
-// countTokens counts the tokens of texts with a tokenizer for Node, or estimates them.
+// countTokens counts the tokens in texts with a Node tokenizer, or estimates them.
 func countTokens(texts []string) (unit string, counts []int, err error) {
 	if _, err := os.Stat(filepath.Join("bench", "node", "node_modules", "gpt-tokenizer")); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: to count tokens instead of bytes, run npm install --prefix bench/node gpt-tokenizer@2.9.0")

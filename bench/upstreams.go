@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// serveProxy is a plain reverse proxy.
+// serveProxy serves a plain reverse proxy.
 func serveProxy(l net.Listener, ready func(), server string) error {
 	u, err := url.Parse("http://" + server)
 	if err != nil {
@@ -29,7 +29,7 @@ func serveProxy(l net.Listener, ready func(), server string) error {
 	return http.Serve(l, p)
 }
 
-// serveGateway is Toolyard with the tools of another server and all policies.
+// serveGateway serves Toolyard with another server's tools and all policies.
 func serveGateway(l net.Listener, ready func(), server string) error {
 	s, err := upstream.New(upstream.Options{ID: "up", URL: "http://" + server + "/mcp", Connections: 64})
 	if err != nil {
@@ -81,7 +81,7 @@ func measureUpstreams(ctx context.Context, turn time.Duration, turns int) error 
 	return nil
 }
 
-// compareEach is compare with a request for each contender.
+// compareEach is like compare, with a separate request for each contender.
 func compareEach(contenders []*contender, requests [][]byte, connections int, turn time.Duration, turns int) ([]sample, error) {
 	all := make([][]sample, len(contenders))
 	for t := range turns + 1 {
@@ -90,7 +90,7 @@ func compareEach(contenders []*contender, requests [][]byte, connections int, tu
 			if err != nil {
 				return nil, err
 			}
-			if t > 0 { // the first turn warms up
+			if t > 0 { // the first turn is a warm-up
 				all[i] = append(all[i], s)
 			}
 		}
@@ -98,7 +98,7 @@ func compareEach(contenders []*contender, requests [][]byte, connections int, tu
 	return medians(all), nil
 }
 
-// compareLatency returns the median duration of a call on one connection, measured in turns.
+// compareLatency returns the median duration of calls on one connection, measured in turns.
 func compareLatency(contenders []*contender, requests [][]byte, turn time.Duration, turns int) ([]time.Duration, error) {
 	all := make([][]time.Duration, len(contenders))
 	for range turns {

@@ -1,5 +1,5 @@
-// A server changes its definitions while its page is open. One is approved after its diff was
-// reviewed, another is rejected; a viewer can do neither.
+// A server changes its definitions while its page is open. One definition is approved after its
+// diff is reviewed, and another is rejected; a viewer can do neither.
 import { api, check, enter, eventually, figure, listed, main, mcp, settings, settled, sleep, step, until } from './page.mjs';
 
 // Makes the server change a definition, and waits until it is pending.
@@ -92,7 +92,7 @@ await main(async () => {
   await context.close();
 });
 
-// A viewer sees pending definitions without buttons.
+// A viewer sees pending definitions but no buttons.
 async function viewer() {
   const { page, context } = await enter(settings.viewer, '/servers/up?tab=pending&tool=grown');
   await item(page, 'grown').waitFor();

@@ -1,12 +1,12 @@
-// Calls appear live, can be filtered and paused, and a single call shows its timeline, arguments and
-// result. Other scripts make calls at the same time, and only the rows in view exist.
+// Calls appear live, can be filtered and paused, and a single call shows its timeline, arguments
+// and result. Other scripts make calls at the same time, and only visible rows are in the DOM.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { api, check, enter, figure, main, mcp, quantile, settings, sleep, step, until } from './page.mjs';
 
 const fresh = ['archive', 'compare', 'count', 'describe', 'export', 'fetch', 'find', 'forecast', 'list', 'rank'].map((action) => `${action}_driver_template`);
 
-// repeat calls a tool until the page shows it.
+// Calls a tool repeatedly until the page shows it.
 const repeat = (name, shown) => until(`${name} is shown`, async () => {
   await call(name, { id: 'again' });
   await sleep(1000);
@@ -108,12 +108,12 @@ await main(async () => {
   await context.close();
 });
 
-// Makes a call as an agent does.
+// Makes a call as an agent would.
 async function call(name, args) {
   return mcp('all', 'tools/call', { name, arguments: args }, settings.operator);
 }
 
-// Runs in the page: records when the row of each tool appears.
+// Runs in the page: records when each tool's row appears.
 function watchRows(names) {
   const times = (window.rowTimes = {});
   const look = () => {

@@ -17,7 +17,7 @@ async function keyboard(page) {
   const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent);
   for (let i = 0; i < 40 && (await focused()) !== 'Search'; i++) await page.keyboard.press('Tab');
   check('Tab reaches the search', (await focused()) === 'Search', await focused());
-  await page.keyboard.type('list_ledger_not'); // the whole name would open the tool
+  await page.keyboard.type('list_ledger_not'); // the full name would open the tool
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Catalog', level: 1 }).waitFor();
   await page.getByRole('link', { name: 'list_ledger_notes' }).waitFor();
@@ -32,7 +32,7 @@ async function keyboard(page) {
   await run(page);
 }
 
-// Fills in and submits the form of a tool by keyboard.
+// Fills in and submits a tool's form by keyboard.
 async function run(page) {
   const tab = async (holds, limit = 80) => {
     for (let i = 0; i < limit; i++) {

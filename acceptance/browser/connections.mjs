@@ -1,5 +1,6 @@
-// People connect to a server that is called on behalf of each caller. Settings: ann and bob, API keys;
-// link, a link to connect that was made for ann; issuer, the authorization server of the server tracker.
+// People connect to a server that is called on behalf of each caller. Settings: ann and bob are API
+// keys; link is a sign-in link made for ann; issuer is the authorization server of the server
+// tracker.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -44,7 +44,7 @@ await main(async () => {
 
   await step(page, 'a key without scopes opens its own pages', async () => {
     await signIn(page, settings.caller);
-    await page.getByRole('heading', { name: 'Not allowed', level: 1 }).waitFor(); // the URL is still that of the keys
+    await page.getByRole('heading', { name: 'Not allowed', level: 1 }).waitFor(); // the URL still belongs to the page Keys
     await page.getByRole('link', { name: 'Go to your calls' }).click();
     await page.getByRole('heading', { name: 'Calls', level: 1 }).waitFor();
   });
@@ -53,7 +53,7 @@ await main(async () => {
   await load();
 });
 
-// Measures a load with an empty cache.
+// Measures loading with an empty cache.
 async function load() {
   const { page, context } = await enter(settings.viewer, '/servers');
   await step(page, 'signing in keeps the requested page', async () => {

@@ -1,4 +1,4 @@
-// Fills in the form of a tool with a comprehensive schema: first with errors, then correctly, then
+// Fills in the form for a tool with a comprehensive schema: first with errors, then correctly, then
 // as JSON. The tool returns its arguments.
 import { isDeepStrictEqual } from 'node:util';
 import { api, check, enter, eventually, figure, main, settings, settled, step, until } from './page.mjs';
@@ -22,7 +22,7 @@ await main(async () => {
     await field('destination *').fill('X');
     check('the default is filled in', (await field('nights').inputValue()) === '3', await field('nights').inputValue());
     await field('nights').fill('99');
-    await field('email *').fill('nobody'); // patterns are checked by the yard only
+    await field('email *').fill('nobody'); // only the yard checks patterns
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('alert').getByText(/invalid value/).waitFor();
     await marked('destination *');
@@ -130,7 +130,7 @@ await main(async () => {
   await context.close();
 });
 
-// Checks the recorded arguments of the last call of the tool.
+// Checks the recorded arguments of the tool's last call.
 async function expectSent(want) {
   let sent;
   await until(`a call to ${want.destination} is recorded`, async () => {

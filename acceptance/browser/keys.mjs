@@ -1,4 +1,4 @@
-// Limits in use, the life cycle of a key, problems with their locations, and the audit log.
+// Limits in use, a key's life cycle, problems with their locations, and the audit log.
 import { check, enter, eventually, figure, main, mcp, settings, settled, step, until } from './page.mjs';
 
 await main(async () => {
@@ -21,7 +21,7 @@ await main(async () => {
     await page.getByRole('button', { name: 'Create key' }).click();
     await page.getByLabel(/^Name/).fill('short-lived');
     await page.getByLabel(/^Caller/).fill('robot');
-    await page.getByRole('switch', { name: /^Allow writes/ }).click(); // it is a write gate
+    await page.getByRole('switch', { name: /^Allow writes/ }).click(); // makes it a write gate
     await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
     token = await page.getByRole('dialog').getByText(/^ty_[a-z0-9]+_/).innerText();
     await page.getByRole('button', { name: 'I have copied it' }).click();

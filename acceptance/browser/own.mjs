@@ -1,4 +1,4 @@
-// A caller without the viewer scope sees only their own account, and the console sends no request
+// A caller that lacks the viewer scope sees only its own account, and the console sends no request
 // that the API would refuse.
 import { api, check, enter, go, main, mcp, settings, settled, step } from './page.mjs';
 

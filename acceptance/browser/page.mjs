@@ -1,9 +1,10 @@
-// Shared helpers of the browser tests: pages that are monitored for errors, sign-in, an MCP client,
-// and the report.
+// Shared helpers for the browser tests: pages that are monitored for errors, sign-in, an MCP
+// client, and the report.
 //
-// The argument of a script is a JSON object: url of the yard; tokens operator, viewer and caller (a
-// key without scopes); artifacts, a folder for screenshots of failures; browser, the endpoint of a
-// running Chromium (optional); and script-specific settings. The script prints figures and faults.
+// A script's argument is a JSON object with these members: url, the yard's URL; tokens, with the
+// keys operator, viewer and caller (which has no scopes); artifacts, a folder for screenshots of
+// failures; browser, the endpoint of a running Chromium (optional); and script-specific settings.
+// The script prints figures and faults.
 import { join } from 'node:path';
 import { chromium, launch } from './chromium.mjs';
 

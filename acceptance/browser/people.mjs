@@ -1,4 +1,4 @@
-// People sign in with an OpenID provider of another site, whose address is the setting issuer.
+// People sign in with an OpenID provider on another site. The setting issuer is its URL.
 import { check, main, open, settings, settled, step, until } from './page.mjs';
 
 await main(async () => {

@@ -1,4 +1,4 @@
-// Takes the screenshots of the documentation in both themes, some of them in phone size.
+// Takes the screenshots for the documentation in both themes, some of them in phone size.
 import { join } from 'node:path';
 import { api, enter, go, main, settings, sizes, sleep } from './page.mjs';
 
@@ -12,7 +12,7 @@ await main(async () => {
   }
 });
 
-// The screens by name. For calls, it selects one with nested calls.
+// Returns the screens by name. For calls, it selects one with nested calls.
 async function addresses() {
   const { pending } = await api(settings.operator, 'GET', '/overview');
   const { calls } = await api(settings.operator, 'GET', '/calls?tool=arrival_brief&limit=50');
@@ -41,7 +41,7 @@ async function approveAllButOne() {
   if (tools.length > 0) await api(settings.operator, 'POST', '/servers/fleet/approve', { tools });
 }
 
-// Opens positions of the paper account.
+// Opens positions in the paper account.
 async function openPositions() {
   const order = (symbol, side, notionalUsd, reasoning) =>
     api(settings.operator, 'POST', '/calls', { gate: 'treasury', tool: 'propose_order', args: { symbol, action: 'open', side, notionalUsd, reasoning } });
@@ -49,7 +49,7 @@ async function openPositions() {
   await order('ETH', 'sell', '700', 'The last bars close below their average, and funding is high.');
 }
 
-// Fills in the form of the tool convert_units.
+// Fills in the form for the tool convert_units.
 async function fill(page) {
   await page.getByLabel('value *', { exact: true }).fill('21.5');
   await page.getByLabel('from *', { exact: true }).selectOption('kn');
@@ -70,7 +70,7 @@ async function take(screens, theme, size, suffix) {
     if (path.endsWith('?tab=try')) await run(page);
     await page.evaluate(() => scrollTo(0, 0));
     await page.mouse.move(0, 0);
-    await sleep(name === 'calls' ? 5000 : 700); // until data is loaded and animations have ended
+    await sleep(name === 'calls' ? 5000 : 700); // waits until data is loaded and animations have ended
     await page.screenshot({ path: join(settings.folder, `${name}${suffix}-${theme}.png`), animations: 'disabled' });
   }
   await context.close();

@@ -52,7 +52,7 @@ await main(async () => {
     await page.getByRole('button', { name: 'Approve ship_order' }).waitFor(patience);
     await look(page, '/approvals?view=all');
     await go(page, '/approvals');
-    for (const name of ['Approve ship_order', 'Decline ship_order']) { // on a phone, where the arguments are longer than the screen
+    for (const name of ['Approve ship_order', 'Decline ship_order']) { // on a phone, the arguments are longer than the screen
       const button = page.getByRole('button', { name });
       await button.waitFor(patience);
       await painted(page);
@@ -81,7 +81,7 @@ await main(async () => {
   figure('queries and approvals', 'seen');
 });
 
-// Checks a screen in some sizes.
+// Checks a screen at several widths.
 async function look(page, path, widths = sizes) {
   await go(page, path);
   for (const size of widths) {

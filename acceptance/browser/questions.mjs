@@ -1,5 +1,5 @@
-// Answers questions of tools: all kinds of forms, with and without errors, in several rounds,
-// declined and canceled; URLs; expired questions. Questions must be accessible.
+// Answers tools' questions: all kinds of forms, with and without errors, in several rounds,
+// declined and canceled; URLs; and expired questions. Questions must be accessible.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { isDeepStrictEqual } from 'node:util';
@@ -17,7 +17,7 @@ await main(async () => {
   for (const theme of ['light', 'dark']) await looks(theme);
 });
 
-// Opens the form of a tool and returns locators for its parts.
+// Opens a tool's form and returns locators for its parts.
 async function at(page, tool, source = '-') {
   await page.goto(`/console/tools/${source}/${tool}?tab=try&gate=all`);
   await settled(page);
@@ -36,7 +36,7 @@ async function at(page, tool, source = '-') {
   };
 }
 
-// Performs an action and returns the call request it sends.
+// Performs an action and returns the call request that it sends.
 async function sentBy(page, act) {
   const [request] = await Promise.all([page.waitForRequest((each) => each.method() === 'POST' && each.url().endsWith('/calls')), act()]);
   return request.postDataJSON();
@@ -216,7 +216,7 @@ async function ends({ page, expect }) {
   });
 }
 
-// Checks layout and accessibility of questions in all sizes.
+// Checks the layout and accessibility of questions at all widths.
 async function looks(theme) {
   for (const [size, box] of Object.entries(sizes)) {
     const { page, context } = await enter(settings.operator, '/', { theme, size: box });

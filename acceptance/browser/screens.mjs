@@ -31,7 +31,7 @@ async function walk(key, screens, who) {
   await context.close();
 }
 
-// The paths of all screens and tabs.
+// Returns the paths of all screens and tabs.
 async function addresses() {
   const latest = async (tool) => (await api(settings.viewer, 'GET', `/calls?tool=${tool}&limit=1`)).calls[0].id;
   return [
@@ -44,7 +44,7 @@ async function addresses() {
   ];
 }
 
-// The paths for a caller without the viewer scope, including some that are not allowed.
+// Returns the paths for a caller that lacks the viewer scope, including some that are not allowed.
 async function ownAddresses() {
   const { calls } = await api(settings.caller, 'GET', '/calls?limit=1');
   return [

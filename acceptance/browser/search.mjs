@@ -22,7 +22,7 @@ async function search(page) {
   for (const name of settings.names) {
     const tries = [];
     do tries.push(judge(name, await type(page, name), expected[name]));
-    while (tries.at(-1).row >= limit && tries.length < 5); // the machine may be busy; a slow search would be slow each time
+    while (tries.at(-1).row >= limit && tries.length < 5); // the machine may be busy; a slow search would be slow every time
     const best = tries.toSorted((a, b) => a.row - b.row)[0];
     letters.push(...best.letters);
     found.push(best.row);
@@ -36,7 +36,7 @@ async function search(page) {
   check('search: p95 from key to row', quantile(found, 0.95) < 10 * (limit + slack), found.map(Math.round)); // other tests run at the same time
 }
 
-// Runs in the page: records key presses and states of the list.
+// Runs in the page: records key presses and the list's states.
 function watchList() {
   const log = (window.listLog = { keys: [], states: [] });
   addEventListener('keydown', (event) => log.keys.push(event.timeStamp), true);
@@ -49,11 +49,11 @@ function watchList() {
   look();
 }
 
-// Types a name into the empty search box, and returns the recorded log.
+// Types a name into the empty search box and returns the recorded log.
 async function type(page, name) {
   const box = page.getByRole('searchbox', { name: 'Search the catalog' });
   await box.fill('');
-  await sleep(300); // until the URL is updated, too
+  await sleep(300); // waits until the URL is updated too
   await page.evaluate(() => {
     window.listLog.keys.length = 0;
     window.listLog.states.splice(0, window.listLog.states.length - 1);
@@ -67,14 +67,15 @@ async function type(page, name) {
   return page.evaluate(() => window.listLog);
 }
 
-// The API results for each prefix of a name.
+// Returns the API's results for each prefix of a name.
 async function answers(name) {
   const prefixes = Array.from(name, (_, i) => name.slice(0, i + 1));
   const all = await Promise.all(prefixes.map((q) => api(settings.viewer, 'GET', `/tools?limit=${near}&q=${encodeURIComponent(q)}`)));
   return all.map(({ total, tools }) => ({ total, names: tools.map((tool) => tool.name) }));
 }
 
-// Compares the log with the expected results. A key press without a visible effect is not a sample.
+// Compares the log with the expected results. A key press that has no visible effect is not a
+// sample.
 function judge(name, { keys, states }, expected) {
   const letters = [];
   check(`${name}: every key press was recorded`, keys.length === expected.length, keys.length);

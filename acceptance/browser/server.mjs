@@ -1,5 +1,5 @@
-// Starts the Chromium shared by all scripts of a test, prints its endpoint, and exits when standard
-// input is closed.
+// Starts the Chromium that all scripts of a test share, prints its endpoint, and exits when
+// standard input is closed.
 import { chromium, launch } from './chromium.mjs';
 
 const server = await chromium.launchServer(launch);

@@ -1,5 +1,5 @@
-// Tries to take over a sign-in: with the cookie, which browsers send to every port of a host, and with
-// links that would sign a user in as another caller.
+// Tries to take over a sign-in: with the cookie, which browsers send to every port of a host, and
+// with links that would sign a user in as another caller.
 import { createServer } from 'node:http';
 import { check, enter, eventually, main, open, settings, settled, step } from './page.mjs';
 

@@ -1,5 +1,5 @@
 // The documentation site: six kinds of pages in both themes and on a phone, the menu, the theme
-// button and the search. Any request to another host is a fault.
+// button and the search. Any request to another host is reported as a fault.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -8,7 +8,8 @@ import { check, main, open, settings, sizes, step } from './page.mjs';
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
 const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-// start, tutorial, how-to guide, generated reference, explanation, quick start for a client
+// The kinds are the start page, a tutorial, a how-to guide, a generated reference, an explanation,
+// and a client's quick start.
 const kinds = { start: '', tutorial: 'guide/', guide: 'deploy/', reference: 'reference/cli/', explanation: 'architecture/', client: 'clients/cursor/' };
 
 await main(async () => {

@@ -1,4 +1,5 @@
-// Reads the sums of the spend page, which the test compares with the ledger, and funds an account.
+// Reads the totals on the spend page, which the test compares with the ledger, and funds an
+// account.
 import { api, check, enter, main, settings, settled, step, value } from './page.mjs';
 
 await main(async () => {

@@ -98,7 +98,7 @@ await main(async () => {
   await viewer();
 });
 
-// Selects an item of a drop-down list.
+// Selects an item in a drop-down list.
 async function choose(page, label, item) {
   await page.getByRole('combobox', { name: label }).click();
   await page.getByRole('option', { name: item, exact: true }).click();

@@ -9,7 +9,7 @@ const screens = [
   '/spend?tab=accounts', '/spend?tab=sessions', '/limits', '/keys', '/changes', `/tools/-/${settings.long}?tab=calls`, `/tools/-/${settings.long}?tab=try`,
 ];
 
-// This is one of several parts, which run at the same time.
+// This script is one of several parts that run at the same time.
 const own = screens.filter((_, i) => i % settings.parts === settings.part);
 
 await main(async () => {
@@ -31,7 +31,7 @@ await main(async () => {
   figure(`widths, part ${settings.part + 1}`, `${widths.length} widths, ${own.length} screens, 2 themes`);
 });
 
-// Checks the layout of one screen.
+// Checks one screen's layout.
 async function judge(page, where, width) {
   const chart = where.startsWith('/spend?since') || where.startsWith('/ ');
   const fits = ({ wide, room, narrow, stray, tool, bars, labels, ticks }) =>

@@ -1,8 +1,9 @@
-// Generates a client from the OpenAPI document and calls every operation with it. Each response must
-// have a documented status and match its schema.
+// Generates a client from the OpenAPI document and calls every operation with it. Each response
+// must have a documented status and match its schema.
 //
-// The argument is a JSON object: document, the file; url of the API; tokens operator and viewer. Run it
-// in an empty folder. It prints the called operations, the error statuses and every fault.
+// The argument is a JSON object with the members document (a file), url (of the API) and tokens
+// (operator and viewer). Run it in an empty folder. It prints the called operations, the error
+// statuses and every fault.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -37,7 +38,7 @@ async function load(document, folder) {
   return { sdk, createClient };
 }
 
-// A client with a token; an empty token is unauthenticated.
+// Returns a client with a token. An empty token means unauthenticated.
 function as(token) {
   return createClient({ baseUrl: settings.url, auth: (how) => (how.scheme === 'bearer' ? token : undefined) });
 }
@@ -54,12 +55,12 @@ function expect(what, holds, value) {
   if (!holds) fault('expected', what, value);
 }
 
-// The generator may change the case of acronyms: getOpenAPI is getOpenApi.
+// The generator may change the case of acronyms: getOpenAPI becomes getOpenApi.
 const operationFunction = (id) => sdk[id] ?? sdk[Object.keys(sdk).find((name) => name.toLowerCase() === id.toLowerCase())];
 
 const escape = (part) => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
-// Checks a value against the schema at a path of the document.
+// Checks a value against the schema at a path in the document.
 function fits(id, path, value) {
   const validate = schemas.getSchema('document#/' + path.map(escape).map(encodeURIComponent).join('/'));
   if (!validate(value)) fault(id, `does not match ${path.at(-1) === 'schema' ? 'its schema' : path.join('/')}: ${schemas.errorsText(validate.errors)}`, value);
@@ -229,7 +230,7 @@ async function calls() {
   await record(one.receipt.call);
 }
 
-// Calls tools in a batch that finish in a different order.
+// Calls several tools in a batch. They finish in a different order.
 async function batch() {
   const requests = Array.from({ length: 12 }, (_, i) => (i === 7
     ? { tool: 'nothing', gate: 'all' }
@@ -281,7 +282,7 @@ async function watch() {
     onSseEvent: (e) => e.event && seen.push(e), onSseError: (e) => end.signal.aborted || fault('watchCalls', String(e)),
   });
   const timer = setTimeout(() => end.abort(), 60_000);
-  const calling = setInterval(() => call('callTool', { body: { tool: 'timestamp', gate: 'all' } }), 1000); // the first may come before the stream
+  const calling = setInterval(() => call('callTool', { body: { tool: 'timestamp', gate: 'all' } }), 1000); // the first call may come before the stream is open
   const complete = () => seen.some((b, i) => b.event === 'begin' && seen.slice(i + 1).some((c) => c.event === 'call' && c.data.id === b.data.id));
   for await (const _ of stream) {
     if (complete()) break;
@@ -403,7 +404,7 @@ async function approvals() {
   expect('the arguments are shown', shown.arguments.name === 'Ann' && shown.rule === 'guard', shown);
   await call('getApproval', { path: { id: 'nothing' } }, 404);
   await call('listApprovals', { query: { state: 'lost' } }, 400);
-  await call('approveCall', { path, body: {} }, 403); // its own call
+  await call('approveCall', { path, body: {} }, 403); // callers cannot approve their own calls
   await call('approveCall', { path, body: {} }, 403, viewer);
   const { token } = await call('createKey', { body: { name: 'phone', caller: 'paula', scopes: ['operator'] } });
   const paula = as(token);

@@ -1,5 +1,5 @@
-// Calls a tool that uses elicitation with the official TypeScript SDK 1.x, and accepts with a name or
-// declines if there is none. The server is a URL, or a program started with a configuration.
+// Calls a tool that uses elicitation, with the official TypeScript SDK 1.x. It accepts with a name
+// or, if there is none, declines. The server is a URL, or a program started with a configuration.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

@@ -1,5 +1,5 @@
-// Calls a tool that uses elicitation with the official TypeScript SDK 2.x, and accepts with a name or
-// declines if there is none. The server is a URL, or a program started with a configuration.
+// Calls a tool that uses elicitation, with the official TypeScript SDK 2.x. It accepts with a name
+// or, if there is none, declines. The server is a URL, or a program started with a configuration.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 

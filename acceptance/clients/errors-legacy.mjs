@@ -1,4 +1,4 @@
-// Error results with the official TypeScript SDK 1.x.
+// Prints error results with the official TypeScript SDK 1.x.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { printErrors } from './errors.mjs';

@@ -1,4 +1,4 @@
-// Error results with the official TypeScript SDK 2.x.
+// Prints error results with the official TypeScript SDK 2.x.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { printErrors } from './errors.mjs';
 

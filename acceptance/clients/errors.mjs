@@ -1,5 +1,5 @@
-// Lists the tools, so that the client validates results, makes failing calls, and prints what the user
-// of the client sees.
+// Lists the tools, so that the client validates results, makes failing calls, and prints what the
+// client's user sees.
 export async function printErrors(client, transport, calls) {
   await client.connect(transport);
   const { tools } = await client.listTools();

@@ -1,4 +1,4 @@
-// Uses a home with the official client of Home Assistant's own frontend.
+// Uses a home with the official client library of Home Assistant's own frontend.
 import { callService, createConnection, createLongLivedTokenAuth, getStates, subscribeEntities } from 'home-assistant-js-websocket';
 import WebSocket from 'ws';
 

@@ -1,4 +1,4 @@
-// Drives a Hyperliquid venue with the SDK of the community, which signs with its own code.
+// Trades on a Hyperliquid venue with the community's SDK, which has its own signing code.
 import { ExchangeClient, HttpTransport, InfoClient } from '@nktkas/hyperliquid';
 import { Wallet } from 'ethers';
 

@@ -1,8 +1,9 @@
-// An OpenID provider on loopback. It signs in ann without showing a page, but at the client console, whose
-// redirect URI is the argument --console=URI, it asks which person to sign in. With --opaque, resources
-// introspect access tokens, and POST /test/expire ends all access tokens, POST /test/revoke also all refresh
-// tokens, and GET /test/counts returns how many tokens were refreshed and revoked.
-// Usage: node issuer.mjs [--console=URI] [--opaque] RESOURCE...; it prints its address.
+// An OpenID provider on loopback. It signs in ann and shows no page, except for the client console,
+// whose redirect URI is the argument --console=URI: there, it asks which person to sign in. With
+// --opaque, access tokens are opaque and resources introspect them; POST /test/expire ends all
+// access tokens, POST /test/revoke also ends all refresh tokens, and GET /test/counts returns how
+// many tokens were refreshed and revoked. Usage: node issuer.mjs [--console=URI] [--opaque]
+// RESOURCE...; it prints its URL.
 import http from "node:http";
 import Provider from "oidc-provider";
 
@@ -12,7 +13,7 @@ const resources = process.argv.slice(2).filter((arg) => !arg.startsWith("--"));
 const people = { ann: { name: "Ann Example", groups: ["staff"] }, olivia: { name: "Olivia Example", groups: ["platform"] }, mallory: { name: "Mallory Example", groups: ["guests"] } };
 const server = http.createServer((req, res) => handler(req, res));
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-// To the browser, localhost is another site than 127.0.0.1.
+// For a browser, localhost and 127.0.0.1 are different sites.
 const issuer = `http://${consoleURI ? "localhost" : "127.0.0.1"}:${server.address().port}`;
 const clients = [{ client_id: "robot", client_secret: "robot-secret-of-the-test", grant_types: ["client_credentials"], redirect_uris: [], response_types: [] }];
 if (consoleURI) clients.push({ client_id: "console", client_secret: "console-secret-of-the-test", redirect_uris: [consoleURI] });
@@ -24,7 +25,7 @@ const provider = new Provider(issuer, {
   findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, email: `${id}@example.com`, ...people[id] }) }),
   extraTokenClaims: () => ({ groups: ["staff"] }),
   pkce: { required: () => true },
-  ttl: { AuthorizationCode: 600 }, // a busy machine may take long to load a page
+  ttl: { AuthorizationCode: 600 }, // a busy machine may take a long time to load a page
   features: {
     devInteractions: { enabled: false },
     registration: { enabled: true },

@@ -17,7 +17,7 @@ client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
 });
 client.setNotificationHandler(ToolListChangedNotificationSchema, () => void changes++);
 
-// Whether the event stream is open: notifications before that are lost.
+// Whether the event stream is open. Earlier notifications are lost.
 let open = false;
 async function watchingFetch(target, init) {
   const response = await fetch(target, init);
@@ -28,7 +28,7 @@ const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: watch
 await client.connect(transport);
 const call = async (name, args, options) => (await client.callTool({ name, arguments: args }, undefined, options)).content[0].text;
 
-// Waits until a condition holds, at most a minute.
+// Waits until a condition holds, for at most a minute.
 async function until(holds) {
   for (const deadline = Date.now() + 60_000; !holds() && Date.now() < deadline; ) await new Promise((done) => setTimeout(done, 20));
 }

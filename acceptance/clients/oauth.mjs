@@ -1,5 +1,6 @@
-// Signs in to a gate with the OAuth client of the official SDK, and calls a tool.
-// Usage: node oauth.mjs modern|legacy GATE_URL; prints the caller's ID, the scope, and the number of parts of the token: 3 if it is signed.
+// Signs in to a gate with the official SDK's OAuth client, and calls a tool. Usage: node oauth.mjs
+// modern|legacy GATE_URL; it prints the caller's ID, the scope, and the number of parts in the
+// token, which is 3 for a signed token.
 import assert from "node:assert/strict";
 
 const [era, gate] = process.argv.slice(2);

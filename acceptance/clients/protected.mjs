@@ -1,6 +1,6 @@
-// An MCP server with the official TypeScript SDK that requires access tokens of an OpenID provider
-// (issuer.mjs --opaque), with the middleware of the SDK.
-// Usage: node protected.mjs modern|legacy PORT ISSUER
+// An MCP server that requires an OpenID provider's access tokens (issuer.mjs --opaque), built with
+// the official TypeScript SDK and its middleware. Usage: node protected.mjs modern|legacy PORT
+// ISSUER
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import express from "express";

@@ -1,5 +1,5 @@
-// Finds, reads about and calls a tool at a search gate with an official SDK.
-// Usage: node search.mjs modern|legacy GATE_URL
+// Finds, describes and calls a tool at a search gate with an official SDK. Usage: node search.mjs
+// modern|legacy GATE_URL
 const [era, gate] = process.argv.slice(2);
 const { Client } = await import(era === 'modern' ? '@modelcontextprotocol/client' : '@modelcontextprotocol/sdk/client/index.js');
 const { StreamableHTTPClientTransport } = await import(era === 'modern' ? '@modelcontextprotocol/client' : '@modelcontextprotocol/sdk/client/streamableHttp.js');

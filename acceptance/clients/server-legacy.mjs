@@ -1,5 +1,5 @@
-// A legacy MCP server with the official TypeScript SDK 1.x. It uses stdio, or streamable HTTP with MCP
-// sessions at the given port.
+// A legacy MCP server built with the official TypeScript SDK 1.x. It uses stdio, or streamable HTTP
+// with MCP sessions at the given port.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';

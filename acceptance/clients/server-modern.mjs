@@ -1,5 +1,5 @@
-// A modern MCP server with the official TypeScript SDK 2.x. It uses stdio, or HTTP at the given port, and
-// rejects legacy clients.
+// A modern MCP server built with the official TypeScript SDK 2.x. It uses stdio, or HTTP at the
+// given port, and rejects legacy clients.
 import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
 import { McpServer, createMcpHandler } from '@modelcontextprotocol/server';

@@ -43,7 +43,7 @@ window.addEventListener("vite:preloadError", (event) => {
 
 async function start() {
   showTheme();
-  takeAuthorizationResponse(); // before the sign-in link: an authorization server must not be able to send one
+  takeAuthorizationResponse(); // before the sign-in link, because an authorization server must not be able to send one
   const { token, refused } = takeSignInLink();
   const failed = (error: unknown) => client.setQueryData(["signin", "failed"], error);
   const person = await takeIssuerResponse().catch((error: unknown) => void failed(new Error(error instanceof Error ? error.message : String(error))));

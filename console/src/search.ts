@@ -1,5 +1,4 @@
-// Search parameters of the URL as plain strings. The router's default is JSON, which would quote
-// numbers.
+// URL search parameters as plain strings. The router's default is JSON, which would quote numbers.
 
 export type TextSearch<K extends string> = { [name in K]?: string | undefined };
 

@@ -1,5 +1,5 @@
-// The response of an authorization server at which the user signed in to connect to a server. It comes
-// in the fragment of /console/connections, to which the yard sends the browser.
+// The authorization server's response after the user signed in there to connect to a server. The
+// yard redirects the browser to /console/connections with the response in the fragment.
 import { completeConnection } from "./actions";
 import { ApiError } from "./client";
 import type { ConnectedServer } from "./types";

@@ -1,7 +1,7 @@
 /** One event of a text/event-stream. */
 export type ServerSent = { event: string; data: string };
 
-const maxEventLength = 4 << 20; // characters; longer events are dropped
+const maxEventLength = 4 << 20; // in characters; longer events are dropped
 
 /**
  * An incremental parser for text/event-stream: feed returns the events completed by a chunk.

@@ -1,6 +1,6 @@
 // Signing in with an issuer. The browser leaves the console and comes back to /console/signin/NAME
-// with the response of the issuer. The secret in localStorage, which other origins cannot read or
-// write, proves that the sign-in began here; any page can send a browser to that address.
+// with the issuer's response. The secret in localStorage, which other origins cannot read or write,
+// proves that the sign-in began here; any page can send a browser to that address.
 import { completeSignIn, startSignIn } from "./actions";
 import { storeSecret } from "./secret";
 import type { Me } from "./types";
@@ -8,7 +8,7 @@ import type { Me } from "./types";
 const name = "toolyard.signin";
 const home = "/console/";
 const callback = "/console/signin/";
-const connect = "/console/connections/"; // and a server; the fragment contains the ticket of a link
+const connect = "/console/connections/"; // followed by a server; the fragment contains the link's ticket
 
 type Pending = { secret: string; back: string };
 

@@ -14,7 +14,7 @@ export type LiveHandlers = {
 
 const firstPause = 500;
 const maxPause = 15_000;
-const maxRetryAfter = 60_000; // upper bound for the Retry-After of the yard
+const maxRetryAfter = 60_000; // upper bound for the yard's Retry-After
 const silenceTimeout = 40_000; // the yard sends a comment every 15 s
 
 /**
@@ -77,7 +77,7 @@ function dispatch({ event, data }: ServerSent, handlers: LiveHandlers) {
   try {
     value = JSON.parse(data);
   } catch {
-    return; // not JSON
+    return; // the event is not JSON
   }
   if (event === "call") handlers.call(value as LiveCall);
   if (event === "begin") handlers.begin?.(value as CallBegin);

@@ -1,5 +1,5 @@
-// Options of useQuery and useInfiniteQuery for every GET of the API. Query keys start with the
-// name of the resource: invalidateQueries({queryKey: ["servers"]}) covers the list and every
+// Options for useQuery and useInfiniteQuery, for every GET request of the API. Query keys start
+// with the resource's name: invalidateQueries({queryKey: ["servers"]}) covers the list and every
 // single server.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { reviewConnection } from "./actions";
@@ -240,7 +240,7 @@ export const queries = {
       queryKey: ["connections", "review", server, ticket],
       queryFn: ({ signal }) => reviewConnection(server, ticket, signal),
       staleTime: 300 * second,
-      retry: false, // another attempt finds the same, and discovery is slow
+      retry: false, // another attempt would have the same result, and discovery is slow
     }),
 
   serverConnections: (server: string) =>

@@ -5,14 +5,14 @@ const name = "toolyard.page";
 
 export const header = "Toolyard-Page-Secret";
 
-let memorySecret = ""; // fallback for browsers without storage
+let memorySecret = ""; // fallback if the browser has no storage
 
 export function storeSecret(secret: string) {
   memorySecret = secret;
   try {
     localStorage.setItem(name, secret);
   } catch {
-    // storage is blocked: the secret stays in memory
+    // Storage is blocked: the secret stays in memory.
   }
 }
 
@@ -32,6 +32,6 @@ export function forgetSecret(secret = pageSecret()) {
   try {
     localStorage.removeItem(name);
   } catch {
-    // storage is blocked: the secret was in memory
+    // Storage is blocked: the secret was in memory.
   }
 }

@@ -1,6 +1,6 @@
-// Names for the types of /api/v1. "npm run types" generates the types from docs/openapi.json into
-// the folder schema. Money is an exact decimal string, times are RFC 3339 in UTC, durations are
-// numbers whose names end in their unit.
+// Names for the types in /api/v1. "npm run types" generates the types from docs/openapi.json into
+// the folder schema. Money is an exact decimal string, times are RFC 3339 in UTC, and durations are
+// numbers whose names end with the unit.
 import type { JsonObject, FromJson } from "./json";
 import type * as schema from "./schema";
 

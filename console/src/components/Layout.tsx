@@ -47,7 +47,7 @@ function UnreachableBanner({ since }: { since: number }) {
 }
 
 function focusMain(event: { preventDefault: () => void }) {
-  event.preventDefault(); // the router owns the URL fragment
+  event.preventDefault(); // the router controls the URL fragment
   document.getElementById("main")?.focus();
 }
 
@@ -127,7 +127,7 @@ function ThemeButton() {
 function SignOutButton() {
   const client = useQueryClient();
   const leave = async () => {
-    await signOut().catch(() => undefined); // signing out must work offline, too
+    await signOut().catch(() => undefined); // signing out must also work offline
     client.clear();
     location.assign("/console/");
   };

@@ -51,7 +51,7 @@ type TableProps<T> = {
 };
 
 const features = tableFeatures({ rowSortingFeature, sortedRowModel: createSortedRowModel() });
-const virtualFrom = 100; // rows from which the body is virtualized
+const virtualFrom = 100; // number of rows from which the body is virtualized
 const rowHeight = 41;
 const none: never[] = [];
 
@@ -86,7 +86,7 @@ function Rows<T extends object>({ label, columns: all, rows, rowKey, rowLink, so
     state: { sorting },
     onSortingChange: setSorting,
   });
-  const [scroller, setScroller] = useState<HTMLDivElement | null>(null); // state instead of a ref: the virtualizer needs a render when it is set
+  const [scroller, setScroller] = useState<HTMLDivElement | null>(null); // state, not a ref: the virtualizer needs a render when it is set
   const { layout, scrolls } = useLayout(all, scroller);
   const { columns } = layout;
   const list = table.getRowModel().rows;

@@ -1,4 +1,4 @@
-// Decides which columns of a table fit into a width, and how wide each one is.
+// Decides which of a table's columns fit into a given width, and how wide each one is.
 
 export type Sized = {
   id: string;

@@ -6,8 +6,8 @@ export type Line = { number: number; parts: Part[] };
 /** One row of a diff: a line of the left text, the right text, or both. */
 export type DiffRow = { kind: "same" | "changed" | "added" | "removed"; left?: Line; right?: Line };
 
-const diffTimeout = 800; // ms; after that, all lines count as changed
-const maxLineLength = 4000; // characters; longer lines are not compared by words
+const diffTimeout = 800; // in ms; after that, all lines count as changed
+const maxLineLength = 4000; // in characters; longer lines are not compared by word
 
 /** JSON with sorted members. */
 export function stableJson(value: Json | undefined): string {

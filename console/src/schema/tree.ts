@@ -10,7 +10,7 @@ export type SchemaNode = {
   description?: string;
   /** Such as "at least 1 item", "format email". */
   constraints: string[];
-  values?: string[]; // of an enum or const
+  values?: string[]; // values of an enum or const
   byDefault?: string;
   deprecated: boolean;
   /** The reason why there are no children: a recursive or unresolved reference. */
@@ -89,7 +89,7 @@ function unescape(part: string): string {
   try {
     plainText = decodeURIComponent(part);
   } catch {
-    // Invalid percent-encoding: use the name as it is.
+    // Invalid percent-encoding: use the name unchanged.
   }
   return plainText.replaceAll("~1", "/").replaceAll("~0", "~");
 }

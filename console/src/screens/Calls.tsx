@@ -25,7 +25,7 @@ const loadMoreWithin = 600; // pixels above the end of the list
 export default function Calls() {
   const own = !useCanView();
   const params = useSearch({ from: "/calls" });
-  const search = useMemo(() => (own ? { ...params, account: undefined } : params), [own, params]); // callers without the viewer scope have one account
+  const search = useMemo(() => (own ? { ...params, account: undefined } : params), [own, params]); // callers that lack the viewer scope have only one account
   const navigate = useNavigate({ from: "/calls" });
   const list = useRef<HTMLDivElement>(null);
   const narrow = useCallback(

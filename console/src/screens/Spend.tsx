@@ -20,7 +20,7 @@ export default function Spend() {
   const navigate = useNavigate({ from: "/spend" });
   const own = !useCanView();
   const { since, until, state } = search;
-  const account = own ? undefined : search.account; // callers without the viewer scope have one account
+  const account = own ? undefined : search.account; // callers that lack the viewer scope have only one account
   const range = useMemo(() => rangeOf(since, until), [since, until]);
   const narrow = (more: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: "q" in more });
   const tab = ["costs", "accounts", "sessions"].find((each) => each === search.tab) ?? "costs";

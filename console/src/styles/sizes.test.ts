@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 
 const sheets = import.meta.glob<string>("../**/*.css", { query: "?raw", import: "default", eager: true });
-const own = /font(-size)?:[^;]*\d(px|rem|em|pt)/; // a font size that is not a token
+const own = /font(-size)?:[^;]*\d(px|rem|em|pt)/; // matches a font size that is not a token
 
 test("text uses one of five sizes", () => {
   const { "./tokens.css": tokens = "", ...others } = sheets;

@@ -148,7 +148,7 @@ function renew() {
  * calls; the image of the module is taken after that.
  */
 function begin(exports, request) {
-  if (used) renew(); // the previous call kept its state
+  if (used) renew(); // the previous call left state behind
   used = true;
   try {
     const value = harness(exports, parse(request), outside);
@@ -161,7 +161,7 @@ function begin(exports, request) {
   }
 }
 
-// References are captured here, since a module may patch globals.
+// Captured here, because a module may patch globals.
 const { apply } = Reflect;
 const { Promise } = globalThis;
 const { then } = Promise.prototype;

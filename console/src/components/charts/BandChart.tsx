@@ -32,7 +32,7 @@ type BandChartProps = {
 };
 
 const below = 22; // pixels for the labels
-const charWidth = 6.4; // pixels per character of the smallest text
+const charWidth = 6.4; // pixels per character in the smallest text size
 
 /**
  * Stacked bars on a band scale with a labelled y-axis. Each label is centered below its own bar.

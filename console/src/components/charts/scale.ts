@@ -11,7 +11,7 @@ export function ticksOf(largest: number, { most = 4, whole = false }: { most?: n
 /** The bands that get a label, chosen so that centered labels do not overlap. */
 export function labelledBands(count: number, bandWidth: number, labelWidth: number): number[] {
   const every = Math.max(1, Math.ceil((labelWidth + 14) / bandWidth));
-  const inset = Math.max(0, Math.ceil(labelWidth / 2 / bandWidth - 0.5)); // bands to the right of the last label
+  const inset = Math.max(0, Math.ceil(labelWidth / 2 / bandWidth - 0.5)); // number of bands to the right of the last label
   const last = Math.max(0, count - 1 - inset);
   return Array.from({ length: count }, (_, i) => i).filter((i) => i <= last && (last - i) % every === 0);
 }

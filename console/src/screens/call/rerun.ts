@@ -9,7 +9,7 @@ export function storeArguments(call: CallRow, args: JsonObject | undefined) {
   try {
     sessionStorage.setItem(key, JSON.stringify(stored));
   } catch {
-    // Too large, or storage is blocked: the form starts empty.
+    // The arguments are too large, or storage is blocked: the form starts empty.
   }
 }
 

@@ -1,4 +1,4 @@
-// The steps of a call, derived from its recorded marks.
+// A call's steps, derived from its recorded marks.
 import type { CallRow } from "../../api/types";
 
 export type StepKind = "wait" | "run" | "work";

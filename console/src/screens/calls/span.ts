@@ -1,4 +1,4 @@
-// Time limits in the URL: "15m", "24h", "7d" are relative to now, anything else is a timestamp.
+// Time limits in the URL: "15m", "24h" and "7d" are relative to now; anything else is a timestamp.
 
 const units: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 

@@ -20,7 +20,7 @@ export class Stream {
   #lost = 0;
   #newCalls = 0;
   #version = 0;
-  #replayed = false; // the initial replay is complete
+  #replayed = false; // whether the initial replay is complete
 
   constructor(filter: Filter) {
     this.#filter = filter;

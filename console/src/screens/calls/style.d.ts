@@ -1,6 +1,6 @@
 import "react";
 
-// Custom properties used by the style sheets of the call screens.
+// Custom properties used by the call screens' style sheets.
 declare module "react" {
   interface CSSProperties {
     [property: `--${string}`]: string | number | undefined;

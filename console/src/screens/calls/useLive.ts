@@ -5,7 +5,7 @@ import type { CallFilter, LiveFilter } from "../../api/types";
 import { type Row, Stream } from "./stream";
 
 const flushInterval = 250; // ms between renders
-const replayTime = 400; // ms after connecting in which the replay arrives
+const replayTime = 400; // ms after connecting during which the replay arrives
 
 export type Live = {
   state: LiveState;

@@ -43,8 +43,8 @@ function WithProblems({ search, narrow }: Pick<FacetsProps, "search" | "narrow">
   );
 }
 
-const initialValues = 7; // values of a group shown at first
-const searchFrom = 20; // values from which a group has its own search
+const initialValues = 7; // number of a group's values shown at first
+const searchFrom = 20; // number of values from which a group has its own search
 
 type GroupProps = { name: FilterName; options: Option[]; chosen: string | undefined; onChoose: (value: string | undefined) => void };
 

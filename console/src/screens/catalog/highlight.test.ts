@@ -13,7 +13,7 @@ test.each([
   ["a_banana", "a", "[a]_banana"],
   ["get_user", "delete", "get_user"],
   ["get_user", "()[]*", "get_user"],
-  ["İstanbul", "stan", "İstanbul"], // its lower case is longer, so nothing is highlighted
+  ["İstanbul", "stan", "İstanbul"], // the lower-case form is longer, so nothing is highlighted
 ])("%s by %s", (text, query, want) => {
   expect(marked(text, query)).toBe(want);
 });

@@ -25,7 +25,7 @@ type GateFormProps = {
 export function GateForm({ list, gate, onClose }: GateFormProps) {
   const [name, setName] = useState(gate?.name ?? "");
   const [terms, setTerms] = useState<GateSettings>(() => settingsOf(gate));
-  const [original] = useState(gate); // as it was when the form opened
+  const [original] = useState(gate); // the gate when the form was opened
   const save = useSave(name, terms, list.version, onClose);
   const nameError = gate || name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name already exists." : undefined;
   const submit = (event: FormEvent) => {

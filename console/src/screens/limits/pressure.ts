@@ -9,7 +9,7 @@ export function nameOf({ kind, gate, server, tool, name }: Limit): string {
 
 /** The utilization of a limit: the highest of rate, concurrency and spend, where 1 is full. */
 export function pressureOf({ used = 0, perMinute, running = 0, concurrency, per, spentUsd, maxUsd }: Limit): number {
-  if (per) return 0; // the usage of each account or caller is not known
+  if (per) return 0; // the usage per account or caller is unknown
   return Math.max(perMinute ? used / perMinute : 0, concurrency ? running / concurrency : 0, spentUsd && maxUsd ? moneyShare(spentUsd, maxUsd) : 0);
 }
 

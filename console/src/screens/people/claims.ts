@@ -5,7 +5,7 @@ export function claimsFrom(text: string): { claims?: Record<string, unknown>; pr
     const claims: unknown = JSON.parse(text);
     if (typeof claims === "object" && claims !== null && !Array.isArray(claims)) return { claims: claims as Record<string, unknown> };
   } catch {
-    // reported below
+    // The error is reported below.
   }
   return { problem: "Enter a JSON object with the claims of a token." };
 }

@@ -1,4 +1,4 @@
-// The turns and calls of a query on one time axis.
+// A query's turns and calls on one time axis.
 import type { Evidence, QueryDetail } from "../../api/types";
 
 export type Turn = QueryDetail["turns"][number];

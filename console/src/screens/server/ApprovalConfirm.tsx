@@ -8,7 +8,7 @@ import { consequences, keyOf } from "./review";
 
 export type Decision = { action: "approve" | "reject"; list: PendingTool[] };
 
-const maxNames = 12; // tool names listed
+const maxNames = 12; // number of tool names to list
 
 type ApprovalConfirmProps = { id: string; decision: Decision | undefined; onClose: () => void; onConfirm: (decision: Decision) => Promise<void> };
 

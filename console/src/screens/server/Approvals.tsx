@@ -18,7 +18,7 @@ import "./Approvals.css";
 
 /** The definitions of a server that differ from the approved ones. */
 export function Approvals({ server, tool }: { server: ServerDetail; tool: string | undefined }) {
-  const up = server.state === "up"; // definitions are only known then
+  const up = server.state === "up"; // definitions are known only in this state
   const { data, error, refetch } = useQuery({ ...queries.pending(server.id), enabled: up, refetchInterval: 3_000 });
   if (!up) {
     return <EmptyState icon={<Unplug />} title="The server is not up">Its definitions are compared with the approved ones once it is up.</EmptyState>;

@@ -87,7 +87,7 @@ function Changed({ pending }: { pending: PendingTool }) {
   );
 }
 
-const maxChanges = 30; // changes listed
+const maxChanges = 30; // number of changes to list
 
 function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
   if (changes.length === 0) return null;

@@ -9,7 +9,7 @@ import { Time } from "../../components/Time";
 import { count, plural } from "../../format";
 import { momentOf } from "../calls/span";
 
-const maxCallers = 6; // callers listed
+const maxCallers = 6; // number of callers to list
 
 /** The last approval of a definition, its gates and its callers. */
 export function Impact({ server, pending }: { server: string; pending: PendingTool }) {

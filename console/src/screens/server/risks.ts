@@ -1,5 +1,5 @@
-// Heuristic risks of a definition, shown before approval. A definition without any risk found here
-// can still be harmful.
+// Heuristic risks in a definition, shown before approval. A definition can be harmful even if no
+// risk is found here.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import type { PendingTool } from "../../api/types";
 import { visible } from "../../format/visible";
@@ -7,7 +7,7 @@ import { hidesText } from "./review";
 
 export type Risk = { title: string; detail: string };
 
-// Phrases that instruct a model instead of describing the tool.
+// Phrases that give instructions to a model instead of describing the tool.
 const orders = /\b(ignore|disregard|forget) (all|any|the|your|previous|prior)\b|\b(always|never|must|do not|don't) (call|use|pass|include|send|tell|mention|reveal|ask|show|forward|append|add|say)\b|\byou (must|should|are|will)\b|\bbefore (calling|using|answering|responding)\b|\b(system prompt|instructions?:|<important>|secretly|without (telling|asking|mentioning))\b/i;
 const secrets = /\b(password|passphrase|api[ _-]?key|access token|secret|credential|private key|ssh key|\.env|cookie|e-?mail address|credit card)\b/i;
 const address = /https?:\/\/([^\s/"'<>)]+)/gi;

@@ -1,7 +1,7 @@
-// The period of the cost report and the buckets of its chart. Days are in UTC.
+// The cost report's period and its chart's buckets. Days are in UTC.
 
 const day = 86_400_000;
-const maxBands = 62; // bars that fit on a phone
+const maxBands = 62; // number of bars that fit on a phone
 
 export const presets = [
   { value: "today", label: "Today", days: 1 },

@@ -12,7 +12,7 @@ import { isMarkdown } from "./markdown";
 
 const maxBlocks = 100;
 const maxTextLength = 200_000;
-const maxDataLength = 8 << 20; // base64 characters of an image shown inline
+const maxDataLength = 8 << 20; // base64 characters in an image shown inline
 
 /** The content blocks of a result. Nothing is interpreted as HTML. */
 export function Content({ content }: { content: JsonObject[] }) {
@@ -63,7 +63,7 @@ function jsonOf(text: string): Json | undefined {
   }
 }
 
-// Image formats without scripts or references.
+// Image formats that have no scripts or references.
 const pictures = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]);
 
 function Picture({ data, media }: { data: string; media: string }) {

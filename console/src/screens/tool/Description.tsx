@@ -1,8 +1,8 @@
 import { useState } from "react";
 import { visible } from "../../format/visible";
 
-const foldFrom = 420; // characters
-const foldFromLines = 6; // lines
+const foldFrom = 420; // number of characters
+const foldFromLines = 6; // number of lines
 
 /** The description of a tool. Long descriptions are folded. */
 export function Description({ text }: { text: string }) {

@@ -43,7 +43,7 @@ function ToolPrice({ tool }: { tool: ToolDetail }) {
 
 function Latency({ tool }: { tool: ToolDetail }) {
   const { latency } = tool;
-  const declared = tool.meta?.latencyClass !== undefined ? `declared ${tool.latencyClass}` : undefined; // undeclared tools have the class slow
+  const declared = tool.meta?.latencyClass !== undefined ? `declared ${tool.latencyClass}` : undefined; // tools that declare no class count as slow
   if (!latency || latency.calls === 0) return <Fact name="Latency" note={declared ?? "not measured yet"}>—</Fact>;
   return (
     <Fact name="Latency" note={[`p50 of ${plural(latency.calls, "call")}`, `p95 ${duration(latency.p95Ns)}`, `${percent(latency.errors, latency.calls)} failed`, declared].filter(Boolean).join(", ")}>

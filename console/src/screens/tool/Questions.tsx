@@ -28,7 +28,7 @@ export function Questions({ tool, server, openQuestion, onAnswer }: QuestionsPro
   };
   const press = (event: KeyboardEvent) => {
     if (event.defaultPrevented || event.nativeEvent.isComposing) return;
-    const isCancel = event.key === "Escape" && questions.length > 0 && !(event.target instanceof HTMLSelectElement); // Escape closes its list
+    const isCancel = event.key === "Escape" && questions.length > 0 && !(event.target instanceof HTMLSelectElement); // Escape closes an open list first
     if (!isCancel && !(event.key === "Enter" && (event.ctrlKey || event.metaKey))) return;
     event.preventDefault();
     if (isCancel) onAnswer(allOf(questions, "cancel"));
@@ -53,7 +53,7 @@ function useFocus() {
     const at = document.activeElement;
     if (at && at !== document.body && !at.closest(".TryIt, [role=dialog]")) return;
     frame.current?.focus({ preventScroll: true });
-    const isBelow = matchMedia("(max-width: 1000px)").matches; // one column: the arguments are above it
+    const isBelow = matchMedia("(max-width: 1000px)").matches; // in one column, the arguments are above
     frame.current?.scrollIntoView({ block: isBelow ? "start" : "nearest" });
   }, []);
   return frame;

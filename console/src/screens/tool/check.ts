@@ -1,5 +1,5 @@
-// Validates arguments against the schema of a tool before they are sent, without eval, which the
-// Content Security Policy forbids. Patterns and formats are left to the yard, which bounds the time
+// Validates arguments against a tool's schema before they are sent. It does not use eval, which the
+// Content Security Policy forbids. Patterns and formats are left to the yard, which limits the time
 // of untrusted regular expressions.
 import { type OutputUnit, Validator } from "@cfworker/json-schema";
 import { isObject, type Json, type JsonObject } from "../../api/json";
@@ -74,7 +74,7 @@ function checkable(schema: Json): Json {
   return Object.fromEntries(copy);
 }
 
-// Keywords whose errors only repeat an error of a subschema.
+// Keywords whose errors only repeat a subschema's error.
 const outer = new Set(["properties", "items", "prefixItems", "additionalItems", "$ref", "$recursiveRef", "allOf", "dependentSchemas", "if", "then", "else", "contains", "unevaluatedItems"]);
 
 function faults(errors: OutputUnit[]): Fault[] {

@@ -1,4 +1,4 @@
-// Finds the option of a oneOf field for a value, and the initial value of an option.
+// Finds the oneOf option that matches a value, and an option's initial value.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import { fits } from "./check";
 import { asJson, fixedKey, unsetKey } from "./formSchema";

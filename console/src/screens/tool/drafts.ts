@@ -1,4 +1,5 @@
-// Unsent arguments per tool, restored when the user returns to the form. They are in memory only.
+// Unsent arguments per tool, restored when the user returns to the form. They are kept only in
+// memory.
 import type { JsonObject } from "../../api/json";
 
 type Draft = { args: JsonObject; gate: string };

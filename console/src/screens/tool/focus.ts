@@ -6,9 +6,9 @@ const controls = "input:not([type=hidden]), select, textarea, button";
 export function useFocusOnFault(form: RefObject<HTMLElement | null>, found: boolean, run: number) {
   useEffect(() => {
     if (!found) return;
-    const frame = requestAnimationFrame(() => reveal(firstFault(form.current))); // after the form has rendered the errors
+    const frame = requestAnimationFrame(() => reveal(firstFault(form.current))); // waits until the form has rendered the errors
     return () => cancelAnimationFrame(frame);
-  }, [form, run]); // not on found: the focus stays while the user corrects errors
+  }, [form, run]); // does not depend on found: the focus must stay while the user corrects errors
 }
 
 /** The control of the first error: the invalid control, or the first control of the group with the message. */

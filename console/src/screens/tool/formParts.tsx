@@ -1,4 +1,4 @@
-// Templates of the generated form: labels, groups and lists.
+// Templates for the generated form: labels, groups and lists.
 import {
   ADDITIONAL_PROPERTY_FLAG,
   type ArrayFieldItemTemplateProps,

@@ -1,6 +1,7 @@
-// Converts a JSON Schema (2020-12) to a schema for the form library. The input is untrusted: the
-// result is a copy with only the keywords that forms need, references resolved and all sizes
-// bounded. Parts without a suitable control become JSON fields. Validation uses the original schema.
+// Converts a JSON Schema (2020-12) to a schema for the form library. The input is untrusted, so the
+// result is a copy that has only the keywords that forms need, with references resolved and all
+// sizes limited. Parts that have no suitable control become JSON fields. Validation uses the
+// original schema.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import { visible } from "../../format/visible";
 import { schemaTree } from "../../schema/tree";
@@ -31,9 +32,9 @@ const maxOptions = 40; // per oneOf
 const maxValues = 500; // per enum
 const maxTextLength = 2000;
 const maxDefaultLength = 10_000;
-const maxRecursion = 2; // levels of a recursive reference before a JSON field
+const maxRecursion = 2; // levels of a recursive reference before it becomes a JSON field
 
-// Property names with a special meaning in the form library.
+// Property names that have a special meaning in the form library.
 const reservedNames = new Set(["__proto__", "__errors", "__additional_property", "constructor", "prototype"]);
 
 type Place = { root: JsonObject; refs: string[]; depth: number };
@@ -209,7 +210,7 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // invalid percent-encoding: use the name as it is
+    return part; // invalid percent-encoding: use the name unchanged
   }
 }
 

@@ -1,4 +1,4 @@
-// The controls of the generated form.
+// Controls for the generated form.
 import type { FieldProps, WidgetProps } from "@rjsf/utils";
 import { X } from "lucide-react";
 import { type ReactNode, useEffect, useRef, useState } from "react";
@@ -94,7 +94,7 @@ function FormatInput({ input, props, write }: FormatInputProps) {
   );
 }
 
-const maxFileSize = 4 << 20; // bytes
+const maxFileSize = 4 << 20; // in bytes
 
 /** A file, sent as base64. */
 function FileInput(props: WidgetProps) {

@@ -1,4 +1,4 @@
-// Conversions between JSON values and HTML inputs: dates, times, files.
+// Conversions between JSON values and HTML inputs: dates, times and files.
 
 const localFormat = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/i;
 

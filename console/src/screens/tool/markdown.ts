@@ -1,5 +1,5 @@
 // Parses a small, safe subset of Markdown into data, never into HTML. Links are limited to http and
-// https, images are never loaded, and all sizes are bounded.
+// https, images are never loaded, and all sizes are limited.
 
 export type Inline = { kind: "text" | "code" | "strong" | "em"; text: string } | { kind: "link"; text: string; url: string; host: string } | { kind: "image"; text: string; host: string };
 
@@ -11,7 +11,7 @@ export type MarkdownBlock =
   | { kind: "table"; head: Inline[][]; rows: Inline[][][] }
   | { kind: "rule" };
 
-const maxLength = 100_000; // characters parsed as Markdown
+const maxLength = 100_000; // number of characters parsed as Markdown
 const maxBlocks = 500;
 const maxRows = 200;
 
@@ -88,7 +88,7 @@ function paragraph(lines: string[], at: number): Taken {
   return text === "" ? { next: at + 1 } : { block: { kind: "text", inline: inline(text) }, next };
 }
 
-// The alternatives cannot overlap.
+// The alternatives do not overlap.
 const marks = /`([^`\n]+)`|!\[([^\]\n]{0,300})\]\(([^)\s]{1,2000})[^)\n]{0,200}\)|\[([^\]\n]{1,300})\]\(([^)\s]{1,2000})[^)\n]{0,200}\)|\*\*([^*\n]{1,1000})\*\*|(?<![\w*])[*_]([^*_\n]{1,1000})[*_](?![\w*])|(https?:\/\/[^\s<>"'`)\]]{1,2000})/g;
 
 export function inline(text: string): Inline[] {

@@ -1,5 +1,6 @@
-// Questions of a tool and their answers. The yard guarantees that a question is a flat form or a
-// URL, but does not validate answers: that happens here, except for patterns, which the tool checks.
+// A tool's questions and their answers. The yard guarantees that a question is a flat form or a
+// URL, but does not validate answers. They are validated here, except for patterns, which the tool
+// checks.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import type { Answers, InputRequired } from "../../api/types";
 import { check, type Fault } from "./check";
@@ -11,7 +12,7 @@ export type Question = { key: string; message: string; schema?: JsonObject; url?
 /** The answer so far. It is not readable while its JSON is invalid. */
 export type Draft = { content: JsonObject; readable: boolean; declined: boolean; faults: Fault[] };
 
-const maxAnswerBytes = 64 << 10; // the limit of the yard for all answers
+const maxAnswerBytes = 64 << 10; // the yard's limit for all answers
 
 /** The questions in display order. */
 export function questionsOf({ questions }: InputRequired): Question[] {

@@ -1,5 +1,5 @@
 // A call that may ask questions before it finishes. Each round is a request that continues with the
-// state of the previous one.
+// previous round's state.
 import { call } from "../../api/actions";
 import { ApiError } from "../../api/client";
 import type { JsonObject } from "../../api/json";

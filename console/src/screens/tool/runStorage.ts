@@ -1,10 +1,10 @@
-// Recent runs of a tool in this browser tab, so that their arguments can be used again.
+// A tool's recent runs in this browser tab, so that their arguments can be used again.
 import type { JsonObject } from "../../api/types";
 
 export type PastRun = { at: string; gate: string; args: JsonObject; code: string; ms: number };
 
 const maxRuns = 10;
-const maxRunLength = 64 << 10; // characters; larger runs are not stored
+const maxRunLength = 64 << 10; // in characters; larger runs are not stored
 
 const key = (source: string, name: string) => `toolyard.tried.${source}/${name}`;
 

@@ -31,7 +31,7 @@ export function useToolRun(source: string, name: string): ToolRun {
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
   const go = async (request: RunRequest, open?: OpenQuestion, answers?: Answers): Promise<Fault[]> => {
-    stop.current?.abort(); // one at a time
+    stop.current?.abort(); // only one run at a time
     const abort = new AbortController();
     stop.current = abort;
     setSince(Date.now());

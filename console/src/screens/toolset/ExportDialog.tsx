@@ -28,7 +28,7 @@ export type Exported = { toolset: string; gates: string[] } | { gate: string };
 
 type ExportDialogProps = { of: Exported; format: ExportFormat; unsaved?: boolean; onFormat: (format: ExportFormat) => void; onClose: () => void };
 
-const maxPreview = 200_000; // characters shown; the download is complete
+const maxPreview = 200_000; // number of characters shown; the download is complete
 
 /** The tools as function definitions of a model API, to copy or download. */
 export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }: ExportDialogProps) {

@@ -3,7 +3,7 @@ import { get } from "../../api/client";
 import { queries } from "../../api/queries";
 import type { ToolFilter, ToolList } from "../../api/types";
 
-const page = 200; // the maximum page size of the API
+const page = 200; // the API's maximum page size
 const maxTools = 10_000; // per server
 
 /** The catalog in pages, for infinite scrolling. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the toolyard program of the platform package that npm installed next to this one.
+// Starts the toolyard program in the platform package that npm installed next to this one.
 "use strict";
 const { spawn } = require("node:child_process");
 
@@ -25,8 +25,8 @@ child.on("error", (err) => {
   process.exit(1);
 });
 
-// A terminal sends SIGINT to both processes, and a second one would end the program without a
-// graceful shutdown.
+// A terminal sends SIGINT to both processes. A second signal would end the program before it can
+// shut down gracefully.
 process.on("SIGINT", () => {
   if (!process.stdin.isTTY) child.kill("SIGINT");
 });

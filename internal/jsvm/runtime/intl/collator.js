@@ -6,13 +6,13 @@ const spaces = "\t\n\v\f\r\u0085\u2028\u2029 \u00a0\u2002\u2003\u2009\u202f";
 const punctuation = "_‿-‐‑–—,;:!¡?¿.…·'‘’\"“”«»()[]{}§¶@*/\\&#%†‡•";
 const signs = "`´^¯¨¸°©®+±÷×<=>¬|¦~→¤¢$£¥€";
 
-// Letters that sort like others with an accent.
+// Letters that sort like other letters with an accent.
 const variants = lazy(() => new Map(Object.entries({
   æ: "ae", œ: "oe", ß: "ss", ø: "o", đ: "d", ł: "l", ħ: "h", ŧ: "t", ſ: "s", ĳ: "ij", ﬁ: "fi", ﬂ: "fl",
   ª: "a", º: "o", "¹": "1", "²": "2", "³": "3",
 })));
 
-// Accents in collation order, then the stroke of ø; all others follow by code point.
+// Accents in collation order, followed by the stroke of ø; all others follow by code point.
 const accents = "\u0301\u0300\u0306\u0302\u030c\u030a\u0308\u030b\u0303\u0307\u0338\u0327\u0328\u0304";
 
 const firstDigit = 0x200;

@@ -1,4 +1,4 @@
-// Intl.DateTimeFormat for English, American and British.
+// Intl.DateTimeFormat for American and British English.
 
 import { callable, choice, flag, integer, joinParts, optionsObject, resolveLocale } from "./common.js";
 import { markSource } from "./number.js";

@@ -21,7 +21,7 @@ const narrowSymbols = table(
     "THB=฿;TOP=T$;TRY=₺;TTD=$;TWD=$;UAH=₴;UYU=$;XCD=$;ZAR=R;ZMW=ZK",
 );
 
-// code=title|one|other; the default of other is one with an s.
+// code=title|one|other; other defaults to one with an s appended.
 const currencies = table(
   "USD=US Dollar|US dollar;EUR=Euro|euro;GBP=British Pound|British pound;JPY=Japanese Yen|Japanese yen|Japanese yen;" +
     "CNY=Chinese Yuan|Chinese yuan|Chinese yuan;INR=Indian Rupee|Indian rupee;KRW=South Korean Won|South Korean won|South Korean won;" +

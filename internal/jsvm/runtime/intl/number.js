@@ -9,7 +9,8 @@ const roundingModes = [
 const roundingIncrements = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 2500, 5000];
 const decimalText = /^([+-]?)(\d*)\.?(\d*)(?:e([+-]?\d{1,3}))?$/i;
 
-// A decimal is {negative, n, e}: n × 10^e with n a BigInt; or {negative, special} for NaN and ∞.
+// A decimal is either {negative, n, e}, which means n × 10^e with n a BigInt, or {negative,
+// special} for NaN and ∞.
 
 /** toDecimal converts a BigInt or string exactly, or a number to its shortest decimal. */
 export function toDecimal(value) {

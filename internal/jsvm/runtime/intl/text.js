@@ -53,7 +53,7 @@ export class ListFormat {
   }
 }
 
-// unit: short and narrow form.
+// unit: short form and narrow form.
 const relative = {
   second: ["sec.", "s"],
   minute: ["min.", "m"],
@@ -125,15 +125,16 @@ export class RelativeTimeFormat {
   }
 }
 
-// A grapheme: a flag, an emoji sequence, or a letter with its marks. The expressions are created on use,
-// because their Unicode tables are large.
+// A grapheme is a flag, an emoji sequence, or a letter with its marks. The expressions are created
+// on first use, because their Unicode tables are large.
 const mark = String.raw`[\p{M}\p{EMod}]*`;
 const cjk = String.raw`[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}ー]`;
 const grapheme = lazy(() => new RegExp(
   String.raw`\r\n|\p{RI}\p{RI}|\p{Extended_Pictographic}${mark}(?:\u200d\p{Extended_Pictographic}${mark})*[\u200d\u{e0020}-\u{e007f}]*` +
     String.raw`|[\u1100-\u115f]+[\u1160-\u11a7]*[\u11a8-\u11ff]*` +
     String.raw`|\P{Cc}(?:[\p{M}\u200c\u200d\p{EMod}]|(?<=[\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d])\p{L})*|[^]`, "uy"));
-// A word: letters and digits with inner punctuation; a run of Chinese, Japanese or Korean; or spaces.
+// A word is a run of letters and digits with inner punctuation, a run of Chinese, Japanese or
+// Korean, or spaces.
 const word = lazy(() => new RegExp(
   String.raw`${cjk}+|(?:(?!${cjk})(?:[\p{L}\p{M}\p{Nd}_]|(?<=[\p{L}\p{M}])['’.·](?=\p{L})|(?<=\p{Nd})[.,'’;](?=\p{Nd})))+` +
     String.raw`|[ \u2000-\u2006\u2008-\u200a\u3000]+`, "uy"));

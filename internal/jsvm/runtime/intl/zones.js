@@ -47,14 +47,14 @@ function titleCase(name) {
     .replace(/^Etc\/Gmt/, "Etc/GMT");
 }
 
-// abbreviation+hours of American zones = name; generic names have no Standard or Daylight in them.
+// abbreviation+hours of American zones = name. Generic names do not contain Standard or Daylight.
 const american = table(
   "EST-5=Eastern Standard;EDT-4=Eastern Daylight;CST-6=Central Standard;CDT-5=Central Daylight;MST-7=Mountain Standard;" +
     "MDT-6=Mountain Daylight;PST-8=Pacific Standard;PDT-7=Pacific Daylight;AKST-9=Alaska Standard;AKDT-8=Alaska Daylight;" +
     "HST-10=Hawaii-Aleutian Standard;HDT-9=Hawaii-Aleutian Daylight;AST-4=Atlantic Standard;ADT-3=Atlantic Daylight",
 );
 
-// The same for abbreviations that only have a long name.
+// The same for abbreviations that have only a long name.
 const elsewhere = table(
   "GMT+0=Greenwich Mean;BST+1=British Summer;IST+1=Irish Standard;WET+0=Western European Standard;WEST+1=Western European Summer;" +
     "CET+1=Central European Standard;CEST+2=Central European Summer;EET+2=Eastern European Standard;EEST+3=Eastern European Summer;" +
@@ -67,7 +67,7 @@ const elsewhere = table(
     "NST-3.5=Newfoundland Standard;NDT-2.5=Newfoundland Daylight;CST-5=Cuba Standard;CDT-4=Cuba Daylight",
 );
 
-// Zones with a numeric or ambiguous abbreviation.
+// Zones whose abbreviation is numeric or ambiguous.
 const numbered = table(
   "America/Sao_Paulo=Brasilia Standard;America/Argentina/Buenos_Aires=Argentina Standard;America/Buenos_Aires=Argentina Standard;" +
     "America/Bogota=Colombia Standard;America/Lima=Peru Standard;America/Caracas=Venezuela;America/La_Paz=Bolivia;" +

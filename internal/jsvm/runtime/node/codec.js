@@ -1,4 +1,4 @@
-// The encodings of Buffer.
+// Buffer's encodings.
 import { badType, failure, fromB64, latin1Decode, latin1Encode, toB64, utf8Decode, utf8Encode } from "../web/base.js";
 import { utf16Decode } from "../web/encoding.js";
 

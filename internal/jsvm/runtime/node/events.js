@@ -6,7 +6,7 @@ export function EventEmitter() {
   this._events ??= new Map();
 }
 
-// A listener is {f, raw}; raw is the added function, which differs from f for once.
+// A listener is {f, raw}. raw is the function that was added, which differs from f for once.
 function listOf(emitter, name) {
   if (!(emitter._events instanceof Map)) emitter._events = new Map();
   return emitter._events.get(name) ?? [];
@@ -34,7 +34,7 @@ function add(emitter, name, f, { first = false, once = false } = {}) {
 
 function removeEntry(emitter, name, entry) {
   const list = listOf(emitter, name);
-  if (!list.includes(entry)) return; // a listener of removeListener removed it
+  if (!list.includes(entry)) return; // a removeListener listener removed it
   const rest = list.filter((e) => e !== entry);
   if (rest.length) emitter._events.set(name, rest);
   else emitter._events.delete(name);
@@ -59,7 +59,8 @@ const methods = {
     return this;
   },
   removeAllListeners(name) {
-    // Listeners of removeListener come last, since they receive the removal of all others.
+    // Listeners for removeListener come last, because they are notified when all others are
+    // removed.
     const names = name === undefined ? [...this.eventNames().filter((n) => n !== "removeListener"), "removeListener"] : [name];
     for (const n of names) {
       for (const e of listOf(this, n).toReversed()) removeEntry(this, n, e);
@@ -80,7 +81,7 @@ const methods = {
   listenerCount(name, f) { return listOf(this, name).filter((e) => f === undefined || e.raw === f).length; },
   eventNames() {
     listOf(this, "");
-    return Reflect.ownKeys(Object.fromEntries(this._events)); // in the order of properties
+    return Reflect.ownKeys(Object.fromEntries(this._events)); // in property order
   },
   setMaxListeners(n) {
     Object.defineProperty(this, "_maxListeners", { value: n, writable: true, configurable: true });

@@ -1,4 +1,4 @@
-// The methods of Buffer that read and write numbers.
+// Buffer's methods that read and write numbers.
 import { badRange, badType, failure } from "../web/base.js";
 
 const kinds = {

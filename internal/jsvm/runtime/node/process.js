@@ -19,8 +19,8 @@ function lookup(name) {
   return known.get(name);
 }
 
-// While a module is loading there is no request handler, so no variable is set. Reading a variable that
-// the script declares but the operator has not granted throws an error.
+// While a module is loading, there is no request handler, so no variable is set. Reading a variable
+// that the script declares but the operator has not granted throws an error.
 function question(payload) {
   try {
     return ask("env", payload);
@@ -50,7 +50,7 @@ function describe(_, name) {
   return value === undefined ? undefined : { value, writable: true, enumerable: true, configurable: true };
 }
 
-// Names of Object.prototype are not variables.
+// Names in Object.prototype are not variables.
 const inherited = (name) => typeof name === "symbol" || name === "toJSON" || name in Object.prototype;
 
 const env = new Proxy({}, {

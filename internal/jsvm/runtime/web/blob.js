@@ -1,4 +1,4 @@
-// Blob, File, FormData and the stream of a body.
+// Blob, File, FormData and body streams.
 import { bytesOf, concat, hide, install, isBytes, shownAs, tagged, utf8Decode, utf8Encode } from "./base.js";
 
 const decode = (bytes) => utf8Decode(bytes).replace(/^\ufeff/, "");

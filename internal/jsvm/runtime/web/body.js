@@ -1,4 +1,4 @@
-// The body of Request and Response, which can be read once.
+// The body of Request and Response, which can be read only once.
 import { bytesOf, concat, isBytes, toB64, utf8Decode, utf8Encode } from "./base.js";
 import { Blob, BodyStream, FormData, blobBytes, multipart } from "./blob.js";
 import { URLSearchParams } from "./searchparams.js";

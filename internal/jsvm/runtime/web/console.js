@@ -1,4 +1,4 @@
-// console, which writes to the log of the call.
+// console, which writes to the call's log.
 import { call, onCall } from "../core.js";
 import { install, named, tagged } from "./base.js";
 import { formatWith, inspect } from "./inspect.js";

@@ -133,8 +133,8 @@ tagged("CryptoKey", CryptoKey);
 shownAs(CryptoKey, ({ type, extractable, algorithm, usages }) => ({ type, extractable, algorithm, usages }));
 install({ crypto, Crypto, CryptoKey, SubtleCrypto });
 
-// Math.random is replaced by the generator sfc32: the state of the built-in one is part of the image, so
-// it would return the same numbers in each VM.
+// Math.random is replaced with the generator sfc32. The built-in generator's state is part of the
+// image, so it would return the same numbers in each VM.
 let seeded = false;
 let a, b, c, counter;
 

@@ -1,4 +1,4 @@
-// util.inspect. It never throws or runs a getter, and its output is bounded.
+// util.inspect. It never throws or runs a getter, and its output is limited.
 import { custom } from "./base.js";
 
 const { getOwnPropertyDescriptor: descriptorOf, getPrototypeOf, ownKeys } = Reflect;
@@ -6,7 +6,7 @@ const stackOf = Object.getOwnPropertyDescriptor(Error.prototype, "stack")?.get;
 const sizeOf = Object.getOwnPropertyDescriptor(Map.prototype, "size").get;
 const countOf = Object.getOwnPropertyDescriptor(Set.prototype, "size").get;
 const TypedArray = getPrototypeOf(Uint8Array);
-const identifier = /^[A-Za-z_]\w*$/; // Node quotes names with a dollar sign
+const identifier = /^[A-Za-z_]\w*$/; // Node quotes names that contain a dollar sign
 const escapes = { "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\\": "\\\\" };
 const defaults = { depth: 2, maxArrayLength: 100, maxStringLength: 10000, breakLength: 80, compact: 3 };
 const maxTotal = 100000;
@@ -236,7 +236,7 @@ function errorKeys(e) {
  * wide as high. Numbers are right-aligned.
  */
 function inColumns(items, list, ctx) {
-  const count = ctx.maxArrayLength < items.length ? items.length - 1 : items.length; // without "more items"
+  const count = ctx.maxArrayLength < items.length ? items.length - 1 : items.length; // does not count "more items"
   const gap = 2;
   const total = items.slice(0, count).reduce((n, item) => n + item.length + gap, 0);
   const longest = Math.max(...items.slice(0, count).map((item) => item.length));
@@ -394,7 +394,7 @@ function toText(value, options) {
     const plain = [Object, Error, Array, Number, String, Boolean, BigInt, Symbol, RegExp].some((Type) => own === Type.prototype.toString);
     if (typeof own === "function" && !plain && className(value) !== "Date") return String(value);
   } catch {
-    // Show it as an object.
+    // Show the value as an object.
   }
   return inspect(value, { ...options, depth: 0 });
 }

@@ -1,4 +1,4 @@
-// Percent-encoding by the URL standard.
+// Percent-encoding as defined by the URL standard.
 import { latin1Decode, latin1Encode, utf8Decode, utf8Encode } from "./base.js";
 
 const { encodeURIComponent, decodeURIComponent } = globalThis;

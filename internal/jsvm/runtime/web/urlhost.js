@@ -1,4 +1,4 @@
-// The host of a URL: domains, IPv4 and IPv6 addresses.
+// URL hosts: domains, IPv4 and IPv6 addresses.
 import { percentDecode, percentEncode, sets } from "./percent.js";
 
 const forbiddenHost = /[\0\t\n\r #/:<>?@[\\\]^|]/;

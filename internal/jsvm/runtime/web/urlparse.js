@@ -1,5 +1,5 @@
-// The URL parser. A parsed URL is a record {scheme, username, password, host, port, path,
-// query, fragment}; path is a list of segments, or a string when the URL is opaque.
+// The URL parser. A parsed URL is a record {scheme, username, password, host, port, path, query,
+// fragment}; path is a list of segments or, if the URL is opaque, a string.
 import { percentEncode, sets } from "./percent.js";
 import { parseHost } from "./urlhost.js";
 
@@ -179,7 +179,7 @@ function parseFileHost(url, text) {
 
 function parseOpaque(url, text) {
   const [path, rest] = split(text, /[?#]/);
-  url.path = percentEncode(path, sets.control).replace(/ $/, "%20"); // a space before ? or #
+  url.path = percentEncode(path, sets.control).replace(/ $/, "%20"); // encodes a space before ? or #
   return parseTail(url, rest);
 }
 
