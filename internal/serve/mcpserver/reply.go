@@ -142,7 +142,7 @@ func progressMessage(token json.RawMessage, done, total float64, message string)
 	return append(b, "}}"...)
 }
 
-// levels maps the log levels of MCP.
+// levels maps MCP's log levels to slog's.
 var levels = []struct {
 	name  string
 	level slog.Level

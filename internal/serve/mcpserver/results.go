@@ -39,7 +39,8 @@ func (r *request) abridge(ctx context.Context, c *toolyard.Call, res *toolyard.R
 	return &toolyard.Result{Content: append(content, link), Meta: metaOf(res)}
 }
 
-// metaOf returns the _meta of a result that another server produced.
+// metaOf returns a result's _meta. If another server produced the result, it omits the keys that
+// are not passed on.
 func metaOf(res *toolyard.Result) map[string]json.RawMessage {
 	if res.Raw() == nil {
 		return res.Meta

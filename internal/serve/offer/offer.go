@@ -2,10 +2,10 @@
 // definitions of the meta-tools, the signatures of tools, and the results of searches and
 // descriptions.
 //
-// A model that searches reads one line for each tool that may help, instead of the JSON Schemas
+// A search returns one line for each matching tool, so models don't have to read the JSON Schemas
 // of all tools. The meta-tools call_tool and call_write_tool have no code here: the MCP server
-// replaces them by the tool that they name before a call exists, so that prices, limits, records
-// and idempotency are those of that tool. Nothing here has state between two requests.
+// replaces them with the named tool before a call exists, so that this tool's prices, limits,
+// records and idempotency apply. This package has no state between requests.
 package offer
 
 import (

@@ -21,12 +21,12 @@ import (
 	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
-// Generation is a snapshot of everything that the sources offer. It is immutable: a call finishes
-// on the generation on which it started.
+// Generation is an immutable snapshot of everything that the sources offer. A call finishes on the
+// generation on which it started.
 type Generation struct {
 	Number   uint64
-	Offered  uint64 // number of the generation in which the offer last changed
-	Offer           // tools ordered by server, name and origin
+	Offered  uint64 // number of the generation that last changed the offer
+	Offer           // tools sorted by server, name and origin
 	Problems []toolyard.Problem
 
 	next chan struct{}
@@ -35,7 +35,6 @@ type Generation struct {
 // Next returns a channel that is closed when there is a newer generation.
 func (g *Generation) Next() <-chan struct{} { return g.next }
 
-// EventKind is the kind of an Event.
 type EventKind string
 
 // The kinds of events.
@@ -52,11 +51,11 @@ type Event struct {
 	Tool   *toolyard.Tool
 }
 
-// Options configure a Catalog. The zero value works.
+// Options configures a Catalog. The zero value is valid.
 type Options struct {
-	Log      *slog.Logger  // nil to discard
-	OnEvent  func(Event)   // called with the lock held: it must not call the catalog
-	Debounce time.Duration // changes that arrive within this time are batched into one generation; zero for 10 ms
+	Log      *slog.Logger  // nil discards all messages
+	OnEvent  func(Event)   // called with the lock held, so it must not call the catalog
+	Debounce time.Duration // changes within this time are batched into one generation; 10 ms if zero
 }
 
 // Catalog runs sources and merges their offers.
@@ -69,11 +68,11 @@ type Catalog struct {
 	offers  map[string]*offer
 	pending *time.Timer // publishes the next generation; nil if none is scheduled
 	tools   map[identity]*toolyard.Tool
-	running context.Context // of Run; nil before it
+	running context.Context // Run's context; nil before Run
 	wg      sync.WaitGroup  // running sources
 }
 
-// offer is the last offer of one source.
+// offer is the last offer from one source.
 type offer struct {
 	Offer
 	problems []toolyard.Problem
@@ -81,12 +80,12 @@ type offer struct {
 	reported bool // published or failed at least once
 
 	source toolyard.Source
-	stop   context.CancelFunc // nil while it is not running
+	stop   context.CancelFunc // nil while the source is not running
 }
 
 type identity struct{ source, server, name, origin string }
 
-// New returns a catalog. Its generation is empty until Run.
+// New returns a catalog. Its generation is empty until Run is called.
 func New(sources map[string]toolyard.Source, opts Options) *Catalog {
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Debounce = cmp.Or(opts.Debounce, 10*time.Millisecond)
@@ -101,8 +100,8 @@ func New(sources map[string]toolyard.Source, opts Options) *Catalog {
 	return c
 }
 
-// Set replaces the sources. Unchanged sources keep running; missing ones are stopped and their
-// tools removed; new ones are started.
+// Set replaces the sources. Unchanged sources keep running. Sources that are missing are stopped
+// and their tools removed, and new sources are started.
 func (c *Catalog) Set(sources map[string]toolyard.Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +123,7 @@ func (c *Catalog) Set(sources map[string]toolyard.Source) {
 	c.schedule()
 }
 
-// same reports whether two sources are equal. Sources that cannot be compared never are.
+// same reports whether two sources are equal. Sources that cannot be compared are never equal.
 func same(a, b toolyard.Source) bool {
 	static, ok := a.(Static)
 	other, ok2 := b.(Static)
@@ -151,7 +150,7 @@ func (c *Catalog) start(id string) {
 // Now returns the current generation.
 func (c *Catalog) Now() *Generation { return c.now.Load() }
 
-// Ready returns a channel that is closed when every source has published or failed once, and the
+// Ready returns a channel that is closed when every source has published or failed once and the
 // current generation includes the result.
 func (c *Catalog) Ready() <-chan struct{} { return c.ready }
 
@@ -173,7 +172,7 @@ func (c *Catalog) Run(ctx context.Context) {
 	}
 }
 
-// Pauses before a failed source is restarted.
+// Delays before a failed source is restarted.
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = 30 * time.Second
@@ -199,8 +198,8 @@ func (c *Catalog) supervise(ctx context.Context, id string, o *offer) {
 	}
 }
 
-// runOnce runs a source until it returns. A panic is a failure, and so is a return without an
-// offer.
+// runOnce runs a source until it returns. A panic is a failure, and so is returning before
+// publishing an offer.
 func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -224,7 +223,7 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 	return err
 }
 
-// update changes the offer of a source and schedules a generation.
+// update changes a source's offer and schedules a generation.
 func (c *Catalog) update(o *offer, change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,8 +232,9 @@ func (c *Catalog) update(o *offer, change func()) {
 	c.schedule()
 }
 
-// schedule schedules a generation if the catalog is running. A scheduled generation is not
-// postponed: a source that publishes continuously must not delay the others. The caller holds c.mu.
+// schedule schedules a generation if the catalog is running. A scheduled generation is never
+// postponed, because a source that publishes continuously must not delay the others. The caller
+// holds c.mu.
 func (c *Catalog) schedule() {
 	if c.pending == nil && c.running != nil && c.running.Err() == nil {
 		c.pending = time.AfterFunc(c.opts.Debounce, c.publish)
@@ -252,7 +252,7 @@ func (c *Catalog) publish() {
 	old := c.now.Load()
 	next := &Generation{Number: old.Number + 1, next: make(chan struct{})}
 	tools := make(map[identity]*toolyard.Tool, len(old.Tools))
-	silent := 0 // sources that have not reported yet
+	silent := 0 // number of sources that have not reported yet
 	for _, id := range slices.Sorted(maps.Keys(c.offers)) {
 		o := c.offers[id]
 		if !o.reported {

@@ -12,7 +12,7 @@ type Offer struct {
 	Resources []*toolyard.Resource
 	Prompts   []*toolyard.Prompt
 
-	Generation uint64 // number of the generation in which the offer last changed
+	Generation uint64 // number of the generation that last changed the offer
 }
 
 // Static is a source of tools that never change.

@@ -1,5 +1,5 @@
-// Package lint finds tool definitions that work but that models and people will have trouble with.
-// It checks only tools that their users can change, not those of MCP servers.
+// Package lint finds tool definitions that work but are hard for models or people to use. It checks
+// only tools that their users can change, not those of MCP servers.
 package lint
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
-// categories are the words that clients and catalogs of trading tools use.
+// categories are the category names that clients and catalogs of trading tools use.
 var categories = []string{"market_data", "news", "portfolio", "execution", "introspection"}
 
-// Category returns the category that a word is probably a misspelling of, or "".
+// Category returns the category that word probably misspells, or "".
 func Category(word string) string {
 	if word == "" || slices.Contains(categories, word) {
 		return ""
@@ -29,10 +29,10 @@ func Category(word string) string {
 	return spelling.Nearest(word, categories)
 }
 
-// maxProperties limits how many of a tool's parameters are examined.
+// maxProperties is the maximum number of a tool's parameters that are examined.
 const maxProperties = 200
 
-// Tools returns advice about the local tools that own selects, in their order.
+// Tools returns advice about the local tools selected by own, in the order of the tools.
 func Tools(tools []*toolyard.Tool, own func(*toolyard.Tool) bool) (advice []toolyard.Problem) {
 	names := make(map[string]bool, len(tools))
 	for _, t := range tools {
@@ -79,7 +79,7 @@ func (l *linter) names() {
 	}
 }
 
-// minWords is the minimum number of words needed to describe what a tool does.
+// minWords is the minimum number of words in a useful description.
 const minWords = 3
 
 func (l *linter) description() {
@@ -101,7 +101,7 @@ func (l *linter) effects() {
 	}
 }
 
-// property is a parameter as far as it is examined.
+// property holds the parts of a parameter that are examined.
 type property struct {
 	Type        any
 	Description string
@@ -159,7 +159,8 @@ func (l *linter) parameter(path, name string, p *property, required bool) {
 	}
 }
 
-// lowQuota is the number of calls per minute up to which a burst can exceed the quota of a service.
+// lowQuota is the highest number of calls per minute for which a burst can exceed a service's
+// quota.
 const lowQuota = 60
 
 func (l *linter) limits(names map[string]bool) {

@@ -16,16 +16,17 @@ import (
 	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
-// Entry is the pinned state of one server.
+// Entry is a server's pinned state.
 type Entry struct {
-	Protocol string                     // the protocol version of its last connection
-	Tools    map[string]json.RawMessage // approved definitions by tool name, with their original key order; nil if none were ever approved
-	Rejected map[string]string          // hashes of rejected definitions, by tool name
+	Protocol string                     // protocol version of the last connection
+	Tools    map[string]json.RawMessage // approved definitions by tool name, in their original key order; nil
+	// if none was ever approved
+	Rejected map[string]string // hashes of rejected definitions, by tool name
 
-	encoded []byte // its JSON in the file, cached
+	encoded []byte // cached JSON as written to the file
 }
 
-// clone returns a deep copy. A nil entry yields an empty one.
+// clone returns a deep copy. It returns an empty entry if e is nil.
 func (e *Entry) clone() *Entry {
 	c := &Entry{}
 	if e == nil {
@@ -50,52 +51,53 @@ func (e *Entry) equal(other *Entry) bool {
 		maps.EqualFunc(e.Tools, other.Tools, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// Book stores approved definitions in a file or in a document that processes share. It is safe for
-// concurrent use by goroutines and processes.
+// Book stores approved definitions in a file or in a document shared by several processes. It is
+// safe for concurrent use by goroutines and processes.
 type Book struct {
-	place place // nil for a book in memory
+	place place // nil if the book is in memory
 
 	writing sync.Mutex // held while the stored book is reloaded or changed
 
-	mu             sync.RWMutex
-	saved          map[string]*Entry // as last read or written; entries are immutable
-	unsaved        map[string]*Entry // entries not written yet, which take precedence over saved; a nil entry is a removal
+	mu      sync.RWMutex
+	saved   map[string]*Entry // entries as last read or written; immutable
+	unsaved map[string]*Entry // entries not written yet, which override saved; nil marks a removed
+	// entry
 	seen           reading
-	changedServers map[string]bool // servers that others changed since the last call of Changed
+	changedServers map[string]bool // servers that other processes changed since the last call to Changed
 }
 
-// place is where a book is stored.
+// place is the storage location of a book.
 type place interface {
 	// name identifies the place in errors.
 	name() string
-	// lock blocks writes by other processes until unlock is called, if the place supports locks.
+	// lock prevents other processes from writing until unlock is called, if the place supports
+	// locks.
 	lock() (unlock func(), err error)
-	// read returns the data, or nil if there is none. If the data is certainly unchanged since
-	// last, it may return same instead.
+	// read returns the data, or nil if there is none. It may return same instead if the data is
+	// known to be unchanged since last.
 	read(last revision) (data []byte, now revision, same bool, err error)
-	// write replaces the data of revision last. It returns ErrChanged if the place has another
-	// revision.
+	// write replaces the data if its revision is still last, and returns ErrChanged otherwise.
 	write(data []byte, last revision) (now revision, err error)
 }
 
 // ErrChanged is returned by a write when the data has changed since it was read.
 var ErrChanged = errors.New("it was modified concurrently")
 
-// revision identifies one state of the data at a place.
+// revision identifies a state of the stored data.
 type revision struct {
-	info    os.FileInfo // of a file; nil if it does not exist
-	at      time.Time   // when it was read
-	version int64       // of a document; zero if it does not exist
+	info    os.FileInfo // file only; nil if the file does not exist
+	at      time.Time   // time of the read
+	version int64       // document only; zero if the document does not exist
 }
 
-// reading describes the data that was last read.
+// reading describes the data from the last read.
 type reading struct {
 	revision
 	there bool
 	sum   [sha256.Size]byte
 }
 
-// newReading describes data, which is nil if there is none.
+// newReading describes data, which may be nil.
 func newReading(data []byte, s revision) reading {
 	r := reading{revision: s, there: data != nil}
 	if r.there {
@@ -107,8 +109,9 @@ func newReading(data []byte, s revision) reading {
 // conflict is the marker that Git writes at the start of a merge conflict.
 const conflict = "<<<<<<< "
 
-// Open reads the book in a file. A missing file is an empty book. The error for a damaged file
-// contains its path and the line. If path is empty, the book is in memory only.
+// Open reads the book in a file. If the file does not exist, the book is empty. If the file is
+// damaged, the error contains its path and the line number. If path is empty, the book is only in
+// memory.
 func Open(path string) (*Book, error) {
 	if path == "" {
 		return openAt(nil)
@@ -116,7 +119,7 @@ func Open(path string) (*Book, error) {
 	return openAt(&file{path: path})
 }
 
-// OpenIn reads the book in a document, which has the same format as a file.
+// OpenIn reads the book in a document, which has the same format as the file.
 func OpenIn(d Document) (*Book, error) { return openAt(document{d}) }
 
 func openAt(p place) (*Book, error) {
@@ -135,7 +138,7 @@ func (b *Book) Path() string {
 	return ""
 }
 
-// Entry returns a copy of the entry of a server.
+// Entry returns a copy of a server's entry.
 func (b *Book) Entry(server string) (Entry, bool) {
 	b.mu.RLock()
 	e := b.entry(server)
@@ -143,7 +146,7 @@ func (b *Book) Entry(server string) (Entry, bool) {
 	return *e.clone(), e != nil
 }
 
-// entry returns the entry of a server, or nil. The caller holds mu.
+// entry returns a server's entry, or nil. The caller holds mu.
 func (b *Book) entry(server string) *Entry {
 	if e, ok := b.unsaved[server]; ok {
 		return e
@@ -158,8 +161,8 @@ func (b *Book) Reload() (changed bool, err error) {
 	return len(servers) > 0, err
 }
 
-// Changed reloads the book and returns the servers whose entries changed since the last call of
-// Changed or Reload. Changes made through this book are not included.
+// Changed reloads the book and returns the servers whose entries other writers changed since the
+// last call to Changed or Reload.
 func (b *Book) Changed() (servers []string, err error) {
 	if b.place == nil {
 		return nil, nil
@@ -195,7 +198,7 @@ func (b *Book) reload() error {
 	return nil
 }
 
-// parse decodes a book. Its errors begin with name.
+// parse decodes a book. Errors start with name.
 func parse(name string, data []byte) (map[string]*Entry, error) {
 	if bytes.HasPrefix(data, []byte(conflict)) || bytes.Contains(data, []byte("\n"+conflict)) {
 		return nil, fmt.Errorf("%s: contains a merge conflict; keep either side: definitions that differ stay withheld until they are approved", name)
@@ -207,8 +210,8 @@ func parse(name string, data []byte) (map[string]*Entry, error) {
 	return servers, err
 }
 
-// take adopts entries that were read. Unsaved entries stay, unless another process has changed the
-// same entry.
+// take adopts the entries that were read. Unsaved entries stay, unless another process has changed
+// the same entry.
 func (b *Book) take(servers map[string]*Entry, found reading) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -226,10 +229,11 @@ func (b *Book) take(servers map[string]*Entry, found reading) {
 	b.saved, b.seen = servers, found
 }
 
-// Update changes the entry of one server in memory and in storage. Concurrent changes of other
-// entries are preserved. change receives a copy of the entry, and is called again if another process
-// wrote first; it must not use the book. If the book cannot be written, Update returns an error and
-// keeps the change in memory. A definition without a canonical form is an error and changes nothing.
+// Update changes a server's entry in memory and in storage, and preserves concurrent changes to
+// other entries. change receives a copy of the entry. It is called again if another process wrote
+// first, and must not use the book. If the book cannot be written, Update returns an error and
+// keeps the change in memory. If a definition has no canonical form, Update returns an error and
+// changes nothing.
 func (b *Book) Update(server string, change func(*Entry)) error {
 	return b.set(server, func(old *Entry) (*Entry, error) {
 		e := old.clone()
@@ -238,20 +242,20 @@ func (b *Book) Update(server string, change func(*Entry)) error {
 	})
 }
 
-// Remove deletes the entry of a server.
+// Remove deletes a server's entry.
 func (b *Book) Remove(server string) error {
 	return b.set(server, func(*Entry) (*Entry, error) { return nil, nil })
 }
 
-// compact removes white space from a valid definition. It preserves the key order, which is
-// meaningful to readers.
+// compact removes white space from a valid definition. It preserves the order of keys, which helps
+// readers.
 func compact(definition json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
-	_ = json.Compact(&b, definition) // it is JSON
+	_ = json.Compact(&b, definition) // the definition is valid JSON
 	return b.Bytes()
 }
 
-// has reports whether the entry has a definition with this canonical form.
+// has reports whether the entry contains a definition with this canonical form.
 func (e *Entry) has(name string, canonical json.RawMessage) bool {
 	if e.Tools[name] == nil {
 		return false
@@ -260,8 +264,8 @@ func (e *Entry) has(name string, canonical json.RawMessage) bool {
 	return err == nil && bytes.Equal(own, canonical)
 }
 
-// settled returns a validated copy of the entry. Definitions that are equivalent to those of old keep
-// their old text.
+// settled returns a validated copy of the entry. If a definition is equivalent to the one in old,
+// it keeps the old text.
 func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 	if !utf8.ValidString(server) || !utf8.ValidString(e.Protocol) {
 		return nil, errors.New("the server's name or protocol is not valid UTF-8")
@@ -306,7 +310,7 @@ func (e *Entry) reject(rejected map[string]string) error {
 	return nil
 }
 
-// Limits for retries of a change that conflicts with other writers.
+// Limits on retries when other writers cause conflicts.
 const (
 	maxTries = 50
 	maxPause = 50 * time.Millisecond
@@ -325,7 +329,7 @@ func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 	}
 }
 
-// trySet is one attempt of set. On ErrChanged the book stays unchanged, unless this is the last
+// trySet is one attempt at set. On ErrChanged, it leaves the book unchanged unless this is the last
 // attempt. The caller holds writing.
 func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last bool) error {
 	unlock, failed := b.lockAndReload()
@@ -368,7 +372,7 @@ func (b *Book) keep(server string, e *Entry) (before map[string]*Entry) {
 	return before
 }
 
-// lockAndReload locks the place and reads the changes of other processes.
+// lockAndReload locks the place and reads other processes' changes.
 func (b *Book) lockAndReload() (unlock func(), err error) {
 	if b.place == nil {
 		return func() {}, nil
@@ -380,7 +384,7 @@ func (b *Book) lockAndReload() (unlock func(), err error) {
 	return unlock, b.reload()
 }
 
-// save writes the saved and the unsaved entries. The caller holds writing and the lock of the place.
+// save writes all entries, saved and unsaved. The caller holds writing and the place's lock.
 func (b *Book) save() error {
 	servers := maps.Clone(b.saved)
 	if servers == nil {

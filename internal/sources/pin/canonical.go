@@ -1,5 +1,6 @@
-// Package pin stores the approved definitions of third-party tools, in a file next to the
-// configuration that is committed and reviewed, or in a document that replicas share.
+// Package pin stores the approved definitions of third-party tools. They are stored in a file next
+// to the configuration, which is meant to be committed and reviewed, or in a document shared by
+// replicas.
 package pin
 
 import (
@@ -12,10 +13,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Canonical returns the canonical form of a tool definition: as in RFC 8785, keys are sorted by their
-// UTF-16 code units, strings have as few escapes as possible and there is no white space; numbers are
-// exact decimals. 1.0, 1e0 and 1 are equal, while 9007199254740993 and 9007199254740992 differ. Two
-// definitions are equivalent if their canonical forms have the same bytes.
+// Canonical returns the canonical form of a tool definition. As in RFC 8785, keys are sorted by
+// UTF-16 code units, strings have as few escapes as possible, and there is no white space. Unlike
+// in RFC 8785, numbers are exact decimals: 1.0, 1e0 and 1 are equal, while 9007199254740993 and
+// 9007199254740992 differ. Two definitions are equivalent if their canonical forms are identical.
 //
 // The definition must pass [strictjson.Check], and its numbers must have at most 100 significant
 // digits and roughly the range of a float64.
@@ -31,13 +32,13 @@ func Canonical(definition json.RawMessage) (json.RawMessage, error) {
 	return w.out, nil
 }
 
-// Hash returns the SHA-256 of the canonical form in hex.
+// Hash returns the SHA-256 hash of a canonical form in hexadecimal.
 func Hash(canonical json.RawMessage) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:])
 }
 
-// Digest returns the hash of a canonical form in the format of the file.
+// Digest returns a canonical form's hash in the format used in the file.
 func Digest(canonical json.RawMessage) string { return "sha256:" + Hash(canonical) }
 
 // isHash reports whether a string has the format of a hash.
@@ -51,7 +52,7 @@ type writer struct {
 	in  []byte
 	pos int
 	out []byte
-	err error // for the first number without a canonical form
+	err error // error for the first number that has no canonical form
 }
 
 // next returns the next byte that is not white space.
@@ -86,7 +87,7 @@ func (w *writer) array() {
 	w.out = append(w.out, '[')
 	for first := true; w.next() != ']'; first = false {
 		if !first {
-			w.pos++ // the comma
+			w.pos++ // skips the comma
 			w.out = append(w.out, ',')
 		}
 		w.value()
@@ -95,7 +96,7 @@ func (w *writer) array() {
 	w.out = append(w.out, ']')
 }
 
-// member is a member of an object in the canonical form.
+// member is an object member in canonical form.
 type member struct {
 	key   string
 	bytes []byte // key, colon and value
@@ -108,7 +109,7 @@ func (w *writer) object() {
 	var ends []int
 	for first := true; w.next() != '}'; first = false {
 		if !first {
-			w.pos++ // the comma
+			w.pos++ // skips the comma
 			w.next()
 		}
 		w.out = append(w.out, ',')
@@ -116,7 +117,7 @@ func (w *writer) object() {
 		key, _ := strictjson.String(quoted)
 		w.out = append(appendString(w.out, quoted), ':')
 		w.next()
-		w.pos++ // the colon
+		w.pos++ // skips the colon
 		w.value()
 		keys, ends = append(keys, key), append(ends, len(w.out))
 	}
@@ -130,8 +131,8 @@ func (w *writer) object() {
 	w.out = append(w.out, '}')
 }
 
-// sort orders the members written since start. Each begins with a comma; the list contains their
-// ends.
+// sort sorts the members written since start. Each starts with a comma, and ends contains their end
+// offsets.
 func (w *writer) sort(start int, keys []string, ends []int) {
 	written := slices.Clone(w.out[start:])
 	members := make([]member, len(keys))

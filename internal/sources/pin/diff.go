@@ -13,13 +13,14 @@ import (
 
 // Change is one difference between two definitions.
 type Change struct {
-	Path     string          // inputSchema.properties.path.type; "" is the definition itself
-	Old, New json.RawMessage // nil when absent
+	Path     string          // such as inputSchema.properties.path.type; "" is the definition itself
+	Old, New json.RawMessage // nil if absent
 }
 
-// Diff lists the differences between two definitions: the deepest values that differ, ordered by
-// path. Arrays are compared by index. The list is complete, because an approver must see every change.
-// A definition without a canonical form, such as nil, is compared as a whole.
+// Diff lists the differences between two definitions: the deepest values that differ, sorted by
+// path. Arrays are compared by index. The list is complete, because an approver must see every
+// change. If a definition has no canonical form, for example because it is nil, it is compared as a
+// whole.
 func Diff(old, new json.RawMessage) []Change {
 	before, errBefore := Canonical(old)
 	after, errAfter := Canonical(new)
@@ -80,12 +81,12 @@ func elements(list json.RawMessage) (values []json.RawMessage) {
 	for start := 1; start < len(list)-1; {
 		end := skip(list, start)
 		values = append(values, list[start:end])
-		start = end + 1 // after the comma
+		start = end + 1 // skips the comma
 	}
 	return values
 }
 
-// skip returns the end of the array element that begins at pos.
+// skip returns the end of the array element that starts at pos.
 func skip(list json.RawMessage, pos int) int {
 	w := writer{in: list, pos: pos}
 	for depth := 0; ; {
@@ -107,7 +108,7 @@ func skip(list json.RawMessage, pos int) int {
 	}
 }
 
-// join appends a key to a path. Ambiguous keys are quoted.
+// join appends a key to a path. It quotes ambiguous keys.
 func join(path, key string) string {
 	if key == "" || strings.ContainsAny(key, `.[]"`) || strconv.Quote(key) != `"`+key+`"` {
 		return path + "[" + strconv.Quote(key) + "]"

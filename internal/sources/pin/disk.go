@@ -42,18 +42,18 @@ func (f *file) read(last revision) (data []byte, now revision, same bool, err er
 	return data, now, false, nil
 }
 
-// write needs no revision, because the caller holds the lock.
+// write ignores the revision because the caller holds the lock.
 func (f *file) write(data []byte, _ revision) (now revision, err error) {
 	now.info, err = replace(f.path, data)
 	now.at = time.Now()
 	return now, err
 }
 
-// coarse exceeds the time resolution of any file system. The second of two changes within it may not
-// change the modification time.
+// coarse exceeds the time resolution of any file system. If two changes occur within this time, the
+// second may not alter the modification time.
 const coarse = 2 * time.Second
 
-// same reports whether info proves that the file is unchanged since it was read.
+// same reports whether info proves that the file has not changed since it was read.
 func (s revision) same(info os.FileInfo) bool {
 	return s.info != nil && os.SameFile(s.info, info) && s.info.Size() == info.Size() && s.info.ModTime().Equal(info.ModTime()) &&
 		s.at.Sub(info.ModTime()) > coarse

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Document is a text that processes share. Its version changes with each write.
+// Document is a text shared by several processes. Each write changes its version.
 type Document interface {
-	// Read returns the text; version zero means that the document does not exist.
+	// Read returns the text. Version zero means that the document does not exist.
 	Read(ctx context.Context) (body []byte, version int64, err error)
-	// Write replaces the text if the document has this version, and returns the new version.
-	// Otherwise it returns ErrChanged.
+	// Write replaces the text if version is current, and returns the new version. Otherwise it
+	// returns ErrChanged.
 	Write(ctx context.Context, body []byte, version int64) (next int64, err error)
 }
 
-// document stores a book in a Document. It has no lock: a writer that fails with ErrChanged reads
-// again and retries.
+// document stores a book in a Document. It has no lock: if a write fails with ErrChanged, the
+// writer reads again and retries.
 type document struct{ Document }
 
 func (d document) name() string { return "the approved definitions in the store" }
@@ -32,7 +32,7 @@ func (d document) read(last revision) (data []byte, now revision, same bool, err
 	case now.version == 0:
 		return nil, now, false, nil
 	case data == nil:
-		data = []byte{} // the document exists and is empty
+		data = []byte{} // the document exists but is empty
 	}
 	return data, now, now.version == last.version, nil
 }

@@ -18,8 +18,8 @@ const (
 	maxFile = 64 << 20 // bytes
 )
 
-// encode returns the content of the file: sorted, with one member per line, so that a diff shows each
-// change. Invisible characters are escaped for reviewers.
+// encode returns the content of the file, sorted and with one member per line, so that diffs show
+// each change. It escapes invisible characters for reviewers.
 func encode(servers map[string]*Entry) []byte {
 	e := encoder{indent: []byte{'\n'}}
 	e.object(func(member func(string)) {
@@ -40,10 +40,10 @@ func encode(servers map[string]*Entry) []byte {
 // encoder writes indented JSON.
 type encoder struct {
 	out    bytes.Buffer
-	indent []byte // a newline and the indentation of the next line
+	indent []byte // newline followed by the indentation of the next line
 }
 
-// object writes an object. For each member, members calls member and then writes the value.
+// object writes an object. To write a member, members calls member and then writes the value.
 func (e *encoder) object(members func(member func(key string))) {
 	e.out.WriteByte('{')
 	e.indent = append(e.indent, ' ', ' ')
@@ -113,29 +113,30 @@ func (e *encoder) rejected(hashes map[string]string) {
 func (e *encoder) tool(definition json.RawMessage) {
 	e.object(func(member func(string)) {
 		member("digest")
-		canonical, _ := Canonical(definition) // settled and decode have checked it
+		canonical, _ := Canonical(definition) // cannot fail: settled and decode have checked it
 		e.text(Digest(canonical))
 		member("definition")
 		e.definition(definition)
 	})
 }
 
-// maxGrowth limits the growth of a definition by indentation. Ordinary definitions double; a malicious
-// one could grow a hundredfold.
+// maxGrowth limits how much indentation may enlarge a definition. Ordinary definitions double in
+// size, but a malicious one could grow a hundredfold.
 const maxGrowth = 8
 
 // definition writes a definition with one member per line, or on a single line if indentation would
 // exceed maxGrowth.
 func (e *encoder) definition(canonical json.RawMessage) {
 	start := e.out.Len()
-	_ = json.Indent(&e.out, canonical, string(e.indent[1:]), "  ") // it is valid JSON
+	_ = json.Indent(&e.out, canonical, string(e.indent[1:]), "  ") // cannot fail: it is valid JSON
 	if e.out.Len()-start > 1024+maxGrowth*len(canonical) {
 		e.out.Truncate(start)
 		e.out.Write(canonical)
 	}
 }
 
-// showHidden escapes characters of a JSON text that are invisible or change how others are displayed.
+// showHidden escapes characters in a JSON text that are invisible or affect how other characters
+// are displayed.
 func showHidden(text []byte) []byte {
 	if !bytes.ContainsFunc(text, isHidden) {
 		return text
@@ -166,7 +167,7 @@ type damage struct {
 func (d *damage) Error() string { return d.err.Error() }
 func (d *damage) Unwrap() error { return d.err }
 
-// decode parses the content of the file.
+// decode parses the file's content.
 func decode(data []byte) (map[string]*Entry, error) {
 	if i := firstInvalid(data); i >= 0 {
 		return nil, &damage{int64(i), errors.New("the file is not valid UTF-8")}
@@ -213,11 +214,11 @@ func firstInvalid(data []byte) int {
 	return -1
 }
 
-// decoder reads the outer levels of the file token by token: the definitions may already have the
-// maximum depth of untrusted JSON, so the file may exceed it.
+// decoder reads the outer levels of the file token by token. Definitions may already have the
+// maximum depth of untrusted JSON, so the file itself may exceed it.
 type decoder struct{ *json.Decoder }
 
-// locate adds a position to an error without one.
+// locate adds a position to an error that has none.
 func (d decoder) locate(err error, data []byte) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(json.RawMessage))); ok {
 		return &damage{syntax.Offset - 1, syntax}
@@ -232,7 +233,7 @@ func (d decoder) unknown(key string) error {
 	return fmt.Errorf("unknown key %q; a newer version may have written this file", key)
 }
 
-// object reads an object and calls read for the value of each key.
+// object reads an object and calls read for each key to read its value.
 func (d decoder) object(read func(key string) error) error {
 	at := d.InputOffset()
 	if t, err := d.Token(); err != nil {
@@ -246,7 +247,7 @@ func (d decoder) object(read func(key string) error) error {
 		if err != nil {
 			return err
 		}
-		key, _ := t.(string) // the decoder accepts only strings as keys
+		key, _ := t.(string) // the decoder accepts only string keys
 		if seen[key] {
 			return fmt.Errorf("duplicate key %q", key)
 		}
@@ -294,7 +295,7 @@ func (d decoder) entry() (*Entry, error) {
 	})
 }
 
-// hash reads the hash of a rejected definition.
+// hash reads a rejected definition's hash.
 func (d decoder) hash(name string) (hash string, err error) {
 	at := d.InputOffset()
 	if err := d.value(&hash); err != nil {
@@ -306,7 +307,7 @@ func (d decoder) hash(name string) (hash string, err error) {
 	return hash, nil
 }
 
-// tool reads the definition of a tool and checks its digest.
+// tool reads a tool's definition and checks its digest.
 func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 	at := d.InputOffset()
 	var digest string
@@ -327,18 +328,19 @@ func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 	if err != nil {
 		return nil, &damage{at, fmt.Errorf("definition of %s: %w", name, err)}
 	}
-	if Digest(canonical) != digest { // edited manually: no definition equals this one, so the tool is withheld
+	if Digest(canonical) != digest { // edited by hand: no definition matches this digest, so the tool is
+		// withheld
 		return json.RawMessage(`{"name":` + string(appendString(nil, mustQuote(name))) + `,"edited":"by hand; the digest does not match"}`), nil
 	}
 	return compact(raw), nil
 }
 
 func mustQuote(s string) []byte {
-	quoted, _ := json.Marshal(s) // a string always has one
+	quoted, _ := json.Marshal(s) // strings can always be encoded
 	return quoted
 }
 
-// version reads the format version and rejects unsupported ones.
+// version reads the format version and rejects unsupported versions.
 func (d decoder) version() error {
 	at := d.InputOffset()
 	var v int
@@ -351,7 +353,7 @@ func (d decoder) version() error {
 	return nil
 }
 
-// line returns the line number of an offset.
+// line returns the line number at an offset.
 func line(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:max(offset, 0)], []byte{'\n'})
 }

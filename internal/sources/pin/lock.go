@@ -3,7 +3,9 @@ package pin
 import "time"
 
 const (
-	lockTimeout = 10 * time.Second     // for other processes to release the lock, and for a document to be read or written
-	pause       = time.Millisecond     // between two attempts
-	yieldPause  = 5 * time.Millisecond // between two locks by one process, so that others can acquire it
+	lockTimeout = 10 * time.Second // for waiting until other processes release the lock, and for reading
+	// or writing a document
+	pause      = time.Millisecond     // between attempts
+	yieldPause = 5 * time.Millisecond // before the same process locks again, so that others can acquire the
+	// lock
 )

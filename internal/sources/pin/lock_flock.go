@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// lock blocks changes by other processes to the file in a folder until unlock is called. It locks the
-// folder itself, which needs no lock file; the kernel releases the lock when a process dies.
+// lock prevents other processes from changing the file in a folder until unlock is called. It locks
+// the folder itself, so no lock file is needed, and the kernel releases the lock if the process
+// dies.
 func lock(folder string) (unlock func(), err error) {
 	f, err := os.Open(folder) //nolint:gosec // the configuration's folder
 	if err != nil {

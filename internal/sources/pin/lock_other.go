@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// lock blocks changes by other processes to the file in a folder until unlock is called. It creates a
-// lock file exclusively. A lock file left behind by a crash is removed after lockTimeout.
+// lock prevents other processes from changing the file in a folder until unlock is called. It
+// creates a lock file exclusively. If a crash leaves a lock file behind, it is removed after
+// lockTimeout.
 func lock(folder string) (unlock func(), err error) {
 	path := filepath.Join(folder, ".toolyard-busy")
 	for until := time.Now().Add(lockTimeout); ; time.Sleep(pause) {

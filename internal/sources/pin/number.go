@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Limits of a number, within which the canonical form passes [strictjson.Check].
+// Limits on a number. Within them, the canonical form passes [strictjson.Check].
 const (
 	maxDigits   = 100
 	maxExponent = 308
 )
 
-// appendNumber appends the canonical form of a checked number: the ECMAScript form of RFC 8785, but
-// with all digits instead of those that a float64 needs.
+// appendNumber appends a checked number in canonical form: the ECMAScript form of RFC 8785, but
+// with all digits rather than only those that a float64 needs.
 func appendNumber(out, number []byte) ([]byte, error) {
 	negative, digits, point, err := decimal(number)
 	if err != nil {
@@ -48,8 +48,8 @@ func appendNumber(out, number []byte) ([]byte, error) {
 	return strconv.AppendInt(out, int64(point-1), 10), nil
 }
 
-// decimal splits a checked number into 0.digits × 10^point. The digits neither begin nor end with a
-// zero; zero has no digits.
+// decimal splits a checked number into 0.digits × 10^point. The digits neither start nor end with a
+// zero. The number zero has no digits.
 func decimal(number []byte) (negative bool, digits []byte, point int, err error) {
 	mantissa, negative := bytes.CutPrefix(number, []byte{'-'})
 	if i := bytes.IndexAny(mantissa, "eE"); i >= 0 {

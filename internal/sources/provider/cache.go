@@ -16,16 +16,16 @@ const (
 	maxBytes   = 64 << 20
 )
 
-// Cache shares one response between concurrent requests for the same key, and keeps it for a while
-// afterwards. A failure is shared only by the requests that were waiting for it.
+// Cache shares one response between concurrent requests for the same key and then keeps it for a
+// while. Failures are shared only between requests that were already waiting.
 type Cache struct {
 	ttl time.Duration
 	now func() time.Time
 
 	mu      sync.Mutex
 	flights map[string]*flight
-	entries map[string]*list.Element // of *entry
-	order   *list.List               // the newest first
+	entries map[string]*list.Element // elements contain *entry
+	order   *list.List               // newest first
 	bytes   int
 }
 
@@ -38,10 +38,10 @@ type entry struct {
 
 // flight is a request in progress.
 type flight struct {
-	waiting int // under the lock of the cache
+	waiting int // guarded by the cache's lock
 	stop    context.CancelFunc
 	done    chan struct{}   // closed when data and err are set
-	data    json.RawMessage // shared: must not be changed
+	data    json.RawMessage // shared: must not be modified
 	err     error
 }
 
@@ -51,9 +51,9 @@ func NewCache(ttl time.Duration, now func() time.Time) *Cache {
 	return &Cache{ttl: ttl, now: now, flights: map[string]*flight{}, entries: map[string]*list.Element{}, order: list.New()}
 }
 
-// Get returns the response for a key: from the cache, from a request in progress, or from fetch.
-// The fetch continues if one of several waiting requests is canceled, and is canceled with the last
-// one. The response is shared and must not be changed.
+// Get returns the response for a key from the cache, from a request in progress, or from fetch.
+// Canceling one of several waiting requests does not affect the fetch, but canceling the last one
+// cancels it. The response is shared and must not be modified.
 func (c *Cache) Get(ctx context.Context, key string, fetch func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	f := c.join(ctx, key, fetch)
 	select {
@@ -65,7 +65,7 @@ func (c *Cache) Get(ctx context.Context, key string, fetch func(context.Context)
 	}
 }
 
-// join joins the flight of a key, or starts one.
+// join joins the request in progress for a key, or starts one.
 func (c *Cache) join(ctx context.Context, key string, fetch func(context.Context) (json.RawMessage, error)) *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Cache) join(ctx context.Context, key string, fetch func(context.Context
 	return f
 }
 
-// CatchPanic turns a panic into an error: a provider must not end the process.
+// CatchPanic turns a panic into an error, because a provider must not crash the process.
 func CatchPanic[T any](do func() (T, error)) (out T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,7 +100,7 @@ func CatchPanic[T any](do func() (T, error)) (out T, err error) {
 	return do()
 }
 
-// leave stops waiting for a flight, and cancels it if no other request is waiting for it.
+// leave stops waiting for a request in progress, and cancels it if no one else is waiting for it.
 func (c *Cache) leave(key string, f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *Cache) leave(key string, f *flight) {
 	}
 }
 
-// land ends a flight, and caches its response if it succeeded.
+// land ends a request in progress, and caches the response if it succeeded.
 func (c *Cache) land(key string, f *flight, data json.RawMessage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *Cache) land(key string, f *flight, data json.RawMessage, err error) {
 	}
 }
 
-// evict removes expired entries, and the oldest ones while the cache exceeds its bounds.
+// evict removes expired entries, and then the oldest ones while the cache is too large.
 func (c *Cache) evict() {
 	now := c.now()
 	for e := c.order.Back(); e != nil; e = c.order.Back() {

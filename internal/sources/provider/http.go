@@ -1,5 +1,5 @@
-// Package provider implements context providers that any operator can configure: HTTP requests
-// with a templated URL and headers. It also has the cache that providers share.
+// Package provider implements context providers that any operator can configure: HTTP requests with
+// a templated URL and headers. It also contains the cache that providers share.
 package provider
 
 import (
@@ -33,21 +33,22 @@ const (
 	connections   = 8
 	maxHeaders    = 32
 	maxRetryAfter = time.Minute
-	maxAge        = 5 * time.Minute // of an as-of time, for a service that is not sent the as-of time
+	maxAge        = 5 * time.Minute // maximum age of an as-of time if it is not sent to the service
 )
 
-// HTTPOptions configure an HTTP provider.
+// HTTPOptions configures an HTTP provider.
 type HTTPOptions struct {
 	Kind    string
-	URL     string            // with placeholders in the path and the query
-	Headers map[string]string // with placeholders
-	Pointer string            // JSON Pointer to the object within the response; the whole response if empty
+	URL     string            // may contain placeholders in the path and the query
+	Headers map[string]string // values may contain placeholders
+	Pointer string            // JSON Pointer to the object in the response; empty for the whole response
 	Timeout time.Duration     // for the whole request
-	Cache   time.Duration     // how long a response is cached for a caller; zero for no caching
+	Cache   time.Duration     // how long a caller's response is cached; zero disables caching
 
-	Links   Links                                     // nil if links are not stored
-	Expand  func(header, text string) (string, error) // replaces references to secrets in the text of a header; may be nil
-	Private []netip.Prefix                            // private networks that the provider may reach
+	Links  Links                                     // nil if links are not stored
+	Expand func(header, text string) (string, error) // replaces references to secrets in a header; may be
+	// nil
+	Private []netip.Prefix // private networks that the provider may reach
 	Now     func() time.Time
 	Log     *slog.Logger
 }
@@ -57,14 +58,14 @@ type HTTP struct {
 	opts    HTTPOptions
 	url     urlTemplate
 	headers map[string]template
-	names   []string // of all placeholders, sorted
+	names   []string // names of all placeholders, sorted
 	pointer []string
 	client  *outbound.ServerClient
 	cache   *Cache
 	failing atomic.Bool
 }
 
-// Fault is a problem with the options, and the option that causes it.
+// Fault is a problem with an option.
 type Fault struct {
 	Option  []string
 	Message string
@@ -72,7 +73,7 @@ type Fault struct {
 
 func (f *Fault) Error() string { return strings.Join(f.Option, ".") + ": " + f.Message }
 
-// NewHTTP returns a provider. Its errors are of type *Fault.
+// NewHTTP returns a provider. Errors have type *Fault.
 func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	p := &HTTP{opts: o, headers: make(map[string]template, len(o.Headers)), cache: NewCache(o.Cache, o.Now)}
 	var server *url.URL
@@ -102,7 +103,7 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	return p, nil
 }
 
-// reservedHeaders are set by the HTTP client itself.
+// reservedHeaders are the headers that the HTTP client sets itself.
 var reservedHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Upgrade", "Te", "Trailer", "Keep-Alive", "Proxy-Connection"}
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
@@ -171,13 +172,13 @@ func (p *HTTP) Provide(ctx context.Context, caller toolyard.Caller, asOf time.Ti
 		return data, err
 	})
 	if err != nil {
-		own := *toolyard.AsError(err) // the error is shared by all who waited for it
+		own := *toolyard.AsError(err) // the error is shared by all requests that waited for it
 		return nil, &own
 	}
 	return bytes.Clone(data), nil
 }
 
-// key identifies the request of a caller.
+// key identifies a caller's request.
 func (p *HTTP) key(caller toolyard.Caller, v values) string {
 	parts := []string{caller.Account, caller.ID}
 	for _, name := range p.names {
@@ -186,8 +187,8 @@ func (p *HTTP) key(caller toolyard.Caller, v values) string {
 	return fmt.Sprintf("%q", parts)
 }
 
-// report logs when the service starts failing and when it recovers. A canceled request or a caller
-// without data is not evidence either way.
+// report logs when the service starts failing and when it recovers. Canceled requests and callers
+// with no data don't count either way.
 func (p *HTTP) report(ctx context.Context, err error) {
 	var e *toolyard.Error
 	switch {
@@ -201,7 +202,7 @@ func (p *HTTP) report(ctx context.Context, err error) {
 	}
 }
 
-// fetch sends the request and returns the object that the pointer leads to.
+// fetch sends the request and returns the object at the pointer.
 func (p *HTTP) fetch(ctx context.Context, v values) (json.RawMessage, error) {
 	req, err := p.request(ctx, v)
 	if err != nil {
@@ -232,7 +233,7 @@ func (p *HTTP) request(ctx context.Context, v values) (*http.Request, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, p.unavailable("the URL cannot be parsed", nil) // the error would show the URL
+		return nil, p.unavailable("the URL cannot be parsed", nil) // the original error would reveal the URL
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolyard")
@@ -256,12 +257,12 @@ func (p *HTTP) expand(header, text string) (string, error) {
 	return p.opts.Expand(header, text)
 }
 
-// unusable is the error for a caller whose ID, account or link cannot be part of the request.
+// unusable returns the error for a caller whose ID, account or link cannot be part of the request.
 func (p *HTTP) unusable(cause error) error {
 	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("Context %s cannot be requested: your ID, account or link contains characters that cannot be sent.", p.opts.Kind), Err: cause}
 }
 
-// unavailable is the error for a service that does not respond as expected. The cause is only
+// unavailable returns the error for a service that does not respond as expected. The cause is only
 // logged, because it may contain text from the service.
 func (p *HTTP) unavailable(why string, cause error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("Context %s is unavailable: %s.", p.opts.Kind, why), Err: cause}
@@ -277,8 +278,8 @@ func (p *HTTP) explain(ctx context.Context, err error) error {
 	return p.unavailable("its service is unreachable", err)
 }
 
-// refused is the error for a response with a status other than 200. 404 means that the service has
-// no data about the caller.
+// refused returns the error for a status other than 200. Status 404 means that the service has no
+// data about the caller.
 func (p *HTTP) refused(res *http.Response) error {
 	if res.StatusCode == http.StatusNotFound {
 		return p.nothing()
@@ -292,7 +293,7 @@ func (p *HTTP) nothing() error {
 	return toolyard.Errorf(toolyard.NoData, "Context %s has no data for you.", p.opts.Kind)
 }
 
-// find returns the object that the pointer leads to.
+// find returns the object at the pointer.
 func (p *HTTP) find(answer json.RawMessage) (json.RawMessage, error) {
 	value := answer
 	for _, step := range p.pointer {
@@ -306,10 +307,10 @@ func (p *HTTP) find(answer json.RawMessage) (json.RawMessage, error) {
 	case len(value) == 0 || value[0] != '{':
 		return nil, p.unavailable("its response is not an object", nil)
 	}
-	return bytes.Clone(value), nil // the cache must not keep the rest of the response
+	return bytes.Clone(value), nil // don't keep the rest of the response in memory
 }
 
-// child returns a member of an object or an item of an array, nil if there is none.
+// child returns a member of an object or an item of an array, or nil if it does not exist.
 func child(value json.RawMessage, step string) json.RawMessage {
 	if len(value) > 0 && value[0] == '[' {
 		var items []json.RawMessage
@@ -322,9 +323,9 @@ func child(value json.RawMessage, step string) json.RawMessage {
 	return bytes.TrimSpace(strictjson.Member(value, step))
 }
 
-const maxPointer = 32 // steps
+const maxPointer = 32 // maximum number of steps
 
-// parsePointer reads a JSON Pointer (RFC 6901).
+// parsePointer parses a JSON Pointer (RFC 6901).
 func parsePointer(text string) (steps []string, err error) {
 	if text == "" {
 		return nil, nil

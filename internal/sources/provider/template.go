@@ -17,8 +17,8 @@ import (
 // Links returns the value that a caller has linked for a kind, or "" if there is none.
 type Links func(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
 
-// The placeholders of a template. {link.NAME} is the value that the caller has linked for NAME, and
-// {link} is the value for the kind itself.
+// The placeholders. {link.NAME} is the value that the caller has linked for NAME, and {link} is the
+// value for the kind itself.
 const (
 	callerID      = "caller.id"
 	callerAccount = "caller.account"
@@ -75,7 +75,7 @@ func parseTemplate(text, kind string) (t template, err error) {
 	return t, nil
 }
 
-// placeholder checks the name of a placeholder, and expands {link}.
+// placeholder checks a placeholder's name and expands {link}.
 func placeholder(name, kind string) (string, error) {
 	if name == link {
 		name += "." + kind
@@ -99,13 +99,13 @@ func unknownPlaceholder(name string) error {
 	return fmt.Errorf("unknown placeholder {%.80s}; valid placeholders are {%s}", name, strings.Join(placeholders, "}, {"))
 }
 
-// urlTemplate is the template of a URL. Its server is fixed: placeholders are only in the path
-// and the query.
+// urlTemplate is a template for a URL. The server is fixed: placeholders are allowed only in the
+// path and the query.
 type urlTemplate struct{ template }
 
 var fixedServer = regexp.MustCompile(`^https?://[^/?#]+[/?]`)
 
-// parseURL parses a URL template, and returns the address of its server.
+// parseURL parses a URL template and returns its server's address.
 func parseURL(text, kind string) (t urlTemplate, server *url.URL, err error) {
 	if t.template, err = parseTemplate(text, kind); err != nil {
 		return t, nil, err
@@ -124,17 +124,17 @@ func parseURL(text, kind string) (t urlTemplate, server *url.URL, err error) {
 	}
 	server, err = t.render(probe)
 	if err != nil {
-		return t, nil, errors.New("is not a valid URL") // without the URL, which may hold a key
+		return t, nil, errors.New("is not a valid URL") // omits the URL, which may contain a key
 	}
 	return t, server, nil
 }
 
-// values are the values of placeholders.
+// values maps placeholders to their values.
 type values map[string]string
 
 var errDotSegment = errors.New("a path value is . or .., which is not allowed")
 
-// render fills in the placeholders, escaped for the path or the query.
+// render fills in the placeholders and escapes them for the path or the query.
 func (t urlTemplate) render(v values) (*url.URL, error) {
 	var b strings.Builder
 	escape := url.PathEscape
@@ -162,8 +162,8 @@ func (t urlTemplate) render(v values) (*url.URL, error) {
 
 var errHeaderValue = errors.New("a value contains characters that are not allowed in a header")
 
-// renderHeader fills in a header's placeholders. expand replaces references to secrets, only in the
-// operator's text.
+// renderHeader fills in a header's placeholders. expand replaces references to secrets, but only in
+// the operator's text.
 func (t template) renderHeader(v values, expand func(string) (string, error)) (string, error) {
 	var b strings.Builder
 	for _, p := range t {
@@ -183,12 +183,12 @@ func (t template) renderHeader(v values, expand func(string) (string, error)) (s
 	return b.String(), nil
 }
 
-// isHeaderValue reports whether a text is printable ASCII. Line breaks would add headers.
+// isHeaderValue reports whether a text is printable ASCII. A line break would start another header.
 func isHeaderValue(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// resolve returns the values of placeholders for a caller. A caller without an ID has none.
+// resolve returns the values of placeholders for a caller. It fails if the caller has no ID.
 func resolve(ctx context.Context, names []string, kind string, caller toolyard.Caller, asOf time.Time, links Links) (values, error) {
 	v := make(values, len(names))
 	for _, name := range names {

@@ -1,5 +1,5 @@
-// Package toolterms combines the conditions that a tool declares with those that the operator
-// sets: limits, price, surface and latency class. It decides where a tool may be offered.
+// Package toolterms merges the terms that a tool declares with those that the operator sets:
+// limits, price, surface and latency class. It decides where a tool may be offered.
 package toolterms
 
 import (
@@ -14,25 +14,25 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Terms are the operator's conditions for a tool.
+// Terms are the operator's terms for a tool. Empty fields leave the tool's own values unchanged.
 type Terms struct {
-	Limits  []toolyard.Limit // of limits with the same scope, the stricter value applies
+	Limits  []toolyard.Limit // if two limits have the same scope, the stricter values apply
 	Price   toolyard.Price   // replaces the tool's price if it is set or opts out
-	Default toolyard.Price   // applies to a tool that declares no price
-	Surface toolyard.Surface // empty for the tool's own
-	Latency string           // empty for the tool's own
+	Default toolyard.Price   // applies if the tool declares no price
+	Surface toolyard.Surface
+	Latency string
 
-	HiddenFromAnswers *bool // nil for the tool's own
+	HiddenFromAnswers *bool
 
-	Labels        []string // replace the tool's labels; nil for the tool's own
-	DefaultLabels []string // of a tool that declares none
+	Labels        []string // replace the tool's labels
+	DefaultLabels []string // apply if the tool declares no labels
 
-	Contexts    []string          // nil for the tool's own
-	ContextArgs map[string]string // for Contexts; see [toolyard.Spec]
+	Contexts    []string
+	ContextArgs map[string]string // arguments for Contexts; see [toolyard.Spec]
 }
 
-// Apply returns the tool under the terms: the tool itself if nothing changes, otherwise a
-// copy whose Spec has the effective values.
+// Apply returns the tool itself if the terms change nothing, and otherwise a copy whose Spec has
+// the effective values.
 func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
 	return t.With(func(s *toolyard.Terms) {
 		s.Limit, s.Quotas = combine(s.Limit, s.Quotas, terms.Limits)
@@ -53,8 +53,8 @@ func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
 	})
 }
 
-// combine adds the operator's limits to a tool's. Limits with different scopes stay separate, and
-// all of them apply.
+// combine adds the operator's limits to a tool's. Limits with different scopes stay separate and
+// all apply.
 func combine(own toolyard.Limit, quotas, limits []toolyard.Limit) (toolyard.Limit, []toolyard.Limit) {
 	quotas = slices.Clone(quotas)
 	for _, l := range limits {
@@ -71,8 +71,8 @@ func combine(own toolyard.Limit, quotas, limits []toolyard.Limit) (toolyard.Limi
 	return own, quotas
 }
 
-// price returns the price of a call. The default does not apply to a tool that is for answers
-// only, where prices have no effect.
+// price returns the price of a call. The default does not apply to a tool that is only for answers,
+// because prices have no effect there.
 func (t Terms) price(s *toolyard.Terms) toolyard.Price {
 	p := s.Price
 	switch {
@@ -89,18 +89,18 @@ func declared(p toolyard.Price) bool { return p.Set || p.OptOut }
 
 func forSale(p toolyard.Price) bool { return p.Set && !p.OptOut }
 
-// Effective is the metadata of a tool with all defaults filled in.
+// Effective is a tool's metadata with all defaults filled in.
 type Effective struct {
 	Surface         toolyard.Surface `json:"surface"`
 	QueryEligible   bool             `json:"queryEligible"`
 	Latency         string           `json:"latencyClass"`
 	ExecuteEligible bool             `json:"executeEligible"`
-	ExecuteUSD      *toolyard.Money  `json:"executePriceUsd,omitempty"` // nil for a tool that is not for sale
-	RateLimit       map[string]any   `json:"rateLimit,omitempty"`       // in the format that tools publish
+	ExecuteUSD      *toolyard.Money  `json:"executePriceUsd,omitempty"` // nil if the tool is not for sale
+	RateLimit       map[string]any   `json:"rateLimit,omitempty"`       // in the format used by tools
 }
 
-// EffectiveOf returns the effective metadata of a tool. By default, a tool is for both
-// surfaces, eligible for answers, and slow.
+// EffectiveOf returns a tool's effective metadata. By default, a tool is for both surfaces,
+// eligible for answers, and slow.
 func EffectiveOf(s *toolyard.Spec) Effective {
 	e := Effective{
 		Surface: cmp.Or(s.Surface, ident.SurfaceBoth), QueryEligible: !s.HiddenFromAnswers, Latency: cmp.Or(s.Latency, "slow"),
@@ -112,7 +112,7 @@ func EffectiveOf(s *toolyard.Spec) Effective {
 	return e
 }
 
-// Ineligible returns the reason why a surface may not offer the tool, or "" if it may.
+// Ineligible returns the reason if a surface may not offer the tool, or "".
 func Ineligible(s *toolyard.Spec, at toolyard.Surface) string {
 	switch {
 	case at == toolyard.Answer && s.Surface == toolyard.Execute:
@@ -131,8 +131,8 @@ func Ineligible(s *toolyard.Spec, at toolyard.Surface) string {
 	return ""
 }
 
-// Contradictions returns the inconsistencies in the metadata of a tool: no surface can offer
-// it, its price has no effect, or a context has no matching argument.
+// Contradictions returns the inconsistencies in a tool's metadata: no surface can offer it, its
+// price has no effect, or a context has no matching argument.
 func Contradictions(s *toolyard.Spec) (faults []string) {
 	answer, execute := Ineligible(s, toolyard.Answer), Ineligible(s, toolyard.Execute)
 	switch {

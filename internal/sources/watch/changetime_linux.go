@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// changeTime returns the inode change time. Unlike the modification time, programs cannot set it, so
-// that a copy that preserves times is detected.
+// changeTime returns the inode change time. Programs cannot set it, unlike the modification time,
+// so it also reveals copies that preserve times.
 func changeTime(info os.FileInfo) time.Time {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(s.Ctim.Unix())

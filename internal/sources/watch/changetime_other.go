@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changeTime returns the modification time, for lack of a portable change time.
+// changeTime returns the modification time, because there is no portable change time.
 func changeTime(info os.FileInfo) time.Time { return info.ModTime() }

@@ -11,27 +11,27 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// maxSize limits the size of a file in bytes.
+// maxSize is the maximum size of a file in bytes.
 const maxSize = 1 << 20
 
-// coarse exceeds the time resolution of any file system. The second of two changes within it may not
-// change the times of a file.
+// coarse exceeds the time resolution of any file system. If two changes occur within this time, the
+// second may not alter the file's times.
 const coarse = 2 * time.Second
 
-// tick exceeds the lag of the kernel's coarse clock, which sets file times.
+// tick exceeds the delay of the kernel's coarse clock, which sets file times.
 const tick = 10 * time.Millisecond
 
 // contents caches file contents between scans and reads only files that may have changed.
 type contents struct {
-	before   map[string]reading // of the previous scan, by absolute path
-	readings map[string]reading // of this scan
+	before   map[string]reading // previous scan, by absolute path
+	readings map[string]reading // this scan
 	taken    time.Time
 	buffer   bytes.Buffer
 }
 
 // reading is the result of reading a file.
 type reading struct {
-	info os.FileInfo // from before the read; nil if that failed
+	info os.FileInfo // obtained before the read; nil if that failed
 	sum  [32]byte
 	err  error
 	firm bool // any later change would alter info
@@ -60,12 +60,12 @@ func (c *contents) readAnew(path string) reading {
 	return reading{info: info, sum: sum, err: err, firm: firm}
 }
 
-// unchanged reports whether both describe the same file with equal size and times.
+// unchanged reports whether a and b describe the same file with the same size and times.
 func unchanged(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && changeTime(a).Equal(changeTime(b))
 }
 
-// sum returns the SHA-256 of a file.
+// sum returns a file's SHA-256 hash.
 func (c *contents) sum(path string, info os.FileInfo) (sum [32]byte, err error) {
 	c.buffer.Reset()
 	if err := safefile.ReadTo(&c.buffer, path, maxSize); errors.As(err, new(*safefile.TooLargeError)) {
@@ -76,7 +76,7 @@ func (c *contents) sum(path string, info os.FileInfo) (sum [32]byte, err error) 
 	return sha256.Sum256(c.buffer.Bytes()), nil
 }
 
-// after reports whether the file may have been written after since.
+// after reports whether the file may have been written after the given time.
 func (r reading) after(since time.Time) bool {
 	since = since.Add(-tick)
 	return r.info != nil && (r.info.ModTime().After(since) || changeTime(r.info).After(since))

@@ -15,7 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// maxEntries limits the folder entries of one scan.
+// maxEntries is the maximum number of folder entries per scan.
 const maxEntries = 100_000
 
 // look is the result of one scan: the files, their contents, and the folders to watch for the next
@@ -23,15 +23,15 @@ const maxEntries = 100_000
 type look struct {
 	contents
 	glob   string
-	left   int               // remaining entries of the limit
-	files  []File            // ordered by path
+	left   int               // number of entries that may still be read
+	files  []File            // sorted by path
 	also   map[string]File   // imported files by absolute path
-	real   map[string]string // their folders, resolved; empty if the folder does not exist
+	real   map[string]string // resolved paths of their folders; empty if the folder does not exist
 	wanted watchList
 }
 
-// look scans the folder once. From the last scan, which may be nil, it takes the imported files and
-// the contents of unchanged files.
+// look scans the folder once. It reuses the imported files and the contents of unchanged files from
+// the last scan, which may be nil.
 func (f *Folder) look(last *look) (*look, error) {
 	l := &look{
 		contents: contents{taken: time.Now(), readings: make(map[string]reading)},
@@ -61,15 +61,15 @@ func (l *look) same(last *look) bool {
 	return slices.EqualFunc(l.files, last.files, File.same) && maps.EqualFunc(l.also, last.also, File.same)
 }
 
-// place is a folder or file of a scan.
+// place is a folder or file in a scan.
 type place struct {
-	path  string // relative to the folder, with slashes; "." for itself
+	path  string // relative to the watched folder, with slashes; "." for the folder itself
 	abs   string
 	real  string // abs with all links resolved
 	above *place
 }
 
-// child returns the place of an entry that is not a link.
+// child returns the place for an entry that is not a link.
 func (p *place) child(name string) *place {
 	path := name
 	if p.above != nil {
@@ -78,7 +78,7 @@ func (p *place) child(name string) *place {
 	return &place{path: path, abs: filepath.Join(p.abs, name), real: filepath.Join(p.real, name), above: p}
 }
 
-// loops reports whether a folder is its own ancestor, through a link.
+// loops reports whether a link makes a folder its own ancestor.
 func (p *place) loops() bool {
 	for q := p.above; q != nil; q = q.above {
 		if q.real == p.real {
@@ -88,7 +88,7 @@ func (p *place) loops() bool {
 	return false
 }
 
-// root scans the watched folder. A missing folder is empty.
+// root scans the watched folder. A missing folder counts as empty.
 func (l *look) root(dir string) error {
 	at := &place{path: ".", abs: dir}
 	real, err := l.wanted.follow(dir)
@@ -117,7 +117,7 @@ func (l *look) folder(at *place) error {
 	switch {
 	case errors.Is(err, ErrTooMany):
 		return err
-	case errors.Is(err, fs.ErrNotExist): // it was removed; the parent folder reports it
+	case errors.Is(err, fs.ErrNotExist): // the folder was removed, which its parent reports
 		return nil
 	case err != nil:
 		l.fail(at, err)
@@ -133,7 +133,7 @@ func (l *look) folder(at *place) error {
 	return nil
 }
 
-// entries reads a folder, up to the limit of entries.
+// entries reads a folder, up to the entry limit.
 func (l *look) entries(dir string) ([]fs.DirEntry, error) {
 	d, err := os.Open(dir) //nolint:gosec // the operator's folder
 	if err != nil {
@@ -150,7 +150,7 @@ func (l *look) entries(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// skipped reports whether entries with this name are ignored.
+// skipped reports whether entries with the given name are ignored.
 func skipped(name string) bool {
 	return name[0] == '.' || name[0] == '_' || name == "node_modules" ||
 		slices.ContainsFunc([]string{".d.ts", ".test.ts", ".spec.ts"}, func(end string) bool {
@@ -158,7 +158,7 @@ func skipped(name string) bool {
 		})
 }
 
-// entry scans one entry of a folder. Entries of other types, such as sockets, are ignored.
+// entry scans one entry in a folder. It ignores other types, such as sockets.
 func (l *look) entry(at *place, kind fs.FileMode) error {
 	switch {
 	case kind.IsDir():
@@ -171,7 +171,7 @@ func (l *look) entry(at *place, kind fs.FileMode) error {
 	return nil
 }
 
-// link scans the target of a link.
+// link scans a link's target.
 func (l *look) link(at *place) error {
 	real, err := l.wanted.followFrom(at.above.real, filepath.Base(at.abs))
 	if err != nil {
@@ -188,13 +188,13 @@ func (l *look) link(at *place) error {
 	return nil
 }
 
-// file adds a file if it matches.
+// file adds a file if it matches the glob.
 func (l *look) file(at *place) {
 	if !l.matches(at) {
 		return
 	}
 	r := l.read(at.abs)
-	if !errors.Is(r.err, fs.ErrNotExist) { // it was removed since its folder was read
+	if !errors.Is(r.err, fs.ErrNotExist) { // otherwise the file was removed after its folder was read
 		l.files = append(l.files, File{Path: at.path, Abs: at.abs, Sum: r.sum, Err: r.err})
 	}
 }
@@ -221,9 +221,9 @@ func (l *look) imported(path string) File {
 	return File{Path: path, Abs: path, Sum: r.sum, Err: r.err}
 }
 
-// adopt sets the imported files. It reports whether a new one was written after since, when the
-// caller may have read it already: its content is not stored then, so that the next scan reports a
-// change.
+// adopt sets the imported files. It reports whether a new file was written after since, because the
+// caller may already have read an older version. It does not store such a file's content, so the
+// next scan reports a change.
 func (l *look) adopt(paths []string, since time.Time) (late bool) {
 	l.also = make(map[string]File, len(paths))
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(paths))) {
@@ -236,8 +236,8 @@ func (l *look) adopt(paths []string, since time.Time) (late bool) {
 	return late
 }
 
-// mayHold reports whether a file in or below this folder may match the glob. It compares path
-// elements, and returns true for globs with braces, brackets or escapes.
+// mayHold reports whether a file in or below a folder may match the glob. It compares path
+// elements, and returns true for globs that contain braces, brackets or escapes.
 func mayHold(glob, dir string) bool {
 	if dir == "." || strings.ContainsAny(glob, `{[\`) {
 		return true

@@ -1,9 +1,9 @@
-// Package watch watches the files of a folder. It reports all files at the start, and again whenever
-// a file is added, removed or changed.
+// Package watch watches the files in a folder. It reports all files at the start, and again
+// whenever a file is added, removed or changed.
 //
-// File system events are only hints: editors write in steps, mounts swap links, and events get lost.
-// Once the events cease, a scan reads the whole folder and compares file contents with the previous
-// scan. Only differences are reported. The folder is also scanned periodically without a hint.
+// File system events are only hints: editors write in several steps, mounts swap links, and events
+// get lost. Once the events stop, a scan reads the whole folder and compares file contents with the
+// previous scan. Only differences are reported. The folder is also scanned periodically.
 package watch
 
 import (
@@ -19,33 +19,33 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// ErrTooLarge is the Err of a file of more than 1 MiB.
+// ErrTooLarge is set for files larger than 1 MiB.
 var ErrTooLarge = errors.New("the file is larger than 1 MiB")
 
 // ErrTooMany is returned if a folder has more than 100,000 entries.
 var ErrTooMany = errors.New("more than 100000 files and folders")
 
-// Folder configures the files to watch. Entries whose names begin with a dot or an underscore,
-// node_modules, *.d.ts, *.test.ts and *.spec.ts are skipped.
+// Folder configures the files to watch. It skips node_modules, *.d.ts, *.test.ts, *.spec.ts and
+// entries whose names start with a dot or an underscore.
 //
 // Symbolic links are followed. A file with several links is reported under each path. Links to a
 // parent folder are ignored.
 type Folder struct {
 	Dir  string // a missing folder counts as empty
-	Glob string // of files relative to Dir, with ** for any folders; **/*.ts if empty
+	Glob string // matches paths relative to Dir, with ** for any folders; **/*.ts if empty
 
-	Quiet    time.Duration // time without events before a scan; 20 ms if zero; see Run
+	Quiet    time.Duration // time with no events before a scan; 20 ms if zero; see Run
 	Patience time.Duration // maximum time from the first event to the scan; 500 ms if zero
-	Poll     time.Duration // interval of scans without events; 30 s if zero
+	Poll     time.Duration // interval between scans if there are no events; 30 s if zero
 
-	Log *slog.Logger // discarded if nil
+	Log *slog.Logger // nil discards all messages
 }
 
-// File is one file of a folder.
+// File is a file in a folder.
 type File struct {
 	Path string   // relative to the folder, with slashes
-	Abs  string   // absolute, with links unresolved
-	Sum  [32]byte // the SHA-256 of its content; zero if Err is set
+	Abs  string   // absolute path, with links unresolved
+	Sum  [32]byte // SHA-256 of the content; zero if Err is set
 	Err  error    // why the file, or a folder, could not be read
 }
 
@@ -55,7 +55,7 @@ func (f File) same(g File) bool {
 		(f.Err == nil || f.Err.Error() == g.Err.Error())
 }
 
-// List scans the folder once. The files are ordered by path.
+// List scans the folder once. The files are sorted by path.
 func (f *Folder) List() ([]File, error) {
 	folder, err := f.complete()
 	if err != nil {
@@ -68,15 +68,16 @@ func (f *Folder) List() ([]File, error) {
 	return found.files, nil
 }
 
-// Run calls changed with all files at the start, and again with all files after each change that
-// has settled. changed returns the absolute paths of further files to watch, which the files import;
-// they need not exist yet. A file that is too large counts as changed when its size changes.
+// Run calls changed with all files at the start and after each change. changed returns the absolute
+// paths of further files to watch, which the files import; they don't have to exist yet. A file
+// that is too large counts as changed when its size changes.
 //
-// A change has settled after Quiet, or after four times Quiet if changed was called less than
-// Patience ago: a first save is reported immediately, and a series of saves only once.
+// Run waits until there have been no events for Quiet, or for four times Quiet if changed was
+// called less than Patience ago. As a result, a first save is reported immediately, and a series of
+// saves only once.
 //
-// Run calls changed on its own goroutine, and returns nil when ctx ends. It returns an error
-// if the glob is invalid, and ErrTooMany.
+// Run calls changed on its own goroutine. It returns nil when ctx ends, an error if the glob is
+// invalid, and ErrTooMany if there are too many files.
 func (f *Folder) Run(ctx context.Context, changed func(files []File) (also []string)) error {
 	folder, err := f.complete()
 	if err != nil {
@@ -125,8 +126,8 @@ func (f *Folder) complete() (*Folder, error) {
 	}, nil
 }
 
-// await returns true when a scan is due: after hints have ceased, or after Poll. It returns false when
-// ctx ends. called is the time of the last call of changed.
+// await returns true when a scan is due: after the events stop, or after Poll. It returns false
+// when ctx ends. called is the time of the last call to changed.
 func (f *Folder) await(ctx context.Context, hints <-chan struct{}, called time.Time) bool {
 	select {
 	case <-hints:

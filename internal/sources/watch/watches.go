@@ -13,19 +13,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watches holds the file system watches. Each relevant event results in a hint.
+// watches holds the file system watches. Each relevant event produces a hint.
 type watches struct {
-	hints chan struct{} // holds one hint at most
+	hints chan struct{} // capacity 1
 
 	log     *slog.Logger
 	system  *fsnotify.Watcher // nil if unavailable
 	wanted  atomic.Pointer[watchList]
-	held    map[string]os.FileInfo // the watched folders, with their identity at that time
-	failing bool                   // some folder could not be watched, which was logged
+	held    map[string]os.FileInfo // watched folders and their identity when the watch was added
+	failing bool                   // a folder could not be watched; already logged
 	wg      sync.WaitGroup
 }
 
-// newWatches starts a watcher. If the system provides none, there are no hints.
+// newWatches starts a watcher. If the system does not support watching, there are no hints.
 func newWatches(log *slog.Logger) *watches {
 	w := &watches{hints: make(chan struct{}, 1), log: log, held: make(map[string]os.FileInfo)}
 	w.wanted.Store(&watchList{})
@@ -42,13 +42,13 @@ func newWatches(log *slog.Logger) *watches {
 // close stops listening.
 func (w *watches) close() {
 	if w.system != nil {
-		_ = w.system.Close() // nothing can be lost
+		_ = w.system.Close() // an error would have no effect
 	}
 	w.wg.Wait()
 }
 
-// listen converts events to hints until close. It must not block: while an event or error is not
-// received, fsnotify may hold the lock that its other methods need.
+// listen converts events to hints until close. It must not block, because fsnotify may hold a lock
+// that its other methods need until an event or error is received.
 func (w *watches) listen() {
 	for {
 		select {
@@ -73,18 +73,18 @@ func (w *watches) listen() {
 func (w *watches) hint() {
 	select {
 	case w.hints <- struct{}{}:
-	default: // one is pending
+	default: // a hint is already pending
 	}
 }
 
-// set replaces the watched folders. A new folder results in a hint, because changes between the scan
-// and now were not seen.
+// set replaces the watched folders. A new folder produces a hint, because changes between the scan
+// and now were missed.
 func (w *watches) set(wanted watchList) {
 	w.wanted.Store(&wanted)
 	if w.system == nil {
 		return
 	}
-	w.drop(wanted) // first, because a moved folder is still watched under its old path
+	w.drop(wanted) // must be first, because a moved folder is still watched under its old path
 	before := w.system.WatchList()
 	slices.Sort(before)
 	var failure error
@@ -110,12 +110,13 @@ func (w *watches) drop(wanted watchList) {
 		if is, err := os.Lstat(dir); ok && err == nil && os.SameFile(was, is) {
 			continue
 		}
-		_ = w.system.Remove(dir) // fails if the folder was removed, which removes the watch too
+		_ = w.system.Remove(dir) // fails if the folder was removed, which also removes the watch
 		delete(w.held, dir)
 	}
 }
 
-// add watches a folder, even if it is watched already: it may have been removed and recreated.
+// add watches a folder, even if it is already watched, because it may have been removed and
+// recreated.
 func (w *watches) add(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -128,7 +129,7 @@ func (w *watches) add(dir string) error {
 	return nil
 }
 
-// say logs only the first of several consecutive failures to watch a folder.
+// say logs the first of several consecutive failures to watch a folder.
 func (w *watches) say(failure error) {
 	if failure != nil && !w.failing {
 		w.log.Warn("some folders cannot be watched; changes there will be detected with a delay", "error", failure)

@@ -10,11 +10,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxLinks limits the symbolic links in one path.
+// maxLinks is the maximum number of symbolic links in one path.
 const maxLinks = 40
 
-// watchList maps each folder to watch to the relevant names in it, nil for all. The paths are
-// resolved, because a folder cannot be watched under two paths.
+// watchList maps each folder to watch to the relevant names in it, or to nil for all names. The
+// paths are resolved, because a folder cannot be watched under two paths.
 type watchList map[string]map[string]bool
 
 // all adds all names in a folder.
@@ -46,8 +46,8 @@ func (w watchList) follow(path string) (string, error) {
 	return w.followFrom(root, strings.TrimPrefix(path, root))
 }
 
-// followFrom resolves a path relative to a resolved folder. It adds everything that determines the
-// result: the links, the last element, or the first element that is missing.
+// followFrom resolves a path relative to a resolved folder. It adds everything that affects the
+// result: the links, the last element, or the first missing element.
 func (w watchList) followFrom(dir, path string) (string, error) {
 	at, rest, links := dir, elements(path), 0
 	for len(rest) > 0 {
