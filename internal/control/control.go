@@ -1,5 +1,5 @@
-// Package control is the operator's side of a running yard: what the API, the console and the
-// registry show, and what operators can change.
+// Package control implements the operator's view of a running yard: the data that the API, the
+// console and the registry show, and the changes that operators can make.
 package control
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// State is a snapshot of a yard's settings and its upstream servers, by ID.
+// State is a snapshot of a yard's settings and its upstream servers by ID.
 type State struct {
 	*settings.Settings
 	Upstreams map[string]*upstream.Server
@@ -36,28 +36,29 @@ type Yard interface {
 	Snapshot() *httpapi.Snapshot
 	Offer() catalog.Offer // all tools, with the terms applied
 	StoreUp() bool
-	// Limits returns the state of limits that replicas share, by key.
+	// Limits returns the state of limits shared by replicas, by key.
 	Limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error)
 	SpendLimits(ctx context.Context, periods map[string]ledger.Period) (map[string]ledger.SpendUsage, error)
-	// CheckTools finds tools that the settings refer to but the yard lacks, once the yard is ready.
+	// CheckTools returns an error if the settings refer to tools that the yard does not have. It
+	// checks this only once the yard is ready.
 	CheckTools(s *settings.Settings) error
 	Reload() error
 	// Identify returns the caller that sent a request.
 	Identify(r *http.Request) (toolyard.Caller, error)
-	// Authorize refuses callers that may not use a gate.
+	// Authorize returns an error if a caller may not use a gate.
 	Authorize(c toolyard.Caller, g *gates.Gate) error
 	Packs() []httpapi.PackItem
-	// RunAction runs an action of a pack for an operator.
+	// RunAction runs a pack's action for an operator.
 	RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error)
 }
 
-// Options are the fixed parts of a yard.
+// Options holds the parts of a yard that never change.
 type Options struct {
-	Version   string // of the program
+	Version   string // version of the program
 	Replica   string
 	Started   time.Time
-	Arguments string // how much of the arguments is recorded; empty to use the configured level
-	Keys      bool   // callers authenticate with API keys of the store
+	Arguments string // how much of the arguments is recorded; empty uses the configured level
+	Keys      bool   // callers authenticate with API keys from the store
 
 	Store     *store.Store // may be nil
 	Loader    *settings.Loader
@@ -76,7 +77,6 @@ type Control struct {
 
 var _ httpapi.Yard = (*Control)(nil)
 
-// New returns the control of a yard.
 func New(yard Yard, o Options) *Control { return &Control{opts: o, yard: yard} }
 
 // About implements [httpapi.Yard].
@@ -112,10 +112,10 @@ func (c *Control) RunAction(ctx context.Context, pack, action string, caller too
 	return c.yard.RunAction(ctx, pack, action, caller, args)
 }
 
-// Gates returns the gates in effect.
+// Gates returns the current gates.
 func (c *Control) Gates() []*gates.Gate { return c.yard.State().Gates }
 
-// GateName resolves the empty name of a gate: the only gate, or else the default one.
+// GateName returns the gate's name. If name is empty, it is the only gate or the default gate.
 func (c *Control) GateName(name string) string {
 	if name != "" {
 		return name
@@ -126,7 +126,7 @@ func (c *Control) GateName(name string) string {
 	return config.DefaultGate
 }
 
-// View returns what a gate shows.
+// View returns a gate's current view.
 func (c *Control) View(gate string) (*gates.View, bool) { return c.opts.MCP.View(c.GateName(gate)) }
 
 // Down implements [httpapi.Yard].
@@ -192,8 +192,8 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 	return append(limits, spend...), err
 }
 
-// spendLimits returns the spend limits of gates, servers and tools. Limits that all callers share
-// include their usage.
+// spendLimits returns the spend limits of gates, servers and tools. For limits shared by all
+// callers, it includes the usage.
 func (c *Control) spendLimits(ctx context.Context) (limits []httpapi.Limit, err error) {
 	s := c.yard.State()
 	index, shared := make(map[string]int), make(map[string]ledger.Period)
@@ -226,7 +226,7 @@ func (c *Control) spendLimits(ctx context.Context) (limits []httpapi.Limit, err 
 	}
 	usage, err := c.yard.SpendLimits(ctx, shared)
 	for key := range shared {
-		used := usage[key].Spent // zero if the limit was never used
+		used := usage[key].Spent // zero if the limit has never been used
 		limits[index[key]].SpentUSD = &used
 	}
 	return limits, err

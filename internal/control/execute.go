@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// Execute makes a call that was requested through the HTTP API, on the same path as every other
+// Execute makes a call requested through the HTTP API. It takes the same call path as every other
 // call.
 func (c *Control) Execute(ctx context.Context, r *serve.CallRequest) (outcome serve.CallOutcome, err error) {
 	v, ok := c.View(r.Gate)
@@ -30,8 +30,8 @@ func (c *Control) Execute(ctx context.Context, r *serve.CallRequest) (outcome se
 	return c.opts.MCP.CallInteractive(ctx, r)
 }
 
-// unknownTool returns the error for a tool that a gate does not show, with its name at the gate
-// or the most similar one.
+// unknownTool returns the error for a tool that a gate does not show. It suggests the tool's name
+// at the gate or the most similar name.
 func unknownTool(v *gates.View, name string) error {
 	names := make([]string, 0, len(v.Tools))
 	for _, t := range v.Tools {

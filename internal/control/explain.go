@@ -28,8 +28,8 @@ func explainServer(s *upstream.Server, tool string) (steps []gates.Step) {
 	return steps
 }
 
-// Why returns every decision about a tool at a gate, in order. The tool can be specified by its
-// name at the gate, by its own name, or as server/tool.
+// Why returns every decision about a tool at a gate, in order. tool is its name at the gate, its
+// own name, or server/tool.
 func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 	v, ok := c.View(gate)
 	if !ok {
@@ -69,7 +69,7 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 	return nil, fmt.Errorf("unknown tool %q%s", tool, spelling.DidYouMean(tool, names))
 }
 
-// explainWiderLimits returns a step for each limit of the gate and the server of a tool, and for its
+// explainWiderLimits returns a step for each limit of a tool's gate and server, and for each of its
 // spend limits.
 func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gates.Step) {
 	s := c.yard.State()
@@ -89,7 +89,7 @@ func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gat
 	return steps
 }
 
-// explainRules returns a step for each rule that can apply to calls of a tool at a gate.
+// explainRules returns a step for each rule that can apply to calls to a tool at a gate.
 func explainRules(set *rules.Set, gate string, t *toolyard.Tool) (steps []gates.Step) {
 	for _, r := range set.ForTool(t, gate) {
 		text := map[rules.Action]string{

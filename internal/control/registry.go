@@ -51,13 +51,13 @@ func (c *Control) registryEntries(caller toolyard.Caller, base string) (list []r
 	return list
 }
 
-// listing contains a server's tools that a gate shows.
+// listing contains the tools of a server that a gate shows.
 type listing struct {
 	gate  *gates.Gate
 	tools []string
 }
 
-// listings caches the listings of a snapshot.
+// listings caches a snapshot's listings.
 type listings struct {
 	of       *httpapi.Snapshot
 	byServer map[string][]listing

@@ -21,7 +21,7 @@ func (c *Control) Servers() (list []httpapi.ServerItem) {
 	return list
 }
 
-// serverProblems returns the problems of each server.
+// serverProblems returns each server's problems.
 func (c *Control) serverProblems() map[string][]toolyard.Problem {
 	problems := make(map[string][]toolyard.Problem)
 	for _, p := range c.yard.Snapshot().Problems {
@@ -64,7 +64,7 @@ func (c *Control) Server(id string) (*httpapi.ServerDetail, bool) {
 	return d, true
 }
 
-// upstream returns a server, or an error of code NotFound.
+// upstream returns a server, or a NotFound error.
 func (c *Control) upstream(id string) (*upstream.Server, error) {
 	if s := c.yard.State().Upstreams[id]; s != nil {
 		return s, nil
@@ -72,7 +72,7 @@ func (c *Control) upstream(id string) (*upstream.Server, error) {
 	return nil, toolyard.Errorf(toolyard.NotFound, "Server %s not found.", id)
 }
 
-// pending returns the definitions of a server that differ from the approved ones.
+// pending returns a server's definitions that differ from the approved ones.
 func (c *Control) pending(id string) (*upstream.Server, []upstream.Pending, error) {
 	s, err := c.upstream(id)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Control) Waiting(id string) (list []httpapi.Waiting) {
 // indented formats a definition without changing its numbers.
 func indented(definition json.RawMessage) string {
 	var b bytes.Buffer
-	_ = json.Indent(&b, definition, "", "  ") // it is valid JSON
+	_ = json.Indent(&b, definition, "", "  ") // cannot fail: it is valid JSON
 	return b.String()
 }
 

@@ -32,14 +32,16 @@ type Store interface {
 }
 
 const (
-	pollTime     = 2 * time.Second  // between polls for a waiting call, in case a notification is lost
-	progressTime = 5 * time.Second  // between progress reports to a waiting client
-	retryAfter   = 15 * time.Second // suggested pause before a call is repeated
-	sendTimeout  = 2 * time.Second  // of a notification
-	maxWaiting   = 1000             // calls waiting on this replica; others fail immediately and can be repeated
+	pollTime = 2 * time.Second // interval between polls for a waiting call, in case a notification is
+	// lost
+	progressTime = 5 * time.Second  // interval between progress reports to a waiting client
+	retryAfter   = 15 * time.Second // suggested delay before repeating a call
+	sendTimeout  = 2 * time.Second  // time limit for sending a notification
+	maxWaiting   = 1000             // calls waiting on this replica; others fail immediately and can be
+	// repeated
 )
 
-// Options configure a Service.
+// Options configures a Service.
 type Options struct {
 	Hold     func() time.Duration            // how long a call waits for a decision
 	OnChange func(id, account, state string) // called when an approval is requested or decided on any replica; may be nil
@@ -52,7 +54,7 @@ type Service struct {
 	opts  Options
 
 	mu      sync.Mutex
-	waiters map[string]map[chan struct{}]struct{} // by ID of the approval
+	waiters map[string]map[chan struct{}]struct{} // by approval ID
 	waiting int
 }
 
@@ -106,7 +108,7 @@ func newRequest(c *toolyard.Call, a *callpath.Approval) *store.ApprovalRequest {
 	return r
 }
 
-// await waits until an approval is decided, at most as long as a call is held.
+// await waits until an approval is decided, but no longer than a call may be held.
 func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval) (id string, err error) {
 	woken, release := s.subscribe(a.ID)
 	defer release()
@@ -126,7 +128,8 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 			return "", unavailable(ctx, err)
 		}
 		switch a.State {
-		case ledger.ApprovalApproved, ledger.ApprovalUsed: // by a call with the same idempotency key, or admission refuses it
+		case ledger.ApprovalApproved, ledger.ApprovalUsed: // if it was used by a call with another
+			// idempotency key, admission refuses this one
 			return a.ID, nil
 		case ledger.ApprovalDeclined:
 			return "", declined(a)
@@ -169,8 +172,8 @@ func required(a *store.Approval) error {
 	return &toolyard.Error{Code: toolyard.ApprovalRequired, Message: text, RetryAfter: retryAfter, Approval: a.ID, Expires: a.Expires}
 }
 
-// subscribe returns a channel that receives a value when an approval changes. It is nil if too many
-// calls are waiting.
+// subscribe returns a channel that receives a value when an approval changes. The channel is nil if
+// too many calls are waiting.
 func (s *Service) subscribe(id string) (woken chan struct{}, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,10 +196,11 @@ func (s *Service) subscribe(id string) (woken chan struct{}, release func()) {
 	}
 }
 
-// messagePrefix starts the messages between replicas; the ID, account and state of an approval follow.
+// messagePrefix is the prefix of messages between replicas. It is followed by an approval's ID,
+// account and state.
 const messagePrefix = "approval "
 
-// changed notifies the waiting calls and the observers on all replicas.
+// changed notifies waiting calls and observers on all replicas.
 func (s *Service) changed(ctx context.Context, a *store.Approval) {
 	s.notify(a.ID, a.Subject.Account, string(a.State))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
@@ -231,25 +235,24 @@ func (s *Service) notify(id, account, state string) {
 	s.opts.OnChange(id, account, state)
 }
 
-// Approval returns an approval.
 func (s *Service) Approval(ctx context.Context, id string) (*store.Approval, error) {
 	return s.store.Approval(ctx, id)
 }
 
-// Approvals returns approvals, newest first.
+// Approvals lists approvals, newest first.
 func (s *Service) Approvals(ctx context.Context, q store.ApprovalQuery) ([]*store.Approval, error) {
 	return s.store.Approvals(ctx, q)
 }
 
-// Grants returns the grants that have not expired.
+// Grants lists the grants that have not expired.
 func (s *Service) Grants(ctx context.Context) ([]*store.Grant, error) { return s.store.Grants(ctx) }
 
-// DeleteGrant ends a grant.
+// DeleteGrant revokes a grant.
 func (s *Service) DeleteGrant(ctx context.Context, id string) error {
 	return s.store.DeleteGrant(ctx, id)
 }
 
-// Decide approves or declines a pending approval. A caller cannot decide on its own calls.
+// Decide approves or declines a pending approval. Callers cannot decide on their own calls.
 func (s *Service) Decide(ctx context.Context, id string, by toolyard.Caller, d httpapi.Decision) (*store.Approval, error) {
 	a, err := s.store.Approval(ctx, id)
 	if err != nil {

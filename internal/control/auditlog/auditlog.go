@@ -1,4 +1,4 @@
-// Package auditlog writes the audit log in formats for other programs.
+// Package auditlog exports the audit log in formats that other programs can read.
 package auditlog
 
 import (
@@ -17,7 +17,7 @@ import (
 // The formats.
 const (
 	JSONL = "jsonl" // one JSON object per line, as in the API
-	CSV   = "csv"   // with a header; cells that a spreadsheet would evaluate start with an apostrophe
+	CSV   = "csv"   // includes a header; cells that a spreadsheet would evaluate start with an apostrophe
 )
 
 // Formats lists the formats.
@@ -28,20 +28,20 @@ type Source interface {
 	Changes(context.Context, store.ChangeQuery) ([]*store.Change, error)
 }
 
-// Sink exports a page of changes. They are exported once it returns without an error.
+// Sink exports a page of changes. If it returns nil, the page counts as exported.
 type Sink func(context.Context, []*store.Change) error
 
-// Options select changes.
+// Options selects the changes to export.
 type Options struct {
-	Since, Until time.Time    // zero for all; changes at Until are left out
-	After        store.Cursor // only changes after this position; zero for all
+	Since, Until time.Time    // zero for no limit; Until is exclusive
+	After        store.Cursor // exports only changes after this position; zero for all
 }
 
-// batch is the number of changes in memory, with details of up to 64 KiB each.
+// batch is the number of changes held in memory. Each has up to 64 KiB of details.
 const batch = 100
 
-// Export exports changes, oldest first, and returns their number. It reads them in pages: changes
-// made in the meantime are included if they are before Until.
+// Export exports changes, oldest first, and returns their number. It reads them page by page, so it
+// includes changes made in the meantime if they are before Until.
 func Export(ctx context.Context, from Source, o Options, sink Sink) (n int, err error) {
 	for {
 		page, err := from.Changes(ctx, o.query())
@@ -61,15 +61,17 @@ func Export(ctx context.Context, from Source, o Options, sink Sink) (n int, err 
 	}
 }
 
-// A change is stored with the clock of its replica before it is made, and completed afterwards.
+// A replica stores a change with its own clock before making it, and completes it afterwards.
 const (
-	settleTime  = 10 * time.Second // changes older than this are stored, also if the clocks of replicas differ
-	pendingTime = 5 * time.Minute  // changes without an outcome after this time never get one: their replica was killed
-	pollTime    = time.Second
+	settleTime = 10 * time.Second // changes older than this are already stored, even if the replicas' clocks
+	// differ
+	pendingTime = 5 * time.Minute // a change that still has no outcome after this time never gets one: its
+	// replica was killed
+	pollTime = time.Second
 )
 
-// ExportSettled exports the changes that no longer change, oldest first, and advances o.After past
-// each page that it exported. Calling it again later exports the changes since then, each once.
+// ExportSettled exports the changes that are final, oldest first, and advances o.After past each
+// exported page. If it is called again later, it exports only the changes since then.
 func ExportSettled(ctx context.Context, from Source, o *Options, now time.Time, sink Sink) (n int, err error) {
 	selected := *o
 	if settled := now.Add(-settleTime); o.Until.IsZero() || settled.Before(o.Until) {
@@ -117,7 +119,7 @@ func (o Options) query() store.ChangeQuery {
 	return store.ChangeQuery{Since: o.Since, Until: o.Until, Before: o.After, Oldest: true, Limit: batch}
 }
 
-// position is the position after a page.
+// position returns the position after a page.
 func position(page []*store.Change) store.Cursor {
 	last := page[len(page)-1]
 	return store.Cursor{At: last.At, ID: last.ID}
@@ -165,7 +167,7 @@ func csvWriter(w io.Writer) (Sink, error) {
 	}, table.Error()
 }
 
-// Cell prevents spreadsheets from evaluating a text as a formula.
+// Cell escapes a text so that spreadsheets don't evaluate it as a formula.
 func Cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

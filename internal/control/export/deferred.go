@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Tools that search the deferred ones.
+// Tools that search the deferred tools.
 type (
 	openAISearch struct {
 		Type string `json:"type"`
@@ -18,8 +18,8 @@ type (
 	}
 )
 
-// openAINamespace is a group of functions. The model initially reads only its description, and the
-// functions once it has found them.
+// openAINamespace is a group of functions. At first, the model sees only its description. It sees
+// the functions once it has found them.
 type openAINamespace struct {
 	Type        string             `json:"type"`
 	Name        string             `json:"name"`
@@ -40,12 +40,12 @@ type deferredFunction struct {
 // good search results.
 const maxNamespace = 9
 
-// openAINamespaces returns the search tool, and the functions in namespaces of one server or category
-// each. A large group becomes several namespaces.
+// openAINamespaces returns the search tool and the functions, grouped into namespaces by server or
+// category. A large group is split into several namespaces.
 func openAINamespaces(definitions []definition) []any {
 	list := []any{openAISearch{"tool_search"}}
-	open := make(map[string]*openAINamespace) // the last namespace of each group
-	count := make(map[string]int)             // namespaces by name
+	open := make(map[string]*openAINamespace) // last namespace of each group
+	count := make(map[string]int)             // number of namespaces by name
 	for _, d := range definitions {
 		n := open[d.group]
 		if n == nil || len(n.Tools) == maxNamespace {
@@ -60,7 +60,7 @@ func openAINamespaces(definitions []definition) []any {
 
 var notInNamespace = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// namespaceName returns a unique name for a namespace of a group.
+// namespaceName returns a unique name for a group's next namespace.
 func namespaceName(group string, count map[string]int) string {
 	name := strings.Trim(notInNamespace.ReplaceAllString(group, "_"), "_")
 	if name = name[:min(len(name), 48)]; name == "" {

@@ -1,18 +1,19 @@
-// Package export converts tools to the function definitions of model APIs, for programs that
-// call a model themselves. Names and schemas are those of a gate: injected arguments are left out.
+// Package export converts tools to the function definitions of model APIs, for programs that call a
+// model themselves. Names and schemas are the same as at a gate, so injected arguments are omitted.
 //
-// None of the definitions is strict. OpenAI's strict mode requires every property to be required
-// and no others to be allowed, which most schemas do not satisfy; the gate validates the arguments
-// of every call anyway.
+// None of the definitions is strict. OpenAI's strict mode demands that every property is required
+// and that no others are allowed, which most schemas don't satisfy. The gate validates the
+// arguments of every call anyway.
 //
-// A model API rejects a whole request because of one unsupported schema. At the root of a schema,
-// OpenAI rejects oneOf, anyOf, allOf, enum, const and not, and Anthropic the first three; nested
-// they are allowed. Such a schema is flattened, see [Functions]. OpenAI also requires properties,
-// even if empty. Gemini reads parametersJsonSchema as JSON Schema, unlike its older parameters, so
-// schemas stay unchanged; its names must start with a letter or an underscore.
+// A model API rejects a whole request if a single schema is unsupported. At the root of a schema,
+// OpenAI rejects oneOf, anyOf, allOf, enum, const and not, and Anthropic rejects the first three;
+// both allow them at deeper levels. Such schemas are flattened; see [Functions]. OpenAI also
+// requires properties, even if empty. Gemini reads parametersJsonSchema as JSON Schema, unlike its
+// older parameters field, so its schemas stay unchanged. Its function names must start with a
+// letter or an underscore.
 //
-// The AI SDK has no definitions in JSON: its tools contain functions. A few lines convert the
-// format AISDK, where call is your function that sends a call to the gate:
+// The AI SDK has no JSON format for tools, because they contain functions. A few lines of code
+// convert the AISDK format, where call is your function that sends a call to the gate:
 //
 //	import { dynamicTool, jsonSchema } from "ai";
 //
@@ -24,8 +25,8 @@
 //
 // The AI SDK works with any provider, so its schemas follow the strictest rules.
 //
-// The deferred formats are for APIs that search tools themselves: the model reads a definition only
-// after it found the tool. They include the search tool of the API.
+// The deferred formats are for APIs that search tools themselves: the model sees a definition only
+// after it has found the tool. They include the API's search tool.
 package export
 
 import (
@@ -46,19 +47,20 @@ type Format string
 
 // The formats.
 const (
-	OpenAI    Format = "openai"    // tools of Chat Completions
-	Anthropic Format = "anthropic" // tools of Messages
-	Gemini    Format = "gemini"    // one tool of generateContent
-	AISDK     Format = "ai-sdk"    // tools of the AI SDK, by name
+	OpenAI    Format = "openai"    // tools for Chat Completions
+	Anthropic Format = "anthropic" // tools for Messages
+	Gemini    Format = "gemini"    // a tool for generateContent
+	AISDK     Format = "ai-sdk"    // tools for the AI SDK, by name
 
-	OpenAIDeferred    Format = "openai-deferred"    // tools of Responses, in namespaces, which the API searches
-	AnthropicDeferred Format = "anthropic-deferred" // tools of Messages, which the API searches
+	OpenAIDeferred Format = "openai-deferred" // tools for Responses, in namespaces that the API
+	// searches
+	AnthropicDeferred Format = "anthropic-deferred" // tools for Messages that the API searches
 )
 
 // Formats lists all formats.
 var Formats = []Format{OpenAI, Anthropic, Gemini, AISDK, OpenAIDeferred, AnthropicDeferred}
 
-// rules are the requirements of a format on the root of a schema.
+// rules are a format's requirements for the root of a schema.
 type rules struct {
 	refused    []string // keywords that are not allowed
 	properties bool     // properties is required, even if empty
@@ -73,11 +75,11 @@ var (
 
 var geminiName = regexp.MustCompile(`^[A-Za-z_]`)
 
-// Functions converts tools, in order. Keywords that a format rejects at the root of a schema are
-// removed. The properties of their branches become properties of the root, unless it forbids
-// additional ones; a property is required if every branch requires it, and may match the schema of
-// any branch. The combinations that the branches allow are lost, but the gate still validates them,
-// and its error informs the model.
+// Functions converts tools, in order. It removes keywords that the format rejects at the root of a
+// schema. The properties in their branches are moved to the root, unless the root forbids
+// additional properties. Such a property is required if every branch requires it, and may match any
+// branch's schema. The information about valid combinations is lost, but the gate still validates
+// them, and its error message helps the model.
 func Functions(f Format, tools []gates.NamedTool) (json.RawMessage, error) {
 	if !slices.Contains(Formats, f) {
 		return nil, toolyard.Errorf(toolyard.Invalid, "Unknown format %q: use %s.", f, list(Formats))
@@ -110,10 +112,10 @@ func list(formats []Format) string {
 	return strings.Join(words, ", ")
 }
 
-// describe returns the description of a tool as in MCP.
+// describe returns a tool's description as in MCP.
 func describe(t gates.NamedTool) string { return cmp.Or(t.Description, t.Summary) + t.Note }
 
-// definition is a function independent of the format.
+// definition is a function definition in no particular format.
 type definition struct {
 	name, description string
 	schema            json.RawMessage
@@ -122,7 +124,7 @@ type definition struct {
 
 func group(t gates.NamedTool) string { return cmp.Or(t.Server, t.Category, "local") }
 
-// The definition of a function in each format.
+// Function definitions in each format.
 type (
 	openAITool struct {
 		Type     string         `json:"type"`
@@ -187,7 +189,7 @@ func each[T any](definitions []definition, form func(definition) T) []T {
 	return out
 }
 
-// encodeByName encodes an object with its members in the order of the definitions.
+// encodeByName encodes an object whose members have the order of the definitions.
 func encodeByName(definitions []definition) (json.RawMessage, error) {
 	var out bytes.Buffer
 	out.WriteByte('{')

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// maxBranches limits how many branches of a schema are read, at any depth.
+// maxBranches is the maximum number of a schema's branches that are read, at any depth.
 const maxBranches = 256
 
 // object is a decoded schema.
 type object map[string]json.RawMessage
 
-// flatten applies the rules to the root of a schema. A schema that satisfies them keeps its
-// bytes.
+// flatten applies the rules to a schema's root. If the schema already satisfies them, it is
+// returned unchanged.
 func flatten(schema json.RawMessage, r rules) (json.RawMessage, error) {
 	var root object
 	if err := json.Unmarshal(schema, &root); err != nil {
@@ -61,16 +61,16 @@ func (o object) take(found shape) error {
 	return err
 }
 
-// properties returns the properties of the schema without its branches.
+// properties returns the schema's own properties, excluding those of its branches.
 func (o object) properties() map[string]json.RawMessage {
 	var list map[string]json.RawMessage
-	_ = json.Unmarshal(o["properties"], &list) // nil without properties
+	_ = json.Unmarshal(o["properties"], &list) // nil if there are none
 	return list
 }
 
 // shape is the set of properties that a schema accepts.
 type shape struct {
-	properties map[string][]json.RawMessage // the alternatives of each property
+	properties map[string][]json.RawMessage // alternatives for each property
 	required   []string                     // sorted
 }
 
@@ -87,22 +87,21 @@ func (s shape) encode() (json.RawMessage, error) {
 	return encode(properties)
 }
 
-// flattener reads the branches of a schema.
 type flattener struct {
 	root object
 	left int // branches that may still be read
 }
 
-// maxNesting limits the depth of nested branches.
+// maxNesting is the maximum depth of nested branches.
 const maxNesting = 4
 
-// read returns the shape of a schema with all of its branches.
+// read returns the shape of a schema including all of its branches.
 func (f *flattener) read(o object, depth int) shape {
 	s := shape{properties: make(map[string][]json.RawMessage)}
 	for name, schema := range o.properties() {
 		s.properties[name] = []json.RawMessage{schema}
 	}
-	_ = json.Unmarshal(o["required"], &s.required) // as above
+	_ = json.Unmarshal(o["required"], &s.required) // nil if there are none
 	slices.Sort(s.required)
 	if depth == maxNesting {
 		return s
@@ -139,17 +138,17 @@ func (f *flattener) branches(raw json.RawMessage) []object {
 	return out
 }
 
-// follow returns the definition that a branch refers to, or the branch.
+// follow returns the definition that a branch refers to, or the branch itself.
 func (f *flattener) follow(branch object) object {
 	var ref string
-	_ = json.Unmarshal(branch["$ref"], &ref) // empty without a reference
+	_ = json.Unmarshal(branch["$ref"], &ref) // empty if there is no reference
 	for _, place := range []string{"$defs", "definitions"} {
 		name, ok := strings.CutPrefix(ref, "#/"+place+"/")
 		if !ok {
 			continue
 		}
 		var definitions map[string]object
-		_ = json.Unmarshal(f.root[place], &definitions) // as above
+		_ = json.Unmarshal(f.root[place], &definitions) // nil if there are none
 		if o, ok := definitions[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]; ok {
 			return o
 		}
@@ -157,7 +156,7 @@ func (f *flattener) follow(branch object) object {
 	return branch
 }
 
-// both returns the shape of values that match two schemas.
+// both returns the shape of values that match both schemas.
 func both(a, b shape) shape {
 	properties := maps.Clone(b.properties)
 	maps.Copy(properties, a.properties)
@@ -165,7 +164,7 @@ func both(a, b shape) shape {
 	return shape{properties, slices.Compact(required)}
 }
 
-// either returns the shape of values that match one of two schemas.
+// either returns the shape of values that match at least one of two schemas.
 func either(a, b shape) shape {
 	properties := maps.Clone(a.properties)
 	for name, schemas := range b.properties {

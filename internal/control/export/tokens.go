@@ -10,16 +10,15 @@ import (
 // bytesPerToken is a rough average for JSON.
 const bytesPerToken = 4
 
-// Tokens estimates the prompt tokens of a tool definition: the bytes of its name, description and
-// schema as compact JSON, divided by four. Models differ, but the estimate is good enough to
-// compare tools and toolsets.
+// Tokens estimates the prompt tokens in a tool definition: the bytes of its name, description and
+// schema as compact JSON, divided by bytesPerToken. Models differ, but the estimate is good enough
+// to compare tools and toolsets.
 func Tokens(t gates.NamedTool) int {
 	n := len(`{"name":,"description":,"schema":}`) + quoted(t.Name) + quoted(describe(t)) + compact(t.CallerInput())
 	return (n + bytesPerToken - 1) / bytesPerToken
 }
 
-// ListTokens estimates the prompt tokens of a gate's tool list: its meta-tools and the tools that
-// it lists.
+// ListTokens estimates the prompt tokens in a gate's tool list, including its meta-tools.
 func ListTokens(v *gates.View) (n int) {
 	for _, d := range offer.Definitions(v.Gate) {
 		n += d.Tokens()
@@ -30,7 +29,7 @@ func ListTokens(v *gates.View) (n int) {
 	return n
 }
 
-// quoted returns the length of a JSON string.
+// quoted returns the length of s as a JSON string.
 func quoted(s string) int {
 	n := len(`""`)
 	for i := range len(s) {

@@ -27,13 +27,13 @@ type Start struct {
 	Parent  string        `json:"parent,omitempty"`
 }
 
-// Call is a call that has ended, with its result if Options.Result is set.
+// Call is a call that has ended. It includes the result if Options.Result is set.
 type Call struct {
 	*store.CallRow
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Approval is a request for approval that was made or decided.
+// Approval reports that an approval was requested or decided.
 type Approval struct {
 	ID      string `json:"id"`
 	Account string `json:"account"`
@@ -45,24 +45,24 @@ type Event struct {
 	Start    *Start
 	Call     *Call
 	Approval *Approval
-	Lost     int // number of events that were dropped because the observer was too slow
+	Lost     int // number of events dropped because the observer was too slow
 }
 
-// Options configure a Hub.
+// Options configures a Hub.
 type Options struct {
-	// Row converts an ended call to the row that observers see.
+	// Row converts a finished call to a row for observers.
 	Row func(*toolyard.Call, toolyard.Outcome) *store.CallRow
-	// Result returns what observers see of a result; nil for nothing.
+	// Result returns the part of a result that observers see. It may be nil.
 	Result func(*toolyard.Result) json.RawMessage
-	// Others returns other replicas' calls that ended after a time, newest first; nil for none.
+	// Others returns other replicas' calls that ended after since, newest first. It may be nil.
 	Others func(ctx context.Context, since time.Time) ([]*store.CallRow, error)
 
 	Now func() time.Time
 }
 
 const (
-	maxRecent = 500  // calls kept
-	maxQueued = 1024 // events queued for one observer
+	maxRecent = 500  // number of calls to keep
+	maxQueued = 1024 // maximum number of events queued for one observer
 )
 
 // Hub distributes calls to observers.
@@ -71,13 +71,13 @@ type Hub struct {
 	wake chan struct{} // notifies Run of the first observer
 
 	mu        sync.Mutex
-	recent    [maxRecent]*Call // a ring
-	next      int              // index in recent
+	recent    [maxRecent]*Call // ring buffer
+	next      int              // next index in recent
 	byID      map[string]*Call
-	seen      map[string]time.Time // when calls were published, to drop duplicates from the store
+	seen      map[string]time.Time // when each call was published, to drop duplicates from the store
 	maxSeen   int                  // size of seen at which old entries are dropped
 	observers map[*Observer]struct{}
-	since     time.Time // calls of other replicas are read from this time on
+	since     time.Time // calls from other replicas are read from this time on
 
 	observed atomic.Int64 // number of observers
 
@@ -105,7 +105,8 @@ func (h *Hub) Policy() toolyard.Policy {
 				o = toolyard.Outcome{Err: toolyard.AsError(err), Start: start, Elapsed: o.Elapsed}
 			}
 			ended := &Call{CallRow: h.opts.Row(c, o)}
-			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Contexts) == 0 { // results based on context may contain private data
+			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Contexts) == 0 { // results based on context may
+				// contain private data
 				ended.Result = h.opts.Result(o.Result)
 			}
 			h.publishEnd(ended)
@@ -126,7 +127,7 @@ func (h *Hub) publishStart(c *toolyard.Call) {
 	}})
 }
 
-// publishEnd keeps a call and publishes it, unless it was published before.
+// publishEnd stores a call and publishes it, unless it was published before.
 func (h *Hub) publishEnd(c *Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +145,7 @@ func (h *Hub) publishEnd(c *Call) {
 	h.send(Event{Call: c})
 }
 
-// markSeen marks a call as published, and drops marks that are no longer needed.
+// markSeen marks a call as published and drops marks that are no longer needed.
 func (h *Hub) markSeen(c *Call) {
 	if h.seen[c.ID] = h.opts.Now(); len(h.seen) > h.maxSeen {
 		old := h.opts.Now().Add(-2 * maxDelay)
@@ -160,7 +161,6 @@ func (h *Hub) send(e Event) {
 	}
 }
 
-// ApprovalChanged publishes that an approval was requested or decided.
 func (h *Hub) ApprovalChanged(id, account, state string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +175,7 @@ func (h *Hub) Find(id string) (*Call, bool) {
 	return c, ok
 }
 
-// recentCalls returns the calls that are kept, the oldest first. The caller holds h.mu.
+// recentCalls returns the stored calls, oldest first. The caller holds h.mu.
 func (h *Hub) recentCalls() (list []*Call) {
 	for i := range h.recent {
 		if c := h.recent[(h.next+i)%maxRecent]; c != nil {
@@ -194,7 +194,7 @@ type Observer struct {
 }
 
 // Observe adds an observer of the calls that match the filter, and returns the matching recent
-// calls. The caller closes the observer.
+// calls. The caller must close the observer.
 func (h *Hub) Observe(filter func(account, caller, server, tool, gate string) bool) (o *Observer, recent []*Call) {
 	o = &Observer{hub: h, filter: filter, events: make(chan Event, maxQueued)}
 	h.mu.Lock()
@@ -220,7 +220,7 @@ func (o *Observer) matches(c *Call) bool {
 	return o.filter(c.Account, c.Caller, c.Server, c.Tool, c.Gate)
 }
 
-// send queues a matching event, or counts it as lost. The caller holds the lock of the hub.
+// send queues a matching event, or counts it as lost. The caller holds the hub's lock.
 func (o *Observer) send(e Event) {
 	if a := e.Approval; a != nil && !o.filter(a.Account, "", "", "", "") {
 		return
@@ -244,7 +244,6 @@ func (o *Observer) send(e Event) {
 	}
 }
 
-// Events returns the channel of events.
 func (o *Observer) Events() <-chan Event { return o.events }
 
 // Done returns a channel that is closed when the hub is closed.
@@ -261,18 +260,18 @@ func (o *Observer) Close() {
 	}
 }
 
-// Close notifies all observers that there are no more events. Calls continue.
+// Close notifies all observers that there are no more events. Running calls are not affected.
 func (h *Hub) Close() { h.closing.Do(func() { close(h.closed) }) }
 
-// isObserved is checked on every call, so it takes no lock.
+// isObserved is checked on every call, so it uses no lock.
 func (h *Hub) isObserved() bool { return h.observed.Load() > 0 }
 
 const (
-	pollInterval = 700 * time.Millisecond // between reads of the calls of other replicas
-	maxDelay     = 5 * time.Second        // by how much calls may reach the store late
+	pollInterval = 700 * time.Millisecond // interval between reads of other replicas' calls
+	maxDelay     = 5 * time.Second        // maximum time until a call reaches the store
 )
 
-// Run publishes the calls of other replicas while there are observers, until ctx ends.
+// Run publishes other replicas' calls while there are observers, until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	if h.opts.Others == nil {
 		return
@@ -293,7 +292,7 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// poll reads the calls of other replicas once. After an error, the next poll reads them again.
+// poll reads other replicas' calls once. After an error, the next poll reads them again.
 func (h *Hub) poll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxDelay)
 	defer cancel()
@@ -307,7 +306,7 @@ func (h *Hub) poll(ctx context.Context) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.since.Equal(since) && start.Add(-maxDelay).After(since) { // otherwise a new observer reset it
+	if h.since.Equal(since) && start.Add(-maxDelay).After(since) { // otherwise a new observer has reset it
 		h.since = start.Add(-maxDelay)
 	}
 }

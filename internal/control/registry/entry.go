@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of the registry schema.
+// Limits imposed by the registry schema.
 const (
 	maxName    = 200 // bytes: names are ASCII
 	maxLabel   = 100 // characters of a title or a description
@@ -22,23 +22,23 @@ const (
 
 var (
 	nameRE = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
-	urlRE  = regexp.MustCompile(`^https?://[!-~]+$`) // \S would accept spaces that the schema refuses
-	// rangeRE matches a version range: comparison operators, wildcards, or white space.
+	urlRE  = regexp.MustCompile(`^https?://[!-~]+$`) // \S would accept spaces that the schema rejects
+	// rangeRE matches version ranges, which contain comparison operators, wildcards or white space.
 	rangeRE = regexp.MustCompile(`[\^~<>=|*\s]|(^v?|\.)[xX](\.|-|$)`)
 )
 
 const (
 	latest = "latest" // an alias, not a version
 
-	// unversioned is the version of servers that declare no exact one.
+	// unversioned is the version of servers that declare no exact version.
 	unversioned = "0.0.0"
 )
 
 // validName reports whether a name is valid in a registry.
 func validName(name string) bool { return len(name) <= maxName && nameRE.MatchString(name) }
 
-// entry converts a server to a registry entry, and reports whether its name is valid. Title,
-// description and version are untrusted: they are truncated or replaced.
+// entry converts a server to a registry entry, and reports whether its name is valid. The title,
+// description and version are untrusted, so they are truncated or replaced.
 func (s Server) entry(namespace string) (v0.ServerResponse, bool) {
 	name := namespace + "/" + s.ID
 	if !validName(name) {

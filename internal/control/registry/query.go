@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxValue  = 1 << 10 // bytes of a parameter; a cursor of the longest name fits
+	maxValue  = 1 << 10 // bytes per parameter; enough for the cursor of the longest name
 	minSearch = 3       // characters
 
 	defaultLimit = 30
@@ -26,11 +26,11 @@ type query struct {
 	after   string // last name of the previous page
 	limit   int
 	search  string // part of the name, in lower case
-	version string // exact; empty for all
+	version string // exact version; empty for all
 	since   time.Time
 }
 
-// takes reports whether an entry matches. Every entry is the latest version of its server.
+// takes reports whether an entry matches. Every entry is its server's latest version.
 func (q query) takes(e v0.ServerResponse) bool {
 	return e.Server.Name > q.after &&
 		strings.Contains(strings.ToLower(e.Server.Name), q.search) &&
@@ -38,8 +38,8 @@ func (q query) takes(e v0.ServerResponse) bool {
 		!e.Meta.Official.UpdatedAt.Before(q.since)
 }
 
-// parseQuery parses the query of the list. Unknown and duplicate parameters are errors; empty
-// ones count as absent.
+// parseQuery parses the list's query. Unknown and duplicate parameters are errors, and empty
+// parameters count as absent.
 func parseQuery(raw string) (query, error) {
 	q := query{limit: defaultLimit}
 	values, err := parameters(raw, "cursor", "limit", "search", "updated_since", "version", "include_deleted")
@@ -73,7 +73,7 @@ func parseQuery(raw string) (query, error) {
 	return q, err
 }
 
-// checkDetailQuery checks the query of a single server.
+// checkDetailQuery checks the query for a single server.
 func checkDetailQuery(raw string) error {
 	values, err := parameters(raw, "include_deleted")
 	if err != nil {
@@ -83,7 +83,7 @@ func checkDetailQuery(raw string) error {
 	return err
 }
 
-// includeDeleted checks a parameter without an effect: no server here is deleted.
+// includeDeleted checks a parameter that has no effect, because no server here is ever deleted.
 func includeDeleted(s string) (string, error) {
 	if s != "" && s != "true" && s != "false" {
 		return "", refuse(http.StatusUnprocessableEntity, "include_deleted must be true or false")
@@ -91,7 +91,7 @@ func includeDeleted(s string) (string, error) {
 	return s, nil
 }
 
-// parameters parses a query with each known parameter at most once.
+// parameters parses a query in which each known parameter may occur once.
 func parameters(raw string, known ...string) (map[string]string, error) {
 	values, err := inbound.ParseQuery(raw, maxValue, known...)
 	if err != nil {
@@ -100,7 +100,7 @@ func parameters(raw string, known ...string) (map[string]string, error) {
 	return values, nil
 }
 
-// encodeCursor returns the cursor of the page after a name.
+// encodeCursor returns the cursor for the page after a name.
 func encodeCursor(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 func decodeCursor(cursor string) (string, error) {

@@ -1,6 +1,6 @@
-// Package registry serves the servers of a yard as a read-only MCP registry: the generic registry
-// API, version 0.1, with the filters of the official registry. Clients that support registries find
-// the servers there, with the gates' URLs.
+// Package registry serves a yard's servers as a read-only MCP registry. It implements version 0.1
+// of the generic registry API, with the filters of the official registry. Clients that support
+// registries find the servers there, with the gates' URLs.
 package registry
 
 import (
@@ -21,18 +21,18 @@ import (
 type Server struct {
 	ID, Title, Description, Version string
 
-	URLs    []string       // gates that offer it
+	URLs    []string       // URLs of the gates that offer it
 	Meta    map[string]any // additional metadata
 	Updated time.Time
 }
 
-// Options configure a registry.
+// Options configures a registry.
 type Options struct {
-	// Namespace is the prefix of all names, a reversed domain name; empty for "dev.toolyard".
+	// Namespace is the prefix of all names, a reversed domain name. The default is "dev.toolyard".
 	Namespace string
 	// List returns the servers that the caller may see. An error with the code
 	// [toolyard.Unauthenticated] or [toolyard.PermissionDenied] is returned to the caller; any
-	// other means that the list is unavailable.
+	// other error means that the list is unavailable.
 	List func(*http.Request) ([]Server, error)
 }
 
@@ -46,7 +46,8 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// problem is an error response. Official clients read detail, clients of the generic API error.
+// problem is an error response. Official clients read detail; clients of the generic API read
+// error.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -60,7 +61,7 @@ func refuse(status int, detail string) *problem {
 	return &problem{Title: http.StatusText(status), Status: status, Detail: detail, Text: detail}
 }
 
-// serve encodes the result or the error of f.
+// serve encodes the result or error returned by f.
 func serve(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -87,7 +88,7 @@ func send(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(raw)
 }
 
-// problemOf converts an error to a response, and sets its headers.
+// problemOf converts an error to a response and sets its headers.
 func problemOf(err error, h http.Header) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -131,7 +132,7 @@ func page(entries []v0.ServerResponse, next string) v0.ServerListResponse {
 	return v0.ServerListResponse{Servers: entries, Metadata: v0.Metadata{Count: len(entries), NextCursor: next}}
 }
 
-// versions serves the only version of a server.
+// versions serves a list with a server's only version.
 func (o Options) versions(r *http.Request) (any, error) {
 	e, err := o.find(r)
 	if err != nil {
@@ -171,8 +172,7 @@ func (o Options) find(r *http.Request) (v0.ServerResponse, error) {
 	return entries[i], nil
 }
 
-// entries returns the registry entries, sorted by name. Servers with an invalid name are left
-// out.
+// entries returns the registry entries, sorted by name. It omits servers whose names are invalid.
 func (o Options) entries(r *http.Request) ([]v0.ServerResponse, error) {
 	servers, err := o.List(r)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 
 const (
 	maxArgCount = 64
-	maxArgDepth = 3 // of nested objects
+	maxArgDepth = 3 // depth of nested objects
 )
 
-// Args returns the arguments that the input schema of a tool declares, with the members of nested
+// Args returns the arguments that a tool's input schema declares, including the members of nested
 // objects. The schema must be valid JSON.
 func Args(schema json.RawMessage) []Arg { return appendArgs(nil, schema, maxArgDepth) }
 

@@ -10,27 +10,27 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Weights of a word by field. The ranges do not overlap, even for prefix matches, so the best
-// field of a document decides.
+// Weights of a word by field. The ranges do not overlap, even for prefix matches, so a document's
+// best field decides.
 const (
-	inName   = 240 // for a name of one word
+	inName   = 240 // if the name is a single word
 	inTitle  = 160
-	inside   = 120 // of a name, anywhere
+	inside   = 120 // anywhere inside a name
 	inOrigin = 100 // server and category
 	inText   = 40  // plus up to textGain
 	textGain = 20
 	inShort  = 10 // one or two letters inside a name
 
-	longName  = 2 // subtracted for each further word of a name,
-	longNames = 8 // up to this number
+	longName  = 2 // subtracted for each additional word in a name
+	longNames = 8 // maximum number of words for which longName is subtracted
 )
 
-// Constants of BM25 for texts, and typical lengths.
+// BM25 constants for texts, and typical lengths.
 const (
 	saturation = 1.2
 	lengthPart = 0.75
 	usualWords = 40
-	usualBytes = 8 // of a word with its separator
+	usualBytes = 8 // a word and its separator
 )
 
 // posting is an occurrence of a word in a document.
@@ -43,20 +43,20 @@ type posting struct {
 type builder struct {
 	ids      map[string]int32
 	words    []string
-	head     []bool // whether a word occurs outside of texts
+	head     []bool // whether a word occurs outside texts
 	lastDoc  []int32
 	lastAt   []int32 // index in found
 	postings []posting
 
 	doc   int32
-	found []entry // of the current document
+	found []entry // words found in the current document
 }
 
-// entry is a word of the current document.
+// entry is a word in the current document.
 type entry struct {
 	word  int32
-	level uint8 // of the best field other than the text
-	times int   // occurrences in the text
+	level uint8 // weight of the best field other than the text
+	times int   // number of occurrences in the text
 }
 
 // New builds an index.
@@ -65,7 +65,7 @@ func New(docs []Doc) *Index {
 	for _, d := range docs {
 		room += 8 + min(len(d.Text), maxText)/usualBytes
 	}
-	labelled := slices.Clone(docs) // without the arguments, which Find does not read
+	labelled := slices.Clone(docs) // copied without the arguments, which Find does not use
 	for i := range labelled {
 		labelled[i].Args = nil
 	}
@@ -87,7 +87,7 @@ func New(docs []Doc) *Index {
 	return x
 }
 
-// newWordIndex builds the index of words. Room is the estimated number of postings.
+// newWordIndex builds the index of words. room is the estimated number of postings.
 func newWordIndex(docs []Doc, room int) *wordIndex {
 	b := &builder{ids: make(map[string]int32), postings: make([]posting, 0, room)}
 	for i, d := range docs {
@@ -96,7 +96,7 @@ func newWordIndex(docs []Doc, room int) *wordIndex {
 	return b.finish()
 }
 
-// labels numbers strings.
+// labels assigns numbers to strings.
 type labels struct {
 	ids   map[string]int32
 	names []string
@@ -104,7 +104,7 @@ type labels struct {
 
 func newLabels() *labels { return &labels{ids: make(map[string]int32)} }
 
-// id returns the number of a label, none if it is empty.
+// id returns a label's number, or none if it is empty.
 func (l *labels) id(label string) int32 {
 	if label = untrusted.Prefix(label, maxLabel); label == "" {
 		return none
@@ -119,7 +119,6 @@ func (l *labels) id(label string) int32 {
 	return id
 }
 
-// read adds a document.
 func (b *builder) read(doc int32, d Doc) {
 	b.doc, b.found = doc, b.found[:0]
 	b.name(untrusted.Prefix(d.Name, maxLabel))
@@ -143,7 +142,7 @@ func (b *builder) read(doc int32, d Doc) {
 	}
 }
 
-// name adds the words of a name, whole and split at changes of case.
+// name adds the words in a name, both whole and split at changes of case.
 func (b *builder) name(name string) {
 	var words []string
 	count := 0
@@ -169,12 +168,12 @@ func (b *builder) field(text string, level uint8) {
 	}
 }
 
-// entryOf returns the entry of a word in the current document.
+// entryOf returns the entry for a word in the current document.
 func (b *builder) entryOf(word string) *entry {
 	id, ok := b.ids[word]
 	if !ok {
 		id = int32(len(b.words))   //nolint:gosec // there are fewer words than bytes
-		word = strings.Clone(word) // do not retain the text
+		word = strings.Clone(word) // don't retain the text
 		b.ids[word] = id
 		b.words, b.head = append(b.words, word), append(b.head, false)
 		b.lastDoc, b.lastAt = append(b.lastDoc, -1), append(b.lastAt, 0)
@@ -199,7 +198,7 @@ func (b *builder) finish() *wordIndex {
 		counts[p.word]++
 	}
 	x.sorted, x.first = make([]string, len(order)), make([]int32, len(order)+1)
-	at := counts // index of the next posting of a word
+	at := counts // index of each word's next posting
 	var sum int32
 	for rank, id := range order {
 		x.sorted[rank], x.first[rank] = b.words[id], sum

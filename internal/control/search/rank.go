@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Bounds of Rank.
+// Limits on Rank.
 const (
-	MaxRequest = 2000 // bytes of a request that are read
+	MaxRequest = 2000 // bytes of a request to read
 	MaxHits    = 50
 )
 
 const (
-	boosting    = 3   // best scores of a server that boost its other documents
-	serverBoost = 0.2 // weight of their mean
+	boosting    = 3   // number of a server's best scores that boost its other documents
+	serverBoost = 0.2 // weight of the mean of these scores
 )
 
 // Rank returns the documents that best match a natural-language request, at most limit and at most
 // MaxHits; ties are in document order. keep may be nil.
 //
-// A document need not match all words of the request. Its score is the sum over the words (BM25F),
-// relative to the best document, plus its best score for any one sentence, because a request may
-// need several tools. One server gets at most half of the hits, unless the others have too few.
-// If no word matches, Rank returns the hits of Find.
+// A document does not have to match all words of the request. Its score is the sum over the words
+// (BM25F), relative to the best document, plus its best score for any single sentence, because a
+// request may need several tools. A single server gets at most half of the hits, unless there are
+// too few others. If no word matches, Rank returns the hits of Find.
 func (x *Index) Rank(text string, limit int, keep func(i int) bool) []Hit {
 	limit = min(limit, MaxHits)
 	if limit <= 0 {
@@ -38,18 +38,18 @@ func (x *Index) Rank(text string, limit int, keep func(i int) bool) []Hit {
 	return hits[:min(limit, len(hits))]
 }
 
-// ranking is one search by Rank. It has a score for each document, zero for those that do not match
-// or that are not kept.
+// ranking is one search by Rank. It contains a score for each document, which is zero if the
+// document does not match or is not kept.
 type ranking struct {
 	*Index
 	scores    []float32
-	sentence  []float32           // for the current sentence
-	sentences []float32           // the best for any sentence, each relative to its best document
-	servers   [][boosting]float32 // best scores of each server, in order
-	shared    []uint8             // for near
+	sentence  []float32           // scores for the current sentence
+	sentences []float32           // best scores for any sentence, each relative to its best document
+	servers   [][boosting]float32 // each server's best scores, in descending order
+	shared    []uint8             // scratch space for near
 }
 
-// newRanking returns an empty ranking, whose memory is reused.
+// newRanking returns an empty ranking. Its memory is pooled.
 func (x *Index) newRanking() *ranking {
 	s, ok := x.rankings.Get().(*ranking)
 	if !ok {
@@ -89,7 +89,7 @@ func (s *ranking) score(r request, keep func(int) bool) {
 	s.boost()
 }
 
-// add adds the gains of terms to the scores of their documents.
+// add adds the gains of the matching terms to the documents' scores.
 func (s *ranking) add(scores []float32, matches []match) {
 	for _, m := range matches {
 		for _, g := range s.terms.of(m.term) {
@@ -98,7 +98,7 @@ func (s *ranking) add(scores []float32, matches []match) {
 	}
 }
 
-// addSentence records how well the current sentence fits each document.
+// addSentence records how well the current sentence matches each document.
 func (s *ranking) addSentence() {
 	var top float32
 	for doc, score := range s.sentence {
@@ -116,7 +116,7 @@ func (s *ranking) addSentence() {
 	}
 }
 
-// combine makes the scores relative to the best, and adds those of the sentences.
+// combine makes the scores relative to the best, and adds the scores for sentences.
 func (s *ranking) combine() {
 	var top float32
 	for _, score := range s.scores {
@@ -129,8 +129,8 @@ func (s *ranking) combine() {
 	}
 }
 
-// boost adds a part of the best scores of each server to all of its scores, because tools of one
-// server are used together.
+// boost adds part of a server's best scores to all of its documents, because tools from the same
+// server are often used together.
 func (s *ranking) boost() {
 	for doc, score := range s.scores {
 		if server := s.server[doc]; score > 0 && server >= 0 {
@@ -150,7 +150,7 @@ func (s *ranking) boost() {
 	}
 }
 
-// page returns the best hits. Of a server with more than half of them, the second half follows the
+// page returns the best hits. If a server has more than half of them, its remaining hits follow the
 // best hits of all others.
 func (s *ranking) page(limit int) []Hit {
 	page := s.best(limit, none)
@@ -166,8 +166,8 @@ func (s *ranking) page(limit int) []Hit {
 	return append(page, own[half:min(len(own), limit-len(others))]...)
 }
 
-// mostFrequent returns the server with the most hits, and their number. Documents without a server
-// do not count.
+// mostFrequent returns the server with the most hits, and the number of its hits. Documents that
+// have no server do not count.
 func (s *ranking) mostFrequent(hits []Hit) (server int32, n int) {
 	counts := make(map[int32]int)
 	for _, h := range hits {
@@ -180,10 +180,10 @@ func (s *ranking) mostFrequent(hits []Hit) (server int32, n int) {
 	return server, n
 }
 
-// best returns the best hits, in order, except those of a server.
+// best returns the best hits in order, excluding one server's.
 func (s *ranking) best(limit int, except int32) []Hit {
 	top := make([]Hit, 0, limit+1)
-	least := float32(0) // that a further hit must exceed
+	least := float32(0) // score that a further hit must exceed
 	for doc, score := range s.scores {
 		if score <= least || (except != none && s.server[doc] == except) {
 			continue
@@ -206,8 +206,8 @@ type Category struct {
 	Count int
 }
 
-// Categories returns the categories of the documents for which keep returns true, the largest first.
-// A document without a category counts for its server. Keep may be nil.
+// Categories returns the categories of the documents for which keep returns true, largest first. A
+// document that has no category counts toward its server. keep may be nil.
 func (x *Index) Categories(keep func(i int) bool) []Category {
 	list := make([]Category, len(x.categories))
 	for i, name := range x.categories {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Weights of terms that are related to a word of a request, relative to the word itself.
+// Weights of terms related to a word in a request, relative to the word itself.
 const (
 	synonymWeight = 0.2
-	similarWeight = 0.5 // for equal grams
+	similarWeight = 0.5 // if all grams are equal
 )
 
 const (
 	gramSize      = 4
 	minSimilarity = 0.35
-	maxSimilar    = 12      // similar terms of a word
-	commonGram    = 1 << 12 // terms of a gram that is too frequent to be read
+	maxSimilar    = 12      // maximum number of similar terms per word
+	commonGram    = 1 << 12 // a gram in more terms than this is skipped
 )
 
-// synonyms are words that requests and descriptions of tools use for each other. The table has common
-// actions and objects of office and developer tools; it is not a dictionary.
+// synonyms are words that requests and tool descriptions use interchangeably. The table covers
+// common actions and objects of office and developer tools; it is not a dictionary.
 var synonyms = synonymsOf(`
 	add build create generate make new
 	delete discard drop erase remove
@@ -63,7 +63,8 @@ var synonyms = synonymsOf(`
 	import upload
 	download export`)
 
-// synonymsOf returns the synonyms of each term; every line has words for one another.
+// synonymsOf returns the synonyms of each term. Each line lists words that are synonyms of one
+// another.
 func synonymsOf(lines string) map[string][]string {
 	m := make(map[string][]string)
 	for line := range strings.Lines(lines) {
@@ -78,14 +79,14 @@ func synonymsOf(lines string) map[string][]string {
 	return m
 }
 
-// match is a term that a word of a request stands for.
+// match is a term that a word in a request can stand for.
 type match struct {
 	term   int32
 	weight float32
 }
 
-// match returns the terms that a word can match: the word itself, its synonyms and similar terms.
-// A related term is never weighted as rarer than the word itself. See near for shared.
+// match returns the terms that a word can match: the word itself, its synonyms and similar terms. A
+// related term never counts as rarer than the word itself. For shared, see near.
 func (x *termIndex) match(word string, shared []uint8) (list []match) {
 	id, known := x.ids[word]
 	weight := func(term int32) float32 {
@@ -108,19 +109,19 @@ func (x *termIndex) match(word string, shared []uint8) (list []match) {
 	return list
 }
 
-// gramIndex finds the terms that share grams with a word: other forms of it, compounds and
-// misspellings. A gram is a sequence of gramSize bytes of a term or of its beginning, which is marked.
+// gramIndex finds terms that share grams with a word: its other forms, compounds and misspellings.
+// A gram is a sequence of gramSize bytes in a term. Grams at the start of a term are marked.
 type gramIndex struct {
 	terms  []string
-	sizes  []uint8  // number of grams of each term
+	sizes  []uint8  // number of grams in each term
 	grams  []uint32 // sorted
-	first  []int32  // first owner of each gram, and the end
-	owners []int32  // terms
+	first  []int32  // first owner of each gram, followed by the end
+	owners []int32  // terms that contain each gram
 }
 
 func newGramIndex(ids map[string]int32) gramIndex {
 	x := gramIndex{terms: make([]string, len(ids)), sizes: make([]uint8, len(ids))}
-	pairs := make([]uint64, 0, 5*len(ids)) // gram and term
+	pairs := make([]uint64, 0, 5*len(ids)) // each pair is a gram and a term
 	var grams []uint32
 	for term, id := range ids {
 		grams = gramsOf(grams[:0], term)
@@ -142,7 +143,7 @@ func newGramIndex(ids map[string]int32) gramIndex {
 	return x
 }
 
-// gramsOf appends the grams of a term, each once. Short terms and those of unspaced scripts have none.
+// gramsOf appends a term's distinct grams. Short terms and terms in unspaced scripts have none.
 func gramsOf(grams []uint32, term string) []uint32 {
 	if len(term) < gramSize || term[0] >= 0xe0 {
 		return grams
@@ -162,8 +163,8 @@ type neighbor struct {
 	similarity float32 // between 0 and 1
 }
 
-// near returns the terms that are similar to a word, the most similar first. Shared has a zero for
-// each term, before and after.
+// near returns the terms that are similar to a word, most similar first. shared must contain a zero
+// for each term, and does so again afterwards.
 func (x *gramIndex) near(word string, shared []uint8) (list []neighbor) {
 	grams := gramsOf(make([]uint32, 0, maxWord), word)
 	var touched []int32

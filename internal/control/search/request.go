@@ -10,16 +10,16 @@ import (
 const (
 	maxRequestWords = 64
 	maxSentences    = 12
-	minSentence     = 2 // words of a sentence that is scored by itself
+	minSentence     = 2 // minimum number of words in a sentence that is scored separately
 )
 
 // request is a parsed request for Rank.
 type request struct {
-	words     []string // terms, each once
+	words     []string // distinct terms
 	sentences [][]int  // positions in words; empty if there is only one sentence
 }
 
-// parseRequest reads a request up to its bounds.
+// parseRequest parses a request up to the limits.
 func parseRequest(text string) (r request) {
 	words := 0
 	for _, part := range sentences(untrusted.Prefix(text, MaxRequest)) {
@@ -50,7 +50,7 @@ func parseRequest(text string) (r request) {
 	return r
 }
 
-// sentences splits a text at line breaks and at marks that end a sentence.
+// sentences splits a text at line breaks and at punctuation that ends a sentence.
 func sentences(text string) (list []string) {
 	start, ended := 0, false
 	for i, r := range text {

@@ -1,10 +1,11 @@
-// Package search finds tools of a catalog, for people and for models.
+// Package search finds tools in a catalog, for people and for models.
 //
-// Find is for people who type a few words: every word of the query must match a word, the start of
-// a word, or a part of a name. Matches in the name rank highest, then title, server and category,
-// and text; rare words weigh more than common ones. A word without a match may have one typo.
+// Find is for people who type a few words. Every word in the query must match a word, the start of
+// a word, or a part of a name. Matches in the name rank highest, followed by the title, then server
+// and category, then text. Rare words have more weight than common ones. A word that has no match
+// may contain one typo.
 //
-// Rank is for models and for whole requests: it returns the best matches, even if most words of the
+// Rank is for models and for whole requests. It returns the best matches, even if most words in the
 // request match nothing.
 package search
 
@@ -17,16 +18,15 @@ import (
 	"unicode/utf8"
 )
 
-// Doc is a document to search. Find does not read the arguments.
+// Doc is a document to search. Find ignores the arguments.
 type Doc struct {
 	Name, Title, Text, Server, Category string
 	Args                                []Arg
 }
 
-// Arg is an argument of a tool.
 type Arg struct{ Name, Text string }
 
-// Hit is a match; Doc is the position of the document.
+// Hit is a match. Doc is the index of the document.
 type Hit struct {
 	Doc   int
 	Score float64
@@ -34,39 +34,39 @@ type Hit struct {
 
 // Index is an inverted index of documents. It is immutable and safe for concurrent use.
 type Index struct {
-	names  string  // all names without separators, each terminated by a zero byte
-	starts []int32 // start of each name, and the end
+	names  string  // all names with separators removed, each terminated by a zero byte
+	starts []int32 // start of each name, followed by the end
 
-	words func() *wordIndex // for Find, built by the first search
+	words func() *wordIndex // used by Find, built on the first search
 
-	terms      termIndex // for Rank
-	rankings   sync.Pool // of *ranking
-	server     []int32   // of each document, or none
+	terms      termIndex // used by Rank
+	rankings   sync.Pool // pool of *ranking
+	server     []int32   // each document's server, or none
 	servers    int
-	category   []int32 // of each document, otherwise its server, or none
+	category   []int32 // each document's category or server, or none
 	categories []string
 }
 
-// wordIndex has the words of the documents, for Find.
+// wordIndex contains the words in the documents, for Find.
 type wordIndex struct {
 	sorted []string
-	first  []int32 // first posting of each word, and the end
-	docs   []int32 // documents of the postings
-	levels []uint8 // weights of the postings
-	heads  []int32 // words outside of texts, which are checked for typos
+	first  []int32 // first posting of each word, followed by the end
+	docs   []int32 // document of each posting
+	levels []uint8 // weight of each posting
+	heads  []int32 // words outside texts, which are checked for typos
 }
 
-// none is the number of an empty label.
+// none is the number for an empty label.
 const none int32 = -1
 
-// Scores of name matches, higher than any sum of words.
+// Scores for name matches, higher than any sum over words.
 const (
 	wholeName  = 1e6
 	namePrefix = 1e5
 )
 
-// Find returns the documents that match the query and for which keep returns true, best first;
-// ties are in the order of the documents. An empty query matches all. Keep may be nil.
+// Find returns the documents that match the query and for which keep returns true, best first. Ties
+// are in document order. An empty query matches all documents. keep may be nil.
 func (x *Index) Find(text string, keep func(i int) bool) []Hit {
 	q := parse(text)
 	s := &scan{
@@ -92,10 +92,10 @@ type scan struct {
 	*Index
 	*wordIndex
 	best    []uint8   // weight of the current word in each document
-	touched []int32   // documents where best is not zero
-	matched []uint8   // number of words that each document matches
+	touched []int32   // documents whose best weight is not zero
+	matched []uint8   // number of words that match each document
 	scores  []float64 // sum over the words
-	words   uint8     // words processed so far
+	words   uint8     // number of words processed so far
 	typos   int
 }
 
@@ -123,7 +123,7 @@ func (s *scan) match(word string) bool {
 	return len(s.touched) > 0
 }
 
-// part is the fraction of the weight that a match gets, in twentieths.
+// part is the fraction of the full weight that a match gets, in twentieths.
 type part int
 
 const (
@@ -132,7 +132,7 @@ const (
 	typo   part = 10
 )
 
-// add adds the documents that contain a word of the index.
+// add adds the documents that contain a word in the index.
 func (s *scan) add(word int, p part) {
 	for i := s.first[word]; i < s.first[word+1]; i++ {
 		s.raise(s.docs[i], uint8(int(s.levels[i])*int(p)/int(whole))) //nolint:gosec // a part of a byte
@@ -146,7 +146,7 @@ func (s *scan) raise(doc int32, level uint8) {
 	s.best[doc] = max(s.best[doc], level)
 }
 
-// matchInside adds the documents whose names contain the word anywhere.
+// matchInside adds the documents whose names contain the word.
 func (s *scan) matchInside(word string) {
 	if len(word) < minInside {
 		return
@@ -167,7 +167,7 @@ func (s *scan) matchInside(word string) {
 	}
 }
 
-// matchTypo adds the documents with a word that differs by one letter.
+// matchTypo adds the documents that contain a word that differs by one letter.
 func (s *scan) matchTypo(word string) {
 	if utf8.RuneCountInString(word) < minTypo || s.typos == maxTypos {
 		return
@@ -180,7 +180,7 @@ func (s *scan) matchTypo(word string) {
 	}
 }
 
-// addScores adds the word to the scores of the documents that match all words so far.
+// addScores adds the word to the scores of all documents that match every word so far.
 func (s *scan) addScores() {
 	with, all := float64(len(s.touched)), float64(s.len())
 	rarity := math.Log1p((all - with + 0.5) / (with + 0.5))
@@ -196,7 +196,7 @@ func (s *scan) addScores() {
 
 // hits returns the documents that match every word.
 func (s *scan) hits(q query, keep func(int) bool) []Hit {
-	room := len(s.touched) // documents with the last word
+	room := len(s.touched) // number of documents that contain the last word
 	if s.words == 0 {
 		room = s.len()
 	}

@@ -20,8 +20,7 @@ const (
 	fields
 )
 
-// Weights of the fields, and how far the length of a field lowers the weight of its words, as in
-// BM25F.
+// Weights of the fields, and how much a field's length lowers the weight of its words, as in BM25F.
 var (
 	fieldWeight = [fields]float64{fieldName: 3, fieldTitle: 1, fieldOrigin: 1, fieldText: 1, fieldArgNames: 1, fieldArgTexts: 0.5}
 	fieldLength = [fields]float64{fieldName: 0.5, fieldTitle: 0.5, fieldOrigin: 0.5, fieldText: 0.75, fieldArgNames: 0.75, fieldArgTexts: 0.5}
@@ -29,13 +28,13 @@ var (
 
 const damping = 0.75 // exponent of the inverse document frequency
 
-// termIndex is an inverted index of terms. A document's score is the sum over the terms of a request
-// of the rarity of the term and its gain in the document (BM25F). Both are computed when the index is
-// built.
+// termIndex is an inverted index of terms. A document's score is the sum, over the terms in a
+// request, of the term's rarity times its gain in the document (BM25F). Both are computed when the
+// index is built.
 type termIndex struct {
 	ids    map[string]int32
-	rarity []float32 // of each term
-	first  []int32   // first gain of each term, and the end
+	rarity []float32 // rarity of each term
+	first  []int32   // first gain of each term, followed by the end
 	gains  []gain
 	grams  gramIndex
 }
@@ -46,26 +45,26 @@ type gain struct {
 	gain float32
 }
 
-// of returns the gains of a term.
+// of returns a term's gains.
 func (x *termIndex) of(term int32) []gain { return x.gains[x.first[term]:x.first[term+1]] }
 
 // termBuilder builds a termIndex.
 type termBuilder struct {
 	ids     map[string]int32
-	docs    []int32         // number of documents of each term
+	docs    []int32         // number of documents that contain each term
 	last    []int32         // last entry of each term
-	chunks  map[string]span // terms of the chunks so far
-	terms   []int32         // terms of chunks
+	chunks  map[string]span // terms in the chunks seen so far
+	terms   []int32         // terms in all chunks
 	entries []occurrence
 	doc     int32
 	first   int32            // first entry of the current document
-	lengths [][fields]uint16 // of the fields, by document
+	lengths [][fields]uint16 // lengths of the fields, by document
 }
 
 // span is a range of terms.
 type span struct{ start, end int32 }
 
-// occurrence counts a term in the fields of a document.
+// occurrence counts how often a term occurs in each field of a document.
 type occurrence struct {
 	term, doc int32
 	counts    [fields]uint16
@@ -78,7 +77,6 @@ func newTermBuilder(docs, room int) *termBuilder {
 	}
 }
 
-// read adds a document.
 func (b *termBuilder) read(d *Doc) {
 	b.doc, b.first = int32(len(b.lengths)), int32(len(b.entries)) //nolint:gosec // documents and their words are bounded
 	b.lengths = append(b.lengths, [fields]uint16{})
@@ -94,7 +92,7 @@ func (b *termBuilder) read(d *Doc) {
 	}
 }
 
-// field adds the terms of a text, and returns how many bytes it read, at most limit.
+// field adds the terms in a text. It returns the number of bytes read, which is at most limit.
 func (b *termBuilder) field(f field, text string, limit int) int {
 	text = untrusted.Prefix(text, limit)
 	for chunk := range chunks(text) {
@@ -109,7 +107,7 @@ func (b *termBuilder) field(f field, text string, limit int) int {
 	return len(text)
 }
 
-// analyze returns the terms of a new chunk.
+// analyze returns the terms in a new chunk.
 func (b *termBuilder) analyze(chunk string) span {
 	s := span{start: int32(len(b.terms))} //nolint:gosec // there are fewer terms than bytes
 	terms(chunk, func(term string) {
@@ -126,7 +124,7 @@ func (b *termBuilder) analyze(chunk string) span {
 	return s
 }
 
-// add counts a term of the current document.
+// add counts a term in the current document.
 func (b *termBuilder) add(f field, term int32) {
 	at := b.last[term]
 	if at < b.first {
@@ -171,7 +169,7 @@ func (b *termBuilder) finish() termIndex {
 	return x
 }
 
-// norms returns the weight of one occurrence in each field of each document.
+// norms returns the weight of a single occurrence in each field of each document.
 func (b *termBuilder) norms() [][fields]float64 {
 	var sums [fields]float64
 	for _, lengths := range b.lengths {
@@ -191,8 +189,9 @@ func (b *termBuilder) norms() [][fields]float64 {
 	return norms
 }
 
-// rarity is the inverse document frequency of a term that n of all documents have, dampened: the
-// rarest words of a long request are often names and values, not what the tool does.
+// rarity returns the inverse document frequency of a term that occurs in n of all documents. It is
+// damped, because the rarest words in a long request are often names and values rather than
+// descriptions of what the tool does.
 func rarity(n, all int) float64 {
 	return math.Pow(math.Log1p((float64(all-n)+0.5)/(float64(n)+0.5)), damping)
 }

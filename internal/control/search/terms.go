@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// stopWords carry no meaning in a request or a description.
+// stopWords are words with no meaning in a request or a description.
 var stopWords = setOf(`
 	a about above after again all also am an and any are as at based be because been before being below between both
 	but by can could did do does doing down during e each eg etc few for from further g give given had has have
@@ -24,9 +24,9 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// terms yields the terms of a chunk, a run of letters, marks and numbers: the stem of the chunk and
-// of each of its parts by case, and the bigrams of scripts that do not separate words. A chunk
-// without meaning has none.
+// terms yields the terms in a chunk, which is a run of letters, marks and numbers. The terms are
+// the stems of the chunk and of each of its parts by case, and the bigrams in scripts that do not
+// separate words. A chunk that has no meaning yields none.
 func terms(chunk string, yield func(term string)) {
 	if !isASCII(chunk) {
 		chunk = wordsOf(chunk, yield)
@@ -54,10 +54,10 @@ func isASCII(s string) bool {
 	return true
 }
 
-// wordsOf yields the bigrams of the runs of unspaced scripts in a chunk and the words between them,
-// and returns the chunk itself if it has no such run.
+// wordsOf yields the bigrams of unspaced scripts in a chunk, and the words between them. If the
+// chunk contains no such script, it returns the chunk itself.
 func wordsOf(chunk string, yield func(string)) string {
-	start, run := 0, false // of the current run, and whether its script is unspaced
+	start, run := 0, false // start of the current run, and whether its script is unspaced
 	for i, r := range chunk {
 		if now := isUnspaced(r); now != run && !unicode.IsMark(r) {
 			yieldRun(chunk[start:i], run, yield)
@@ -76,7 +76,7 @@ func yieldRun(run string, unspaced bool, yield func(string)) {
 		yieldWord(run, yield)
 		return
 	}
-	before, count := 0, 0 // start of the last character
+	before, count := 0, 0 // start of the previous character, and number of characters
 	for i, r := range run {
 		if count > 0 {
 			yield(run[before : i+utf8.RuneLen(r)])
@@ -94,8 +94,8 @@ func isUnspaced(r rune) bool {
 	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// stem removes the common endings of an English word, so that its forms have one term: creates,
-// created, creating and creation become creat. Stems need not be words.
+// stem removes common endings from an English word, so that its forms share one term: creates,
+// created, creating and creation become creat. Stems don't have to be words.
 func stem(word string) string {
 	for i := range len(word) {
 		if c := word[i]; c < 'a' || c > 'z' {
@@ -120,11 +120,11 @@ func stem(word string) string {
 
 type ending struct {
 	text    string
-	rest    int  // minimum length of the rest
+	rest    int  // minimum length of the stem
 	doubles bool // whether the ending doubles the last consonant
 }
 
-// endings are the endings that stem removes; the first match counts.
+// endings are the endings that stem removes. The first match wins.
 var endings = []ending{
 	{"ing", 3, true},
 	{"ed", 3, true},

@@ -9,29 +9,29 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of untrusted text, in bytes.
+// Limits on untrusted text, in bytes.
 const (
 	maxQuery   = 256
-	maxLabel   = 256 // of a name, title, server or category
+	maxLabel   = 256 // name, title, server or category
 	maxText    = 2 << 10
-	maxArgs    = 4 << 10 // of all arguments of a tool
+	maxArgs    = 4 << 10 // all arguments of a tool
 	maxArgText = 512
 	maxWord    = 64
 )
 
 const (
-	maxWords   = 16 // words of a query
-	minTypo    = 4  // letters of a word that may have a typo
-	maxTypos   = 3  // words of a query that may have a typo
+	maxWords   = 16 // words in a query
+	minTypo    = 4  // minimum letters in a word that may contain a typo
+	maxTypos   = 3  // words in a query that may contain a typo
 	maxHeads   = 1 << 17
-	minInside  = 2 // letters of a match inside a name
-	fairInside = 3 // letters of a match inside a name with full weight
+	minInside  = 2 // minimum letters of a match inside a name
+	fairInside = 3 // minimum letters of a match inside a name that gets the full weight
 )
 
 // query is a parsed query.
 type query struct {
-	words []string // lower case, each once
-	whole string   // all letters and digits, lower case
+	words []string // lower case, distinct
+	whole string   // all letters and digits in lower case
 }
 
 func parse(s string) (q query) {
@@ -47,10 +47,10 @@ func parse(s string) (q query) {
 	return q
 }
 
-// chunks yields the runs of letters, marks and numbers of a text.
+// chunks yields the runs of letters, marks and numbers in a text.
 func chunks(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		start := -1 // of the current chunk
+		start := -1 // start of the current chunk
 		for i := 0; i < len(text); {
 			r, size := rune(text[i]), 1
 			if r >= utf8.RuneSelf {
@@ -83,7 +83,7 @@ func isBreak(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
 }
 
-// fold returns the form in which words are compared.
+// fold returns a word in the form used for comparison.
 func fold(chunk string) string { return untrusted.Prefix(strings.ToLower(chunk), maxWord) }
 
 // squeeze removes the separators from a name.
@@ -95,11 +95,12 @@ func squeeze(name string) string {
 	return b.String()
 }
 
-// camel splits a chunk of a name at changes of case: getUserID is get, User, ID and
-// HTTPServer is HTTP, Server.
+// camel splits part of a name at changes of case: getUserID becomes get, User and ID, and
+// HTTPServer becomes HTTP and Server.
 func camel(chunk string) []string {
 	var parts []string
-	start, before, upper := 0, 0, false // of the part, of the last character, and its case
+	start, before, upper := 0, 0, false // start of the part, start of the previous character, and whether
+	// that is upper case
 	for i, r := range chunk {
 		now := unicode.IsUpper(r)
 		switch {
@@ -128,8 +129,8 @@ func singular(word string) []string {
 	return forms
 }
 
-// nearly reports whether a word, with one letter added, dropped, changed or swapped with the
-// next, is a prefix of another.
+// nearly reports whether a word is a prefix of another after adding, dropping or changing one
+// letter, or swapping two adjacent letters.
 func nearly(word, other string) bool {
 	i := 0
 	for i < len(word) && i < len(other) && word[i] == other[i] {
@@ -143,14 +144,15 @@ func nearly(word, other string) bool {
 		return true
 	}
 	a, n := utf8.DecodeRuneInString(word)
-	if strings.HasPrefix(other, word[n:]) { // one too many
+	if strings.HasPrefix(other, word[n:]) { // one letter too many
 		return true
 	}
 	if other == "" {
 		return false
 	}
 	b, m := utf8.DecodeRuneInString(other)
-	if strings.HasPrefix(other[m:], word[n:]) || strings.HasPrefix(other[m:], word) { // another, or one too few
+	if strings.HasPrefix(other[m:], word[n:]) || strings.HasPrefix(other[m:], word) { // a different letter, or one
+		// missing
 		return true
 	}
 	c, k := utf8.DecodeRuneInString(word[n:])
