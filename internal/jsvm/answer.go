@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// open decodes how a run ended.
+// open decodes a run's answer.
 func (m *Module) open(body []byte) (json.RawMessage, error) {
 	if len(body) == 0 {
 		return nil, errors.New("the worker sent an empty reply")

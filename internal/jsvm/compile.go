@@ -16,18 +16,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// Limits of a script and its compiled form.
+// Limits on a script and its compiled form.
 const (
-	MaxSource  = 1 << 20 // bytes of one file
-	maxProgram = 8 << 20 // bytes of all files of a module
-	maxInputs  = 2000    // files of a module
+	MaxSource  = 1 << 20 // bytes per file
+	maxProgram = 8 << 20 // bytes in all files of a module
+	maxInputs  = 2000    // files per module
 	maxCode    = 8 << 20 // bytes of compiled JavaScript
-	maxMap     = 4 << 20 // bytes of the source map; larger ones are omitted
+	maxMap     = 4 << 20 // bytes of the source map; larger maps are omitted
 )
 
-// compile bundles a TypeScript file with all its imports into one JavaScript module. It runs in a
-// compiler process, which bounds what the bundler does with a hostile file. On failure, the module
-// contains only its inputs, including missing files, because a change to one of them may fix it.
+// compile bundles a TypeScript file and all its imports into one JavaScript module. It runs in a
+// compiler process, which limits the damage that a malicious file can do. If it fails, the module
+// contains only its inputs, including missing files, because a change to one of them may fix the
+// problem.
 func compile(file string, o CompileOptions) (*Module, []Fault) {
 	c := &compiler{CompileOptions: o}
 	var err error
@@ -53,8 +54,8 @@ func compile(file string, o CompileOptions) (*Module, []Fault) {
 
 func (c *compiler) options(file, source string) api.BuildOptions {
 	return api.BuildOptions{
-		// The script is passed as text: to find a file by its path, the compiler would read its
-		// folder, which may be large.
+		// The script is passed as text. To find a file by its path, the compiler would read the
+		// whole folder, which may be large.
 		Stdin: &api.StdinOptions{
 			Contents: source, Sourcefile: c.entry, ResolveDir: filepath.Dir(c.entry), Loader: loaders[filepath.Ext(file)],
 		},
@@ -75,11 +76,11 @@ func (c *compiler) options(file, source string) api.BuildOptions {
 	}
 }
 
-// maxFaults is the maximum number of reported faults per script.
+// maxFaults is the maximum number of faults reported per script.
 const maxFaults = 10
 
-// withoutMaps makes the compiler ignore source maps that a file refers to: it would read them from
-// anywhere and trust their content. Columns do not change.
+// withoutMaps makes the compiler ignore source maps that a file refers to. Otherwise, it would read
+// them from any location and trust their content. Columns do not change.
 func withoutMaps(source []byte) string {
 	return strings.ReplaceAll(string(source), "sourceMappingURL", "sourceMappingNot")
 }
@@ -108,15 +109,16 @@ func (c *compiler) finish(file string, result api.BuildResult) (*Module, []Fault
 	return m, nil
 }
 
-// mayImport matches files that may call import or require; the bundler determines which do.
+// mayImport matches files that may call import or require. The bundler determines whether they do.
 var mayImport = regexp.MustCompile(`import\s*[^\s\w$"'{*]|require|\\u`)
 
-// globLike matches calls to import or require that the bundler would treat as a glob pattern.
+// globLike matches calls to import or require whose argument the bundler would treat as a glob
+// pattern.
 var globLike = regexp.MustCompile("^(import|require)[^\"'`]{0,200}[\"'`]\\.\\.?[/\\\\]")
 
 // computedImports reports calls to import and require whose argument is not a literal. The bundler
-// would search the disk for all matching files. In packages, calls that the bundler ignores are
-// accepted: browser packages often contain them in code for other platforms.
+// would search the disk for all matching files. In packages, it accepts calls that the bundler
+// ignores, because browser packages often contain them in code for other platforms.
 func computedImports(path, source string) (found []api.Message) {
 	if !mayImport.MatchString(source) {
 		return nil
@@ -146,7 +148,7 @@ func computedImports(path, source string) (found []api.Message) {
 	return found
 }
 
-// restFrom returns the source from a location on.
+// restFrom returns the source starting at a location.
 func restFrom(source string, at *api.Location) string {
 	for range at.Line - 1 {
 		_, source, _ = strings.Cut(source, "\n")
@@ -156,7 +158,7 @@ func restFrom(source string, at *api.Location) string {
 
 func isPackage(path string) bool { return strings.Contains(filepath.ToSlash(path), "/node_modules/") }
 
-// compiler is one use of esbuild, which calls it from many goroutines.
+// compiler is one run of esbuild, which calls it from many goroutines.
 type compiler struct {
 	CompileOptions
 	realRoot string
@@ -173,7 +175,7 @@ func (c *compiler) setup(b api.PluginBuild) {
 	b.OnLoad(api.OnLoadOptions{Filter: `.*`, Namespace: "file"}, c.load)
 }
 
-// resolve resolves provided modules; all other imports are files.
+// resolve resolves built-in modules. All other imports are files.
 func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err error) {
 	name := args.Path
 	switch {
@@ -187,14 +189,15 @@ func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err e
 	return r, nil
 }
 
-// endings are the extensions that the name of an imported file may omit.
+// endings are the extensions that an import may omit.
 var endings = []string{"", ".ts", ".tsx", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js"}
 
-// errOutside does not name the file, so that scripts cannot probe for files outside the folder.
+// errOutside does not contain the file's name, so that scripts cannot probe for files outside the
+// folder.
 var errOutside = errors.New("a script cannot import files outside the tools folder")
 
-// resolveFile resolves a file by its path without reading anything else. Files of packages are
-// resolved by the compiler.
+// resolveFile resolves a file by its path and does not read anything else. Files in packages are
+// resolved by the bundler.
 func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, err error) {
 	if isPackage(args.Importer) {
 		return r, nil
@@ -203,14 +206,14 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(args.ResolveDir, path)
 	}
-	if !below(c.Root, path) && !below(c.realRoot, path) { // before the script can learn whether it exists
+	if !below(c.Root, path) && !below(c.realRoot, path) { // checked before the script can find out whether the file exists
 		return r, errOutside
 	}
 	candidates := make([]string, 0, len(endings)+1)
 	for _, ending := range endings {
 		candidates = append(candidates, path+filepath.FromSlash(ending))
 	}
-	if name, ok := strings.CutSuffix(path, ".js"); ok { // it may refer to the TypeScript source
+	if name, ok := strings.CutSuffix(path, ".js"); ok { // may refer to the TypeScript source
 		candidates = append(candidates, name+".ts")
 	}
 	for _, candidate := range candidates {
@@ -220,10 +223,10 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, candidate := range candidates { // each of them may be created later
+	for _, candidate := range candidates { // any of them may be created later
 		c.inputs = append(c.inputs, Input{Path: candidate})
 	}
-	return r, errors.Join(fmt.Errorf("Could not resolve %q", args.Path), c.tooMany()) //nolint:staticcheck // the compiler's message
+	return r, errors.Join(fmt.Errorf("Could not resolve %q", args.Path), c.tooMany()) //nolint:staticcheck // wording of the bundler
 }
 
 // tooMany returns an error if a module has too many files.
@@ -240,7 +243,7 @@ var loaders = map[string]api.Loader{
 	".json": api.LoaderJSON, ".txt": api.LoaderText, ".md": api.LoaderText,
 }
 
-// load reads a file of the module.
+// load reads one of the module's files.
 func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	if err := c.contains(args.Path); err != nil {
 		return r, err
@@ -272,7 +275,7 @@ func (c *compiler) add(path string, data []byte) error {
 }
 
 // contains checks that a file is below the root. The script itself may be a symbolic link to
-// another folder, because an operator put it there; its imports may not.
+// another folder, because an operator put it there. Its imports may not.
 func (c *compiler) contains(path string) error {
 	if path == c.entry {
 		return nil
@@ -284,7 +287,7 @@ func (c *compiler) contains(path string) error {
 	return nil
 }
 
-// below reports whether a path is in a folder, by name only.
+// below reports whether a path is in a folder, judging by its name only.
 func below(root, path string) bool {
 	rel, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsLocal(rel)
@@ -310,7 +313,7 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 	return faults
 }
 
-// relative returns a path as the author sees it.
+// relative returns a path relative to the root, as authors know it.
 func (c *compiler) relative(path string) string {
 	if !filepath.IsAbs(path) {
 		return filepath.ToSlash(path)

@@ -13,8 +13,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
-// Compiler compiles scripts in separate processes, which are limited in time and memory and are
-// killed when they exceed a limit. Processes are started on demand and reused.
+// Compiler compiles scripts in separate processes. They have limited time and memory, and are
+// killed if they exceed a limit. Processes are started on demand and reused.
 type Compiler struct {
 	slots chan struct{} // limits concurrent compilations, each in its own process
 
@@ -23,15 +23,15 @@ type Compiler struct {
 	closed bool
 }
 
-// Limits of a compiler process.
+// Limits on a compiler process.
 const (
-	compileTime    = 10 * time.Second // for one compilation
+	compileTime    = 10 * time.Second // per compilation
 	compileMemory  = 768 << 20        // bytes of data, enforced by the kernel
-	compileUses    = 500              // compilations before it is replaced
-	compileIdle    = time.Minute      // idle time before it is ended
-	compileTail    = 256 << 10        // bytes of its last output, which begins with the reason for a crash
+	compileUses    = 500              // number of compilations before the process is replaced
+	compileIdle    = time.Minute      // idle time before the process is ended
+	compileTail    = 256 << 10        // bytes of output to keep; a crash message starts with its reason
 	maxCompilers   = 4                // concurrent processes
-	compileRetries = 2                // process starts for one compilation
+	compileRetries = 2                // number of process starts for one compilation
 )
 
 // NewCompiler returns a compiler.
@@ -39,7 +39,7 @@ func NewCompiler() *Compiler {
 	return &Compiler{slots: make(chan struct{}, min(maxCompilers, runtime.NumCPU()))}
 }
 
-// Close ends the idle compiler processes. Busy ones end when their work is done.
+// Close ends the idle compiler processes. Busy processes end when their work is done.
 func (c *Compiler) Close() {
 	c.mu.Lock()
 	idle := c.idle
@@ -50,9 +50,9 @@ func (c *Compiler) Close() {
 	}
 }
 
-// Compile bundles a TypeScript file with all its imports into one JavaScript module. On failure,
+// Compile bundles a TypeScript file and all its imports into one JavaScript module. If it fails,
 // the module contains only its inputs, including missing files, because a change to one of them may
-// fix it. The error reports failures that the script did not cause.
+// fix the problem. The error reports failures that the script did not cause.
 func (c *Compiler) Compile(ctx context.Context, file string, o CompileOptions) (*Module, []Fault, error) {
 	return c.run(ctx, compileRequest{File: file, Options: o}, compileTime)
 }
@@ -90,7 +90,7 @@ func (c *Compiler) run(ctx context.Context, r compileRequest, limit time.Duratio
 	}
 }
 
-// compileFault returns the fault of a script that made its compiler exceed a limit, or nil if the
+// compileFault returns the fault if a script made its compiler exceed a limit, or nil if the
 // compiler failed for another reason.
 func compileFault(file string, limit time.Duration, err error) *Fault {
 	complaint := err.Error()
@@ -133,7 +133,7 @@ func (c *Compiler) release(p *compilerProcess) {
 	c.idle = append(c.idle, p)
 }
 
-// expire ends a process that has been idle for too long, unless it is in use again.
+// expire ends a process that has been idle for too long, unless it is already in use again.
 func (c *Compiler) expire(p *compilerProcess) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,7 @@ func startCompiler() (*compilerProcess, error) {
 
 var errCompileTime = errors.New("compilation timed out")
 
-// compile compiles one script in the process. After an error, the process cannot be used again.
+// compile compiles one script in the process. After an error, the process must not be used again.
 func (p *compilerProcess) compile(ctx context.Context, request []byte, limit time.Duration) (*compileReply, error) {
 	late, cancel := context.WithTimeoutCause(ctx, limit, errCompileTime)
 	defer cancel()
@@ -181,7 +181,7 @@ func (p *compilerProcess) compile(ctx context.Context, request []byte, limit tim
 	return nil, fmt.Errorf("%w: %s", err, reasonOf(p.process.Tail()))
 }
 
-// reasonOf returns the line with the reason for a crash.
+// reasonOf returns the line that contains the reason for a crash.
 func reasonOf(tail string) string {
 	for line := range strings.Lines(tail) {
 		if strings.HasPrefix(line, "runtime:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "panic:") {
@@ -204,7 +204,7 @@ func (p *compilerProcess) exchange(request []byte) (*compileReply, error) {
 	return reply, reply.read(f.body)
 }
 
-// end kills the process, which has no state to save.
+// end kills the process. It has no state to save.
 func (p *compilerProcess) end() {
 	p.process.Kill()
 	go func() {

@@ -9,17 +9,17 @@ import (
 	"runtime/debug"
 )
 
-// compilerName is the program name under which the binary runs as a compiler.
+// compilerName is the argv[0] that makes the binary a compiler.
 const compilerName = "toolyard-script-compiler"
 
 // compileRequest is a request to a compiler process.
 type compileRequest struct {
 	File    string
 	Options CompileOptions
-	Source  string // if not empty, transformed instead of the file
+	Source  string // if not empty, compiled instead of the file
 }
 
-// compileReply is the reply of a compiler process.
+// compileReply is a compiler process's reply.
 type compileReply struct {
 	Inputs []Input
 	Faults []Fault
@@ -27,12 +27,12 @@ type compileReply struct {
 	code, sourceMap []byte
 }
 
-// bytes encodes the reply as the body of a frame: the lengths of the JSON and of the code, the
-// JSON, the code and the source map.
+// bytes encodes the reply as a frame body: the lengths of the JSON and of the code, the JSON, the
+// code, and the source map.
 func (r *compileReply) bytes() ([]byte, error) {
 	head, err := json.Marshal(r)
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(head))) //nolint:gosec // bounded by the frame
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(r.code)))  //nolint:gosec // bounded by the frame
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(head))) //nolint:gosec // limited by the frame
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(r.code)))  //nolint:gosec // limited by the frame
 	return append(append(append(b, head...), r.code...), r.sourceMap...), err
 }
 
@@ -58,17 +58,18 @@ func (r *compileReply) module(file string) (*Module, []Fault, error) {
 	return m, nil, nil
 }
 
-// compileKeep is the maximum memory, in bytes, of a process that is reused.
+// compileKeep is the maximum memory in bytes of a process that is reused.
 const compileKeep = 256 << 20
 
-// compileGarbage is the garbage between two collections, in percent of the memory in use: little is
-// in use between compilations, so that collecting it more often costs much and frees little.
+// compileGarbage is the amount of garbage that triggers a collection, in percent of the memory in
+// use. Little memory is in use between compilations, so collecting more often would cost much and
+// free little.
 const compileGarbage = 800
 
 // compileStack limits the nesting depth of a file.
 const compileStack = 64 << 20
 
-// serveCompiler compiles for the parent until the parent closes the connection.
+// serveCompiler handles requests until the parent closes the connection.
 func serveCompiler() error {
 	debug.SetGCPercent(compileGarbage)
 	debug.SetMemoryLimit(compileMemory * 2 / 3) // above this, garbage is collected eagerly
@@ -80,7 +81,7 @@ func serveCompiler() error {
 	for {
 		f, err := c.receive()
 		if err != nil {
-			return nil //nolint:nilerr // the parent has gone, and so do we
+			return nil //nolint:nilerr // the parent has exited, so this process exits too
 		}
 		if err := answerCompile(c, f.body); err != nil {
 			return err
@@ -113,7 +114,7 @@ func answerCompile(c *conn, body []byte) error {
 	return c.send(frameCompile, 0, reply)
 }
 
-// heldMemory returns the memory of the process in bytes.
+// heldMemory returns the process's memory in bytes.
 func heldMemory() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

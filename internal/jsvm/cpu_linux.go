@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuMeter measures the CPU time of a run. It starts at the first use, after some thousands of
-// steps, so short runs have no overhead.
+// cpuMeter measures the CPU time of a run. It starts on first use, after a few thousand steps, so
+// short runs have no overhead.
 type cpuMeter struct {
 	held  bool
 	start time.Duration
 }
 
-// used returns the CPU time since the first use. From then on, the run stays on its thread.
+// used returns the CPU time since the first call. From then on, the run stays on its thread.
 func (m *cpuMeter) used() time.Duration {
 	if !m.held {
 		runtime.LockOSThread()
@@ -32,6 +32,6 @@ func (m *cpuMeter) release() {
 
 func threadTime() time.Duration {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // it cannot fail
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // cannot fail
 	return time.Duration(t.Nano())
 }

@@ -19,30 +19,30 @@ import (
 type engine struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	limit    int          // bytes of one VM
+	limit    int          // maximum bytes per VM
 	budget   atomic.Int64 // remaining bytes for all VMs
-	base     *image       // the runtime and the provided modules, evaluated
-	entry    entry        // in the base image
-	blanks   chan *vm     // VMs that show the base image and wait for a module
+	base     *image       // state after evaluating the runtime and the provided modules
+	entry    entry        // entry points in the base image
+	blanks   chan *vm     // VMs that show the base image and are ready for a module
 	reclaim  func()       // releases idle VMs
 }
 
-// entry holds the functions of the base image that the host calls. They have the same address in
+// entry holds functions in the base image that the host calls. They have the same addresses in
 // every VM.
 type entry struct {
 	begin, settle, fire, undefined uint64
-	length                         uint64 // address where the engine stores the length of a string
+	length                         uint64 // address at which the engine stores the length of a string
 }
 
-// spare is free memory in every image. It lets most calls run without growing the memory: a VM
-// that has grown cannot be reset to its image.
+// spare is the free memory in every image. Because of it, most calls do not have to grow the
+// memory. A VM that has grown cannot be reset to its image.
 const spare = 3 << 20
 
-// collectAbove is the heap size at which garbage collection starts. For most calls it would cost
-// more than it saves, and it would write to all pages of the image.
+// collectAbove is the heap size at which garbage collection starts. For most calls, collecting
+// would cost more than it saves, and it would write to all pages of the image.
 const collectAbove = 24 << 20
 
-// overhead is the memory of a VM in addition to the heap of the script.
+// overhead is the memory that a VM needs in addition to the script's heap.
 const overhead = 8 << 20
 
 // newEngine compiles the engine and creates the base image.
@@ -64,7 +64,7 @@ func newEngine(ctx context.Context, s *setup) (*engine, error) {
 
 // compile compiles the engine, or loads it from the cache.
 func (e *engine) compile(ctx context.Context, s *setup, cacheDir string) error {
-	config := wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(uint32((s.Memory + overhead) >> 16)) //nolint:gosec // bounded by NewPool
+	config := wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(uint32((s.Memory + overhead) >> 16)) //nolint:gosec // limited by NewPool
 	if cacheDir != "" {
 		cache, err := wazero.NewCompilationCacheWithDir(cacheDir)
 		if err != nil {
@@ -101,7 +101,7 @@ func (e *engine) makeBase(ctx context.Context, s *setup) error {
 	return err
 }
 
-// boot brings a new VM to the state of the base image.
+// boot initializes a new VM to the state of the base image.
 func (v *vm) boot(s *setup) error {
 	v.call(v.fn.initialize)
 	if v.call(v.fn.init) != 0 {
@@ -171,12 +171,12 @@ func (e *engine) instantiate(ctx context.Context) (m api.Module, err error) {
 	return e.runtime.InstantiateModule(ctx, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 }
 
-// vmKey is the context key of the VM, for host functions.
+// vmKey is the context key for the VM that a host function belongs to.
 type vmKey struct{}
 
 func vmOf(ctx context.Context) *vm { return ctx.Value(vmKey{}).(*vm) }
 
-// instantiateHost provides the imports of the engine: host calls, clocks and randomness, but no
+// instantiateHost provides the engine's imports: host calls, clocks and random numbers, but no
 // files.
 func (e *engine) instantiateHost(ctx context.Context) error {
 	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
@@ -197,7 +197,7 @@ func (e *engine) instantiateHost(ctx context.Context) error {
 	export(env, "host_call", params(5), one, func(v *vm, s []uint64) { s[0] = v.hostCall(uint32(s[3]), uint32(s[4])) }) //nolint:gosec // 32-bit values
 	export(env, "host_interrupt", nil, one, func(v *vm, s []uint64) { s[0] = 0; runtime.Gosched(); v.run.measure(); v.interrupted() })
 	export(env, "host_module_load", params(2), one, answer(0))
-	export(env, "host_module_normalize", params(2), one, func(v *vm, s []uint64) { s[0] = v.copyText(uint32(s[1])) }) //nolint:gosec // a 32-bit value
+	export(env, "host_module_normalize", params(2), one, func(v *vm, s []uint64) { s[0] = v.copyText(uint32(s[1])) }) //nolint:gosec // 32-bit values
 	export(env, "host_promise_rejection", params(3), nil, func(*vm, []uint64) {})
 	export(env, "host_get_timezone_offset", params(2), one, answer(0))
 	if _, err := env.Instantiate(ctx); err != nil {
@@ -215,8 +215,8 @@ func (e *engine) instantiateHost(ctx context.Context) error {
 	return err
 }
 
-// clock returns the as-of time as the wall clock, and the time since the start of the call as
-// every other clock.
+// clock returns the as-of time for the wall clock, and the time since the start of the call for all
+// other clocks.
 func (v *vm) clock(id, at uint32) uint64 {
 	elapsed := v.run.clock.elapsed()
 	now := elapsed.Nanoseconds()
@@ -249,8 +249,8 @@ func (v *vm) copyText(at uint32) uint64 {
 	return copied
 }
 
-// interrupted is called every few thousand steps. It stops a run by abandoning the engine: an
-// exception would first free all memory of the script.
+// interrupted is called every few thousand steps. It stops a run by abandoning the engine, because
+// an exception would first free all of the script's memory.
 func (v *vm) interrupted() {
 	if err := v.run.stop(); err != nil {
 		panic(err)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filterCalls makes the kernel refuse every system call that the Go runtime and our pipes do not
-// need, except for calls that read files if allowed. A kernel without filters is not an error; then
-// only the engine isolates scripts.
+// filterCalls makes the kernel refuse every system call that the Go runtime and the pipes do not
+// need. If mayRead is set, calls that read files are allowed too. It is not an error if the kernel
+// does not support filters; in that case, only the engine isolates scripts.
 func filterCalls(mayRead bool) error {
 	runtime.LockOSThread() // both calls must run on the same thread
 	defer runtime.UnlockOSThread()
@@ -23,7 +23,7 @@ func filterCalls(mayRead bool) error {
 	}
 	program := filterProgram(mayRead)
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}                                                                           //nolint:gosec // a short program
-	failed, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // the address of memory that does not move
+	failed, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // points to memory that does not move
 	switch {
 	case errno == unix.ENOSYS:
 		return nil
@@ -44,10 +44,10 @@ const (
 	answerKill           = 0x80000000
 )
 
-// argument returns the offset of the lower half of an argument.
+// argument returns the offset of an argument's lower half.
 func argument(i uint32) uint32 { return 16 + 8*i }
 
-// condition allows a call only if an argument, masked, has a certain value.
+// condition allows a call only if an argument, after masking, has a certain value.
 type condition struct{ argument, mask, value uint32 }
 
 func load(offset uint32) unix.SockFilter {
@@ -58,12 +58,12 @@ func answer(value uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value}
 }
 
-// unless skips the next n instructions unless the loaded value equals the given one.
+// unless skips the next n instructions unless the loaded value equals the given value.
 func unless(value uint32, n uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: n}
 }
 
-// filterProgram refuses every call that is not allowed.
+// filterProgram returns a filter that refuses every call that is not allowed.
 func filterProgram(mayRead bool) []unix.SockFilter {
 	p := []unix.SockFilter{load(callArch), {Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jt: 1}, answer(answerKill), load(callNumber)}
 	allowed, restricted := allowedCalls, conditions()
@@ -82,20 +82,20 @@ func filterProgram(mayRead bool) []unix.SockFilter {
 	return append(p, unless(unix.SYS_CLONE3, 1), answer(answerUnknown), answer(answerRefuse))
 }
 
-// conditions are for calls that are allowed in one form only: threads but no processes, memory but
-// no code, signals to this process, queries about pages.
+// conditions apply to calls that are allowed in only one form: starting threads but not processes,
+// mapping memory but not code, signals to this process, and queries about pages.
 func conditions() map[int]condition {
 	return map[int]condition{
 		unix.SYS_CLONE:    {0, unix.CLONE_THREAD, unix.CLONE_THREAD},
 		unix.SYS_MMAP:     {2, unix.PROT_EXEC, 0},
 		unix.SYS_MPROTECT: {2, unix.PROT_EXEC, 0},
-		unix.SYS_TGKILL:   {0, ^uint32(0), uint32(os.Getpid())}, //nolint:gosec // a process id
+		unix.SYS_TGKILL:   {0, ^uint32(0), uint32(os.Getpid())}, //nolint:gosec // process IDs are positive
 		unix.SYS_IOCTL:    {1, ^uint32(0), pagemapScan},
 	}
 }
 
-// allowedCalls are the calls that the Go runtime (memory, threads, signals, time, polling) and the
-// worker (reading and writing pipes and images) need.
+// allowedCalls are the calls needed by the Go runtime (memory, threads, signals, time, polling) and
+// by the worker (reading and writing pipes and images).
 var allowedCalls = append([]int{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_CLOSE, unix.SYS_FCNTL, unix.SYS_FSTAT, unix.SYS_LSEEK,
 	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MREMAP, unix.SYS_MEMFD_CREATE, unix.SYS_FTRUNCATE,

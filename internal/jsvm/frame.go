@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// Parent and worker exchange frames: length, kind, number of the run, body.
+// frame is a message between parent and worker. On the wire, it consists of length, kind, run
+// number and body.
 type frame struct {
 	kind byte
 	run  uint32
@@ -19,16 +20,16 @@ type frame struct {
 
 // The kinds of frames.
 const (
-	frameSetup  = 's' // to the worker: the setup of the engine
+	frameSetup  = 's' // to the worker: engine setup
 	frameReady  = 'r' // to the parent: the engine is ready
-	frameModule = 'm' // to the worker: the code of a module
-	frameRun    = 'c' // to the worker: run a request
-	frameNeed   = 'n' // to the parent: the worker needs the module of the run
+	frameModule = 'm' // to the worker: a module's code
+	frameRun    = 'c' // to the worker: start a run
+	frameNeed   = 'n' // to the parent: the worker needs the run's module
 	frameCancel = 'x' // to the worker: cancel the run
-	frameAnswer = 'a' // to the parent: how the run ended
+	frameAnswer = 'a' // to the parent: the run's answer
 	frameAsk    = 'q' // to the parent: a host request
-	frameReply  = 'p' // to the worker: its answer
-	frameLog    = 'l' // to the parent: a line of the run's log
+	frameReply  = 'p' // to the worker: the answer to a host request
+	frameLog    = 'l' // to the parent: a line in the run's log
 	frameTell   = 't' // to the parent: a notification
 
 	frameCompile = 'k' // to a compiler: a script; to the parent: the result
@@ -41,7 +42,7 @@ const (
 
 var errLargeFrame = errors.New("the message is too large")
 
-// conn sends and receives frames. Sends may be concurrent; receives may not.
+// conn sends and receives frames. Only send is safe for concurrent use.
 type conn struct {
 	in  *bufio.Reader
 	mu  sync.Mutex
@@ -53,7 +54,7 @@ func newConn(in io.Reader, out io.Writer) *conn {
 	return &conn{in: bufio.NewReaderSize(in, 64<<10), out: out}
 }
 
-// send writes a frame with the concatenated parts as its body.
+// send writes a frame whose body is the concatenation of parts.
 func (c *conn) send(kind byte, run uint32, parts ...[]byte) error {
 	size := 0
 	for _, p := range parts {
@@ -71,7 +72,7 @@ func (c *conn) send(kind byte, run uint32, parts ...[]byte) error {
 		b = append(b, p...)
 	}
 	if c.buf = b; cap(b) > 1<<20 {
-		c.buf = nil // do not keep the memory of a large message
+		c.buf = nil // don't keep the memory of a large message
 	}
 	_, err := c.out.Write(b)
 	return err
@@ -91,7 +92,7 @@ func (c *conn) receive() (f frame, err error) {
 	return f, err
 }
 
-// readExactly reads n bytes. It allocates only as data arrives.
+// readExactly reads n bytes. It allocates memory only as data arrives.
 func readExactly(r io.Reader, n int) ([]byte, error) {
 	if n <= 64<<10 {
 		b := make([]byte, n)
@@ -109,19 +110,19 @@ func number32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n)
 // runHeader precedes the request in a frame that starts a run.
 type runHeader struct {
 	Module   [32]byte
-	Deadline int64 // Unix time in nanoseconds: includes time in queues
+	Deadline int64 // Unix time in nanoseconds; time spent in queues counts
 	CPU      int64 // nanoseconds
 	Seconds  int64 // as-of time
 	Nanos    int32
 	Shared   bool
 	Once     bool
-	Seed     [32]byte // zero if there is none
+	Seed     [32]byte // zero if the run is not seeded
 }
 
 const runHeaderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1 + 32
 
 func (h *runHeader) bytes() []byte {
-	b, _ := binary.Append(make([]byte, 0, runHeaderSize), binary.LittleEndian, h) // fixed size
+	b, _ := binary.Append(make([]byte, 0, runHeaderSize), binary.LittleEndian, h) // cannot fail: the size is fixed
 	return b
 }
 

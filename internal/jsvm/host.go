@@ -13,24 +13,25 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // scripts format times in any zone, on any machine
+	_ "time/tzdata" // scripts can format times in any time zone on any machine
 )
 
-// maxAnswer bounds a single value from a script, in bytes: a result, a host request, a log line.
+// maxAnswer is the maximum size in bytes of a single value from a script: a result, a host request
+// or a log line.
 const maxAnswer = 16 << 20
 
-// Limits of the log of a run.
+// Limits on a run's log.
 const (
 	maxLines = 1000
-	maxLine  = 16 << 10  // bytes of one line
-	maxLog   = 256 << 10 // bytes of all lines
+	maxLine  = 16 << 10  // bytes per line
+	maxLog   = 256 << 10 // bytes in all lines
 )
 
-// hostCall is the only host function: an operation and its arguments, all strings or numbers. It
-// returns the address of a box. An error is returned as a string that starts with a zero byte,
-// which the runtime then throws, because a host function must not run script code.
+// hostCall is the only host function. Its arguments are an operation and the operation's arguments,
+// all strings or numbers. It returns the address of a box. An error is returned as a string that
+// starts with a zero byte; the runtime throws it, because a host function must not run script code.
 func (v *vm) hostCall(argc, argv uint32) uint64 {
-	v.interrupted() // a script that mostly calls the host makes few steps of its own
+	v.interrupted() // a script that mostly calls the host executes few steps of its own
 	args := make([]string, argc)
 	for i := range args {
 		box := uint64(v.uint32At(uint64(argv) + uint64(4*i)))
@@ -68,7 +69,7 @@ func (v *vm) innerText(box uint64) string {
 	return s
 }
 
-// answer creates a string in the script's memory, and fails the VM if there is no room.
+// answer creates a string in the script's memory. If there is no room, it fails the VM.
 func (v *vm) answer(s string) uint64 {
 	at := v.callInner(v.inner.malloc, uint64(len(s)+1))
 	if at == 0 {
@@ -87,7 +88,7 @@ func first(args []string) string {
 	return args[0]
 }
 
-// operation is a host operation of the runtime.
+// operation is an operation that the host provides to the runtime.
 type operation struct {
 	args int
 	do   func(r *execution, args []string) (answer *string, err error)
@@ -199,7 +200,7 @@ func (r *execution) timer(args []string) (*string, error) {
 	if err != nil {
 		return nil, err
 	}
-	ms, _ := strconv.ParseFloat(args[1], 64) // an invalid delay is zero
+	ms, _ := strconv.ParseFloat(args[1], 64) // an invalid delay counts as zero
 	if ms != ms {
 		ms = 0
 	}
@@ -227,7 +228,8 @@ func (r *execution) ask(args []string) (*string, error) {
 	return &answer, err
 }
 
-// tell sends a notification to the host. Notifications are bounded like the log; more are dropped.
+// tell sends a notification to the host. Notifications have the same limits as the log; excess
+// notifications are dropped.
 func (r *execution) tell(args []string) (*string, error) {
 	if r.lines++; r.out != nil && r.lines <= maxLines && len(args[1]) <= 16<<10 {
 		r.out.tell(args[0], args[1])
@@ -235,7 +237,7 @@ func (r *execution) tell(args []string) (*string, error) {
 	return nil, nil
 }
 
-// maxPosts bounds the concurrent host requests of a run.
+// maxPosts is the maximum number of concurrent host requests per run.
 const maxPosts = 256
 
 func (r *execution) post(args []string) (*string, error) {

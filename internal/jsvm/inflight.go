@@ -16,21 +16,21 @@ import (
 	"github.com/toolyard/toolyard/internal/base/stack"
 )
 
-// inFlight is a run that the parent has sent to a worker.
+// inFlight is a run that the parent has sent to a worker and that has not ended.
 type inFlight struct {
 	run          *Run
 	ctx          context.Context
 	cancel       context.CancelFunc
 	header       runHeader
-	answer       chan frame // closed when the worker dies
-	timedOut     bool       // it exceeded its deadline, and the worker was killed
-	reported     bool       // its end was reported to the caller
+	answer       chan frame // closed if the worker dies
+	timedOut     bool       // the run exceeded its deadline, and the worker was killed
+	reported     bool       // the end of the run was reported to the caller
 	usedHost     bool
-	openRequests int // to the host
+	openRequests int // number of unanswered host requests
 	log          *slog.Logger
 
-	messages  chan frame    // log lines and notifications; nil until there is one
-	dropped   int           // log lines; read after messages is closed
+	messages  chan frame    // log lines and notifications; nil until the first one
+	dropped   int           // number of dropped log lines; read after messages is closed
 	delivered chan struct{} // closed when all messages are delivered
 }
 
@@ -50,7 +50,7 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	if !ok {
 		return nil, &lostError{}
 	}
-	// The worker stops the run at its deadline. If it does not, it is killed.
+	// The worker stops the run at its deadline. If it fails to do so, it is killed.
 	watchdog := time.AfterFunc(timeout+grace, func() { w.overdue(id) })
 	if err := w.conn.send(frameRun, id, pend.header.bytes(), r.Request); err != nil {
 		watchdog.Stop()
@@ -60,8 +60,8 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		}
 		return nil, &lostError{}
 	}
-	// A canceled caller returns immediately. At a deadline, the worker stops the run, and the
-	// caller waits for that.
+	// If the caller is canceled, return immediately. At a deadline, wait for the worker to stop the
+	// run.
 	left := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -83,7 +83,6 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	}
 }
 
-// header returns the header of the run's frame.
 func (r *Run) header(timeout, cpu time.Duration) runHeader {
 	now := time.Now()
 	about := r.Now
@@ -96,7 +95,7 @@ func (r *Run) header(timeout, cpu time.Duration) runHeader {
 	}
 }
 
-// begin registers a run, unless the worker accepts none.
+// begin registers a run, unless the worker accepts no more runs.
 func (w *process) begin(pend *inFlight) (id uint32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +138,7 @@ func (w *process) overdue(id uint32) {
 	w.log.Warn("script did not stop at its deadline; its worker was killed", "module", pend.run.Module.Name)
 }
 
-// handle handles a frame of the worker.
+// handle handles a frame from the worker.
 func (w *process) handle(f frame) {
 	w.mu.Lock()
 	pend := w.pending[f.run]
@@ -152,7 +151,7 @@ func (w *process) handle(f frame) {
 		told, pend.reported = pend.reported, true
 	case f.kind == frameAsk:
 		pend.usedHost = true
-		if pend.openRequests++; pend.openRequests > maxPosts+1 { // the worker broke its own limit
+		if pend.openRequests++; pend.openRequests > maxPosts+1 { // the worker exceeded its own limit
 			pend = nil
 			go w.kill()
 		}
@@ -177,7 +176,7 @@ func (w *process) handle(f frame) {
 	}
 }
 
-// sendModule sends the module that a run needs, and the run again.
+// sendModule sends the module that a run needs, followed by the run again.
 func (w *process) sendModule(id uint32, pend *inFlight) {
 	m := pend.run.Module
 	if w.conn.send(frameModule, 0, m.body()) == nil {
@@ -185,7 +184,7 @@ func (w *process) sendModule(id uint32, pend *inFlight) {
 	}
 }
 
-// answer responds to a host request of a run.
+// answer responds to a run's host request.
 func (w *process) answer(f frame, pend *inFlight) {
 	stack.Reserve()
 	if len(f.body) < 4 {
@@ -213,12 +212,12 @@ func (pend *inFlight) reply(op string, payload []byte) []byte {
 	}
 	if err != nil {
 		member = "error"
-		data, _ = json.Marshal(Refusal{Name: "RangeError", Message: err.Error()}) // it always has a JSON form
+		data, _ = json.Marshal(Refusal{Name: "RangeError", Message: err.Error()}) // cannot fail
 	}
 	return slices.Concat([]byte(`{"`+member+`":`), data, []byte("}"))
 }
 
-// ask calls the host function. A panic there must not end this process.
+// ask calls the host function. If it panics, this process must not crash.
 func (pend *inFlight) ask(op string, payload []byte) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -232,7 +231,7 @@ func (pend *inFlight) ask(op string, payload []byte) (value any, err error) {
 	return pend.run.Host(pend.ctx, op, payload)
 }
 
-// Refusal is an error of a host function as the script gets it: an Error with name and code.
+// Refusal is a host function's error as seen by the script: an Error with a name and a code.
 type Refusal struct {
 	Name    string `json:"name,omitempty"`
 	Message string `json:"message"`
@@ -248,11 +247,11 @@ func refusalOf(err error) *Refusal {
 	return &Refusal{Message: err.Error()}
 }
 
-// maxMessages bounds the messages that wait for delivery. More are dropped, because the connection
-// to the worker is shared by all its runs; a last line of the log has their number.
+// maxMessages is the maximum number of messages waiting for delivery. Excess messages are dropped,
+// because all runs share the connection to the worker. A final log line reports their number.
 const maxMessages = 256
 
-// enqueue queues a log line or notification for delivery. It never blocks. Frames of a worker are
+// enqueue queues a log line or notification for delivery. It never blocks. A worker's frames are
 // handled one at a time, including the answer that ends the run.
 func (pend *inFlight) enqueue(f frame) {
 	if pend.messages == nil {
@@ -276,7 +275,7 @@ func (pend *inFlight) enqueue(f frame) {
 	}
 }
 
-// closeLogs ends the queue of messages.
+// closeLogs closes the queue of messages.
 func (pend *inFlight) closeLogs() {
 	if pend.messages != nil {
 		close(pend.messages)
@@ -285,7 +284,7 @@ func (pend *inFlight) closeLogs() {
 
 // deliver passes a message to the caller.
 func (pend *inFlight) deliver(f frame) {
-	defer func() { _ = recover() }() // a message has no answer that could fail
+	defer func() { _ = recover() }() // a message has no reply that could report the failure
 	first, rest, _ := bytes.Cut(f.body, []byte{0})
 	switch {
 	case f.kind == frameLog:
@@ -295,10 +294,11 @@ func (pend *inFlight) deliver(f frame) {
 	}
 }
 
-// drainTime is how long a result waits for the messages before it.
+// drainTime is how long a result waits for earlier messages to be delivered.
 const drainTime = 5 * time.Second
 
-// drainLogs waits until all messages are delivered, but not for a caller that does not read them.
+// drainLogs waits until all messages are delivered, but gives up on a caller that does not read
+// them.
 func (pend *inFlight) drainLogs(ctx context.Context) {
 	if pend.delivered == nil {
 		return
@@ -315,5 +315,5 @@ func (pend *inFlight) logLine(level, text string) {
 		return
 	}
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}
-	pend.run.Log(levels[level], text) // info is zero
+	pend.run.Log(levels[level], text) // unknown levels are logged as info
 }

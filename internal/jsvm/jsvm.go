@@ -1,5 +1,5 @@
-// Package jsvm compiles TypeScript and runs it, in worker processes of the same binary, under a
-// deadline, a memory limit and a CPU limit. It is independent of tools: a run has a module, a
+// Package jsvm compiles TypeScript and runs it in worker processes of the same binary, with a
+// deadline, a memory limit and a CPU limit. It does not depend on tools: a run has a module, a
 // request and an answer, and the latter two are JSON. The module can access the outside world only
 // through a host function that the caller supplies.
 //
@@ -7,10 +7,10 @@
 //	module, faults, err := jsvm.NewCompiler().Compile(ctx, "hello.ts", jsvm.CompileOptions{Root: "/srv/tools"})
 //	answer, err := pool.Run(ctx, &jsvm.Run{Module: module, Request: request})
 //
-// A worker runs QuickJS-NG as WebAssembly. The base image is its memory after it has evaluated the
-// runtime and the provided modules; a module's image is a layer on top of it, and each run gets a
-// copy-on-write view. Runs are therefore isolated from each other, and a new VM costs little more
-// than the pages that it writes.
+// A worker runs QuickJS-NG as WebAssembly. The base image is the engine's memory after it has
+// evaluated the runtime and the provided modules. A module's image is a layer on top of the base
+// image, and each run gets a copy-on-write view of it. Runs are therefore isolated from each other,
+// and a new VM costs little more than the pages that it writes.
 //
 // A run has one type for each role:
 //
@@ -20,7 +20,8 @@
 //	workerRun   the worker's side: it exchanges frames with the parent
 //	execution   the state of a run in a VM
 //
-// In the same way a Module is code in the parent, and a module has an image in a worker.
+// Similarly, Module is a compiled script in the parent, and module is a script with its image in a
+// worker.
 package jsvm
 
 import (
@@ -34,15 +35,15 @@ import (
 // Provided is a built-in module that scripts can import.
 type Provided struct{ Name, Source string }
 
-// Exception is an uncaught exception of a script.
+// Exception is an uncaught exception in a script.
 type Exception struct {
 	Name    string          `json:"name"`
 	Message string          `json:"message"`
-	Stack   string          `json:"stack"` // in the author's files
-	Code    string          `json:"code"`  // if the error has one
+	Stack   string          `json:"stack"` // refers to the author's files
+	Code    string          `json:"code"`  // may be empty
 	Issues  json.RawMessage `json:"issues"`
 
-	RetryAfterMS float64 `json:"retryAfterMs"` // if the error has it
+	RetryAfterMS float64 `json:"retryAfterMs"` // zero if the error has none
 
 	File         string `json:"-"` // where it was thrown, if known
 	Line, Column int    `json:"-"`
@@ -60,16 +61,16 @@ type setup struct {
 	Engine   []byte `json:"-"`
 	Runtime  string `json:"-"`
 	Modules  []Provided
-	Harness  string // a module that calls __runtime.install(f) with the request handler
+	Harness  string // module that calls __runtime.install(f) with the request handler
 	Memory   int    // bytes that a script may use
-	Budget   int    // bytes that all VMs of a worker may have
-	CacheDir string // cache of the compiled engine; empty for none
+	Budget   int    // bytes that all VMs of a worker may use
+	CacheDir string // cache for the compiled engine; may be empty
 }
 
-// Version changes whenever the compiled code of a script may change.
+// Version changes whenever a script may compile to different code.
 const Version = "2 esbuild 0.28.2"
 
-// Modules returns the modules of the runtime that scripts can import.
+// Modules returns the runtime's modules that scripts can import.
 func Modules() []string {
 	names := strings.Fields(`assert assert/strict buffer crypto events fs fs/promises os path path/posix perf_hooks process
 		querystring string_decoder timers timers/promises url util util/types`)
@@ -79,7 +80,7 @@ func Modules() []string {
 	return names
 }
 
-// Available returns an error if this binary lacks the assets to run scripts.
+// Available returns an error if this binary was built without the assets needed to run scripts.
 func Available() error {
 	for _, name := range []string{assets.Engine, assets.Runtime} {
 		if _, err := assets.Read(name); err != nil {

@@ -2,5 +2,5 @@
 
 package jsvm
 
-// Other architectures have no filter; only the engine isolates scripts.
+// filterCalls does nothing on other architectures, so only the engine isolates scripts.
 func filterCalls(bool) error { return nil }

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is the linear memory of one VM: a reserved address range that begins with a copy-on-write
+// memory is the linear memory of one VM: a reserved address range that starts with a copy-on-write
 // mapping of an image. The kernel reports which pages were written, so resetting the memory to the
 // image copies only those pages, and the next run finds them already mapped.
 type memory struct {
 	reserved []byte
 	size     int
 	shown    *image
-	free     int           // bytes that are shared with all other VMs and do not count
-	budget   *atomic.Int64 // bytes by which all VMs of the process may still grow
+	free     int           // bytes that are shared with all other VMs and don't count
+	budget   *atomic.Int64 // bytes by which all VMs in the process may still grow
 	pages    pageScan      // finds written pages
-	clean    bool          // it shows its image and is not in use
-	faults   int64         // page faults of the process when it was handed out clean, or unknown
+	clean    bool          // shows its image and is not in use
+	faults   int64         // the process's page faults when the clean memory was handed out, or unknown
 }
 
-// newMemory reserves an address range. Memory is used only when it is touched.
+// newMemory reserves an address range. Memory is only allocated when it is touched.
 func newMemory(limit, free int, budget *atomic.Int64) (*memory, error) {
 	b, err := unix.Mmap(-1, 0, limit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
@@ -83,7 +83,7 @@ func (m *memory) show(img *image) error {
 	return nil
 }
 
-// manyPages is the number of written pages above which it is cheaper to discard them.
+// manyPages is the number of written pages above which discarding them is cheaper than copying.
 const manyPages = 1024
 
 // copyBack undoes all writes since the image was shown.
@@ -106,13 +106,13 @@ func (m *memory) copyBack(img *image) error {
 
 var errManyPages = errors.New("too many pages were written")
 
-// place maps a part of a file, or nothing for -1, over a part of the memory.
+// place maps part of a file over part of the memory, or maps nothing if fd is -1.
 func (m *memory) place(fd int, offset int64, start, length int) error {
 	flags := unix.MAP_PRIVATE | unix.MAP_FIXED | unix.MAP_NORESERVE
 	if fd < 0 {
 		flags |= unix.MAP_ANON
 	}
-	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(&m.reserved[start]), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags) //nolint:gosec // the address of memory that does not move
+	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(&m.reserved[start]), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags) //nolint:gosec // points to memory that does not move
 	if err != nil {
 		return fmt.Errorf("map image: %w", err)
 	}
@@ -123,12 +123,12 @@ func (m *memory) place(fd int, offset int64, start, length int) error {
 type image struct {
 	over *image
 	file *os.File // an unnamed file
-	flat []byte   // the whole image, for comparison
+	flat []byte   // the whole image, for comparisons
 	runs []pages
 	size int
 }
 
-// pages is a part of the memory that is stored in the file of an image.
+// pages is a part of the memory that is stored in an image's file.
 type pages struct {
 	start, length int
 	file          int64 // offset in the file
@@ -141,15 +141,15 @@ func (img *image) layers() []*image {
 	return append(img.over.layers(), img)
 }
 
-// pageSize is the unit of comparison. fewPages is the number of equal pages that may be part of a
-// range, because a mapping costs more than copying them.
+// pageSize is the unit of comparison. fewPages is the number of equal pages that may be included in
+// a range, because an additional mapping costs more than copying them.
 const (
 	pageSize    = 4096
 	fewPages    = 4
 	maxMappings = 256
 )
 
-// capture makes an image of the memory as a layer over another image.
+// capture creates an image of the memory as a layer on top of another image.
 func (m *memory) capture(over *image) (*image, error) {
 	fd, err := unix.MemfdCreate("toolyard-image", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -160,7 +160,7 @@ func (m *memory) capture(over *image) (*image, error) {
 	if over != nil {
 		before = over.flat
 	}
-	for gap := fewPages; ; gap *= 4 { // each range is a mapping, and a process can have only a limited number of mappings
+	for gap := fewPages; ; gap *= 4 { // each range is a mapping, and the number of mappings per process is limited
 		if img.runs = differences(before, m.reserved[:m.size], gap); len(img.runs) <= maxMappings {
 			break
 		}
@@ -182,7 +182,7 @@ func (m *memory) capture(over *image) (*image, error) {
 	return img, nil
 }
 
-// view maps the whole image, for comparison.
+// view maps the whole image for comparisons.
 func (img *image) view() error {
 	m, err := newMemory(img.size, 0, &atomic.Int64{})
 	if err != nil {
@@ -194,7 +194,7 @@ func (img *image) view() error {
 
 var zeroPage [pageSize]byte
 
-// differences returns the pages of b that differ from a, or from zero beyond the end of a.
+// differences returns the pages in b that differ from a, or from zero beyond the end of a.
 func differences(a, b []byte, gap int) (runs []pages) {
 	for at := 0; at < len(b); at += pageSize {
 		before := zeroPage[:]
@@ -213,7 +213,7 @@ func differences(a, b []byte, gap int) (runs []pages) {
 	return runs
 }
 
-// bytes returns the memory that the image itself uses.
+// bytes returns the memory used by the image itself.
 func (img *image) bytes() (n int) {
 	for _, r := range img.runs {
 		n += r.length

@@ -4,12 +4,12 @@ package jsvm
 
 import "sync/atomic"
 
-// memory is the linear memory of one VM. On systems without copy-on-write mappings, resetting it to
-// an image copies the whole image.
+// memory is the linear memory of one VM. On systems that have no copy-on-write mappings, resetting
+// it to an image copies the whole image.
 type memory struct {
 	reserved []byte
 	size     int
-	budget   *atomic.Int64 // bytes by which all VMs of the process may still grow
+	budget   *atomic.Int64 // bytes by which all VMs in the process may still grow
 }
 
 func newMemory(limit, _ int, budget *atomic.Int64) (*memory, error) {
@@ -57,7 +57,7 @@ func (m *memory) capture(*image) (*image, error) {
 	return &image{append([]byte(nil), m.reserved[:m.size]...), m.size}, nil
 }
 
-// bytes returns the memory that the image itself uses.
+// bytes returns the memory used by the image itself.
 func (img *image) bytes() int { return len(img.content) }
 
 func (img *image) close() {}

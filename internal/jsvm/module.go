@@ -19,24 +19,24 @@ type module struct {
 
 	loading sync.Mutex
 
-	// Under the worker's lock.
+	// Guarded by the worker's lock.
 	users int
 	used  time.Time // last use
 
 	mu      sync.Mutex
 	image   *image
-	exports uint64 // its namespace, in the image
+	exports uint64 // the module's namespace in the image
 	idle    []*vm
 }
 
-// maxModules bounds the modules of a worker; the least recently used one is evicted. maxIdle
-// bounds the idle VMs of a module.
+// maxModules is the maximum number of modules in a worker; the least recently used one is evicted.
+// maxIdle is the maximum number of idle VMs per module.
 const (
 	maxModules = 96
 	maxIdle    = 32
 )
 
-// addModule adds a module: a name, a zero, the code.
+// addModule adds a module. body contains its name, a zero byte and the code.
 func (w *worker) addModule(body []byte) {
 	name, code, _ := bytes.Cut(body, []byte{0})
 	key := sha256.Sum256(body)
@@ -51,7 +51,7 @@ func (w *worker) addModule(body []byte) {
 	w.modules[key] = &module{engine: w.engine, name: string(name), code: string(code), used: time.Now()}
 }
 
-// evict removes the least recently used module. The lock is held.
+// evict removes the least recently used module. The caller holds the lock.
 func (w *worker) evict() {
 	var oldest [32]byte
 	var found *module
@@ -69,8 +69,8 @@ func (w *worker) evict() {
 // parkAfter is how long an unused module keeps its image and VMs.
 const parkAfter = 20 * time.Second
 
-// tidy periodically releases the images and VMs of unused modules. Their code stays: evaluating it
-// again takes some milliseconds.
+// tidy periodically releases the images and VMs of unused modules. It keeps their code, because
+// evaluating it again takes only a few milliseconds.
 func (w *worker) tidy() {
 	for range time.Tick(parkAfter / 4) {
 		parked := 0
@@ -106,7 +106,7 @@ func (w *worker) doneWith(m *module) {
 	m.used = time.Now()
 }
 
-// close releases the image and VMs of a module that is not in use.
+// close releases an unused module's image and VMs.
 func (m *module) close() (held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *module) close() (held bool) {
 	return true
 }
 
-// dropIdle releases idle VMs. The lock is held.
+// dropIdle releases idle VMs. The caller holds the lock.
 func (m *module) dropIdle() {
 	for _, v := range m.idle {
 		v.close()
@@ -127,7 +127,8 @@ func (m *module) dropIdle() {
 	m.idle = nil
 }
 
-// run runs a request in a VM of the module. Unless state is shared, the VM starts from the image.
+// run runs a request in one of the module's VMs. The VM starts from the image unless its state is
+// shared.
 func (m *module) run(r *execution, request string) (string, error) {
 	v, err := m.take(r)
 	if err != nil {
@@ -142,14 +143,14 @@ func (m *module) run(r *execution, request string) (string, error) {
 	if !r.shared || r.posts > 0 || len(r.timers) > 0 {
 		if err := v.restore(m.image); err != nil {
 			v.close()
-			return answer, nil //nolint:nilerr // the answer is good, only the VM is not
+			return answer, nil //nolint:nilerr // the answer is valid, only the VM is not
 		}
 	}
 	m.give(v)
 	return answer, nil
 }
 
-// runOnce evaluates the module for one request, without keeping an image.
+// runOnce evaluates the module for a single request and does not keep an image.
 func (m *module) runOnce(r *execution, request string) (string, error) {
 	alone := r.alone()
 	defer alone.meter.release()
@@ -225,8 +226,8 @@ func (w *worker) reclaim() {
 	}
 }
 
-// load evaluates the module once. After a failure the next run tries again: the cause may have
-// been the deadline of the failed run.
+// load evaluates the module once. If that fails, the next run tries again, because the cause may
+// have been the failed run's deadline.
 func (m *module) load(r *execution) error {
 	m.loading.Lock()
 	defer m.loading.Unlock()
@@ -250,7 +251,7 @@ func (m *module) load(r *execution) error {
 	return err
 }
 
-// alone returns an execution without a host: modules are loaded without permissions.
+// alone returns an execution that has no host, because modules are loaded with no permissions.
 func (r *execution) alone() *execution {
 	return &execution{ctx: r.ctx, deadline: r.deadline, cpu: r.cpu, clock: newClock(r.clock.now, [32]byte{})}
 }
@@ -279,7 +280,7 @@ func (e *engine) blank(r *execution) (*vm, error) {
 	}
 }
 
-// giveBack returns a VM that showed the base image, for the next module.
+// giveBack returns a VM that showed the base image, so that the next module can use it.
 func (e *engine) giveBack(v *vm, err error) {
 	if err == nil && v.failure == nil && v.memory.size == e.base.size && v.restore(e.base) == nil {
 		select {

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pageMap is the file in which the kernel reports the pages of the process. It is opened before the
-// process can no longer open files.
+// pageMap is the file in which the kernel reports the process's pages. It is opened while the
+// process can still open files.
 var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
 
-// handOut marks the memory as written from now on. The first write to a page causes a fault. So if
+// handOut marks the memory as written from now on. The first write to a page causes a fault. If
 // there was no fault between two times at which the memory showed its image, the written pages are
-// those of the last scan: they stay written, even after the image is copied into them. (Writes to
-// huge pages would not cause separate faults; a worker has no huge pages.)
+// the same as in the last scan: pages stay written even after the image is copied into them.
+// (Writes to huge pages would not cause separate faults, but a worker has no huge pages.)
 func (m *memory) handOut() {
 	if m.clean {
 		m.faults, m.clean = pageFaults(), false
@@ -27,15 +27,15 @@ func (m *memory) handOut() {
 // unknown is not a valid number of faults.
 const unknown = -1
 
-// pageFaults counts the page faults of the process.
+// pageFaults returns the number of page faults in the process.
 func pageFaults() int64 {
 	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // it cannot fail
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail
 	return u.Minflt + u.Majflt
 }
 
-// pageScan queries the kernel for pages of a mapping that differ from its file. New kernels return
-// ranges; on old ones, the whole page map is read.
+// pageScan asks the kernel which pages in a mapping differ from its file. New kernels return
+// ranges; on old kernels, the whole page map is read.
 type pageScan struct {
 	regions []pageRegion
 	entries []byte
@@ -64,13 +64,13 @@ func (m *memory) written() ([]pages, error) {
 	}
 	s := &m.pages
 	s.regions = slices.Grow(s.regions[:0], manyPages)[:manyPages]
-	start := uint64(uintptr(unsafe.Pointer(&m.reserved[0]))) //nolint:gosec // the address of memory that stays where it is
+	start := uint64(uintptr(unsafe.Pointer(&m.reserved[0]))) //nolint:gosec // points to memory that does not move
 	r := scanRequest{
 		start: start, end: start + uint64(m.size), vec: uint64(uintptr(unsafe.Pointer(&s.regions[0]))), vecLen: manyPages, //nolint:gosec // sizes are positive
 		inverted: pageIsFile | pageIsZero, mask: pageIsFile | pageIsZero, anyOf: pagePresent | pageSwapped,
 	}
 	r.size = uint64(unsafe.Sizeof(r))
-	n, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), pagemapScan, uintptr(unsafe.Pointer(&r))) //nolint:gosec // the address of memory that stays where it is
+	n, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), pagemapScan, uintptr(unsafe.Pointer(&r))) //nolint:gosec // points to memory that does not move
 	if errno != 0 {
 		return m.writtenByMap(file)
 	}

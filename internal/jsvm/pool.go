@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Options configure the VMs of scripts and their limits. Zero limits have defaults.
+// Options configures a pool's VMs and their limits. Limits that are zero have defaults.
 type Options struct {
-	Harness  string     // a JavaScript module that calls __runtime.install(f) with the request handler
+	Harness  string     // JavaScript module that calls __runtime.install(f) with the request handler
 	Modules  []Provided // modules that scripts can import
-	Memory   int        // bytes that one run may use; 64 MiB
+	Memory   int        // maximum bytes per run; 64 MiB if zero
 	CPU      time.Duration
-	Workers  int    // maximum number of processes; default: one per processor, at least two
-	CacheDir string // cache of the compiled engine; empty for none
+	Workers  int    // maximum number of processes; if zero, one per processor and at least two
+	CacheDir string // cache for the compiled engine; may be empty
 	Log      *slog.Logger
 }
 
@@ -26,34 +26,34 @@ type Options struct {
 type Run struct {
 	Module  *Module
 	Request json.RawMessage
-	Now     time.Time // the current time for the script; the real time if zero
-	Shared  bool      // keep the module's state for the next run in this VM
+	Now     time.Time // the current time as seen by the script; the real time if zero
+	Shared  bool      // keeps the module's state for the next run in this VM
 	Once    bool      // the module is not expected to run again
 
-	// Seed makes the run repeatable if it is not zero: random numbers follow from it, and time
-	// advances only by timers, from Now.
+	// Seed, if not zero, makes the run repeatable: it determines all random numbers, and time
+	// starts at Now and advances only through timers.
 	Seed [32]byte
 
-	Timeout time.Duration // in the worker, in addition to the deadline of the context; 30 s if zero
+	Timeout time.Duration // limit in the worker, in addition to the context's deadline; 30 s if zero
 
 	// Host handles the script's requests; nil refuses all of them. It may be called concurrently.
 	// Its context ends with the run.
 	Host func(ctx context.Context, op string, payload json.RawMessage) (any, error)
-	// Notify receives the notifications of the script, in order. It must not block.
+	// Notify receives the script's notifications, in order. It must not block.
 	Notify func(op string, payload json.RawMessage)
-	// Log receives the lines of the script's console.
+	// Log receives lines from the script's console.
 	Log func(level slog.Level, text string)
-	// Nested is set if another run waits for this one.
+	// Nested is set if another run is waiting for this one.
 	Nested bool
 }
 
-// Stopped is the error of a run that was stopped.
+// Stopped is the error for a run that was stopped.
 type Stopped struct{ Reason Reason }
 
-// Reason is why a run was stopped.
+// Reason is the reason why a run was stopped.
 type Reason string
 
-// Reasons to stop a run.
+// Reasons for stopping a run.
 const (
 	DeadlineExceeded Reason = "it did not finish in time"
 	CPUExceeded      Reason = "it used too much CPU time"
@@ -65,34 +65,35 @@ const (
 
 func (s *Stopped) Error() string { return string(s.Reason) }
 
-// Defaults of Options.
+// Defaults for Options.
 const (
 	defaultMemory  = 64 << 20
 	defaultCPU     = 5 * time.Second
 	defaultTimeout = 30 * time.Second
-	workerBudget   = 1 << 30 // bytes that all VMs of a worker may have
+	workerBudget   = 1 << 30 // bytes that all VMs of a worker may use
 )
 
 // grace is how long after the deadline a worker may take to stop a run.
 const grace = 25 * time.Millisecond
 
-// maxRuns bounds the concurrent runs of a worker, most of which wait for the host.
+// maxRuns is the maximum number of concurrent runs per worker. Most of them are waiting for the
+// host.
 const maxRuns = 256
 
 // Pool runs scripts in worker processes, which it starts on demand.
 type Pool struct {
 	opts  Options
 	setup []byte
-	slots chan struct{} // bounds runs that are not nested
-	inner chan struct{} // bounds nested runs, which are refused at the limit: waiting could deadlock
+	slots chan struct{} // limits runs that are not nested
+	inner chan struct{} // limits nested runs; excess runs are refused, because waiting could deadlock
 
 	mu       sync.Mutex
 	workers  []*process
 	closed   bool
-	retiring bool // a call of retire is scheduled
+	retiring bool // a call to retire is scheduled
 }
 
-// NewPool returns a pool. It fails if the binary lacks its assets.
+// NewPool returns a pool. It fails if the binary was built without its assets.
 func NewPool(opts Options) (*Pool, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -115,10 +116,10 @@ func NewPool(opts Options) (*Pool, error) {
 	return &Pool{opts: opts, setup: body, slots: make(chan struct{}, maxRuns*opts.Workers), inner: make(chan struct{}, 4*maxRuns*opts.Workers)}, err
 }
 
-// idleAfter is how long an idle worker is kept if it is not the only one.
+// idleAfter is how long a worker may be idle. The last worker is always kept.
 const idleAfter = time.Minute
 
-// retire ends idle workers, except for one.
+// retire ends idle workers, but keeps one.
 func (p *Pool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +161,8 @@ func (p *Pool) Close() {
 	}
 }
 
-// Run runs a request and returns its answer. The error is an *Exception that the script threw, a
-// *Stopped, or any other error if the run could not start.
+// Run runs a request and returns its answer. The error is an *Exception if the script threw one, a
+// *Stopped, or another error if the run could not start.
 func (p *Pool) Run(ctx context.Context, r *Run) (json.RawMessage, error) {
 	done, err := p.enter(ctx, r.Nested)
 	if err != nil {
@@ -178,8 +179,8 @@ func (p *Pool) Run(ctx context.Context, r *Run) (json.RawMessage, error) {
 		if !errors.As(err, &lost) {
 			return answer, err
 		}
-		// Another run crashed the worker. This one has made no request to the host, so it has
-		// had no effects, and can be repeated.
+		// Another run crashed the worker. This run has made no host requests, so it has had no
+		// effects and can be repeated.
 		if lost.timedOut || lost.usedHost || attempt == 2 || ctx.Err() != nil {
 			return nil, lost.reason()
 		}
@@ -204,7 +205,7 @@ func (p *Pool) enter(ctx context.Context, nested bool) (leave func(), err error)
 	}
 }
 
-// lostError is the error of a run whose worker died.
+// lostError is the error for a run whose worker died.
 type lostError struct{ timedOut, usedHost bool }
 
 func (e *lostError) Error() string { return string(WorkerDied) }
@@ -216,7 +217,7 @@ func (e *lostError) reason() error {
 	return &Stopped{WorkerDied}
 }
 
-// worker returns the least busy worker, and starts another one if all are busy.
+// worker returns the least busy worker. If all are busy, it starts another one.
 func (p *Pool) worker(ctx context.Context) (*process, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -240,7 +241,7 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 	return best, best.await(ctx)
 }
 
-// busyAt is the number of runs at which a worker is busy.
+// busyAt is the number of runs at which a worker counts as busy.
 const busyAt = 2
 
 // leastBusy returns the worker with the fewest runs. It prefers workers that are ready.

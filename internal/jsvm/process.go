@@ -11,24 +11,24 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
-// process is the parent's side of a worker.
+// process is the parent's view of a worker.
 type process struct {
 	conn    *conn
 	process *subprocess.Process
 	log     *slog.Logger
 	ready   chan struct{} // closed when the engine is ready
-	dead    chan struct{} // closed when the process has exited
+	dead    chan struct{} // closed when the process exits
 
 	mu      sync.Mutex
 	pending map[uint32]*inFlight
 	last    uint32
-	gone    bool      // it accepts no more runs
-	used    time.Time // when it last had a run
-	err     error     // why it exited
+	gone    bool      // accepts no more runs
+	used    time.Time // end of the last run
+	err     error     // reason for the exit
 }
 
-// start starts a worker: this binary under another name, with two pipes and nothing else. It
-// exits with this process.
+// start starts a worker: this binary under another name, with nothing but two pipes. The worker
+// exits when this process exits.
 func (p *Pool) start() *process {
 	w := &process{log: p.opts.Log, ready: make(chan struct{}), dead: make(chan struct{}), pending: make(map[uint32]*inFlight), used: time.Now()}
 	var err error
@@ -42,7 +42,7 @@ func (p *Pool) start() *process {
 	return w
 }
 
-// serve handles the frames of the worker until it exits.
+// serve handles the worker's frames until it exits.
 func (w *process) serve(setup []byte) {
 	err := w.conn.send(frameSetup, 0, setup)
 	for err == nil {
@@ -63,7 +63,7 @@ func (w *process) serve(setup []byte) {
 	_, _ = w.process.In.Close(), w.process.Out.Close()
 }
 
-// fail ends all runs of a worker that has exited.
+// fail ends all runs on a worker that has exited.
 func (w *process) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,6 @@ func (w *process) fail(err error) {
 	w.pending = nil
 }
 
-// kill kills the process.
 func (w *process) kill() {
 	w.mu.Lock()
 	w.gone = true

@@ -1,4 +1,4 @@
 package jsvm
 
-// ownBinary is this program, even if its file was replaced since it started.
+// ownBinary returns the path of this program, even if its file has been replaced since it started.
 func ownBinary() string { return "/proc/self/exe" }

@@ -16,29 +16,29 @@ import (
 type execution struct {
 	ctx      context.Context // canceled by the parent
 	deadline time.Time
-	cpu      time.Duration // limit of CPU time; 0 for none
+	cpu      time.Duration // CPU time limit; zero for no limit
 	clock    clock
 	shared   bool // the VM keeps its state for the next run
 	out      host
 
 	meter  cpuMeter
-	spent  bool // the CPU limit is reached
+	spent  bool // the CPU limit has been reached
 	answer *string
-	posts  int // host requests in progress
+	posts  int // number of host requests in progress
 	timers timers
-	lines  int // log lines and notifications
+	lines  int // number of log lines and notifications
 
-	logged  int  // bytes of log
-	logFull bool // the log limit is reached
+	logged  int  // bytes logged
+	logFull bool // the log limit has been reached
 }
 
-// clock is the time and the randomness of an execution.
+// clock provides time and random numbers to an execution.
 type clock struct {
 	now     time.Time // the as-of time
 	started time.Time
 
 	seeded  *rand.ChaCha8 // nil for real time and secure random numbers
-	virtual time.Duration // by which timers advanced a seeded clock
+	virtual time.Duration // how far timers have advanced a seeded clock
 }
 
 func newClock(now time.Time, seed [32]byte) clock {
@@ -59,19 +59,19 @@ func (c *clock) elapsed() time.Duration {
 
 func (c *clock) random(buf []byte) {
 	if c.seeded != nil {
-		_, _ = c.seeded.Read(buf) // it never fails
+		_, _ = c.seeded.Read(buf) // cannot fail
 		return
 	}
-	_, _ = crand.Read(buf) // it never fails
+	_, _ = crand.Read(buf) // cannot fail
 }
 
-// host handles the host requests, notifications and log lines of an execution.
+// host handles an execution's host requests, notifications and log lines.
 type host interface {
 	log(level, text string)
 	tell(op, payload string)
 	ask(r *execution, op, payload string) (string, error)
 	post(id int, op, payload string)
-	answers() <-chan struct{} // receives when take has an answer
+	answers() <-chan struct{} // receives a value when take has an answer
 	take() []posted
 }
 
@@ -81,7 +81,7 @@ type posted struct {
 	answer string
 }
 
-// Reasons to stop an execution.
+// Reasons for stopping an execution.
 var (
 	errDeadline = errors.New(string(DeadlineExceeded))
 	errCPU      = errors.New(string(CPUExceeded))
@@ -89,7 +89,7 @@ var (
 	errUnending = errors.New(string(NeverSettles))
 )
 
-// stop returns why the execution must stop now, or nil.
+// stop returns the reason if the execution must stop now, or nil.
 func (r *execution) stop() error {
 	switch {
 	case r.spent:
@@ -107,7 +107,7 @@ func (r *execution) measure() {
 	r.spent = r.spent || (r.cpu > 0 && r.meter.used() > r.cpu)
 }
 
-// perform runs a request on the module's exports until there is an answer.
+// perform runs a request with the module's exports until there is an answer.
 func (v *vm) perform(exports uint64, request string) (string, error) {
 	text := v.newText(request)
 	if err := v.invoke(v.engine.entry.begin, exports, text); err != nil {
@@ -144,7 +144,7 @@ func (v *vm) turn() error {
 func (v *vm) wait() error {
 	r := v.run
 	if r.out != nil {
-		if answers := r.out.take(); len(answers) > 0 { // also while timers are due
+		if answers := r.out.take(); len(answers) > 0 { // even if timers are due
 			return v.settle(answers)
 		}
 	}
@@ -203,17 +203,17 @@ func (v *vm) putUint32(at uint64, n uint32) {
 	binary.LittleEndian.PutUint32(v.memory.reserved[at:], n)
 }
 
-// timer is a timeout of a script.
+// timer is a timeout set by a script.
 type timer struct {
 	id  int
 	at  time.Time
-	due time.Duration // on a seeded clock
+	due time.Duration // due time on a seeded clock
 }
 
-// timers are the timers of an execution. There are few, so a list is enough.
+// timers are an execution's timers. There are few, so a list is sufficient.
 type timers []timer
 
-// maxTimers bounds the timers of a run.
+// maxTimers is the maximum number of timers per run.
 const maxTimers = 1000
 
 func (t *timers) add(id int, ms float64, virtual time.Duration) bool {
@@ -235,7 +235,8 @@ func (t *timers) remove(id int) {
 	}
 }
 
-// next returns the timer that is due first; of equal ones, the one set first.
+// next returns the timer that is due first. If several are due at the same time, it returns the one
+// that was set first.
 func (t *timers) next() (first timer, ok bool) {
 	for _, one := range *t {
 		if !ok || one.at.Before(first.at) {

@@ -16,25 +16,25 @@ import (
 type Module struct {
 	Name   string   // source file
 	Code   string   // JavaScript
-	Map    []byte   // its source map
-	Inputs []Input  // all files of the module
-	key    [32]byte // hash of name and code
+	Map    []byte   // source map of the code
+	Inputs []Input  // all files in the module
+	key    [32]byte // hash of the name and code
 
 	positions func() *sourcemap.Consumer // parsed Map; nil if there is none
 }
 
-// Input is a file of a module.
+// Input is one of a module's files.
 type Input struct {
 	Path string
 	Sum  [32]byte
 }
 
-// NewModule returns a module of JavaScript that does not need compilation.
+// NewModule returns a module for JavaScript code that does not need to be compiled.
 func NewModule(name, code string, sourceMap []byte) *Module {
 	m := &Module{Name: name, Code: code, Map: sourceMap}
 	m.key = sha256.Sum256(m.body())
 	m.positions = sync.OnceValue(func() *sourcemap.Consumer {
-		c, _ := sourcemap.Parse("", m.Map) // uncompiled JavaScript has no map
+		c, _ := sourcemap.Parse("", m.Map) // uncompiled JavaScript has no source map
 		return c
 	})
 	return m
@@ -44,16 +44,16 @@ func (m *Module) body() []byte {
 	return append(append([]byte(m.Name), 0), m.Code...)
 }
 
-// CompileOptions restrict the imports of a script.
+// CompileOptions restricts a script's imports.
 type CompileOptions struct {
-	Root     string   // absolute path of the folder that imports cannot leave
+	Root     string   // absolute path of the folder that imports must stay in
 	Provided []string // names of built-in modules
 }
 
 // Fault is an error in a script.
 type Fault struct {
 	File         string // relative to the root
-	Line, Column int    // from 1; zero when unknown
+	Line, Column int    // starts at 1; zero if unknown
 	Message      string
 	Text         string // the source line
 	Fix          string // how to fix it, if known
@@ -66,13 +66,13 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
 }
 
-// Limits of the texts of a fault, in bytes.
+// Limits on the text in a fault, in bytes.
 const (
 	maxFaultMessage = 2 << 10
 	maxFaultLine    = 64 << 10
 )
 
-// clip limits the texts of a fault: the message is truncated, a long source line is omitted.
+// clip limits the text in a fault: it truncates the message and omits a long source line.
 func (f *Fault) clip() {
 	f.Message = untrusted.Truncate(f.Message, maxFaultMessage)
 	if len(f.Text) > maxFaultLine {
@@ -80,11 +80,11 @@ func (f *Fault) clip() {
 	}
 }
 
-// maxFrameText is the number of characters of a line that a frame shows.
+// maxFrameText is the maximum number of characters of a line that a frame shows.
 const maxFrameText = 200
 
-// Frame shows the source line of a fault, or the part of a long line around it, and marks the
-// position.
+// Frame returns the fault's source line and marks the position. If the line is long, it returns the
+// part around the position.
 func (f *Fault) Frame() string {
 	if f.Text == "" || f.Line == 0 {
 		return ""

@@ -10,25 +10,25 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// Snippet is the body of an async function, compiled to an expression whose value is the function.
-// It is data for a module that evaluates it, so any number of snippets need one module.
+// Snippet is the body of an async function, compiled to an expression that evaluates to the
+// function. A module evaluates it as data, so all snippets can share one module.
 type Snippet struct {
 	Code   string // JavaScript
 	module *Module
-	lines  int // of the source
+	lines  int // number of lines in the source
 }
 
-// Limits of a snippet.
+// Limits on a snippet.
 const (
-	MaxSnippet  = 64 << 10        // bytes of source
-	snippetTime = 5 * time.Second // to compile it
+	MaxSnippet  = 64 << 10        // bytes of source code
+	snippetTime = 5 * time.Second // time limit for compiling
 )
 
-// snippetHead precedes the source on a line of its own, so that only line numbers change.
+// snippetHead precedes the source on its own line, so that only line numbers change.
 const snippetHead = "(async function %s(%s) {\"use strict\";\n"
 
-// Snippet removes the types from the body of an async function. Name is the function's name in
-// stacks, and params are its parameters.
+// Snippet removes the types from the body of an async function. name is the function's name in
+// stack traces, and params are its parameters.
 func (c *Compiler) Snippet(ctx context.Context, name, params, body string) (*Snippet, []Fault, error) {
 	if len(body) > MaxSnippet {
 		return nil, []Fault{{File: name, Message: fmt.Sprintf("the code is larger than %d KiB", MaxSnippet>>10)}}, nil
@@ -48,11 +48,11 @@ func (c *Compiler) Snippet(ctx context.Context, name, params, body string) (*Sni
 	return &Snippet{Code: m.Code, module: m, lines: lines}, nil, nil
 }
 
-// moduleSyntax matches the statements that a function body cannot have.
+// moduleSyntax matches statements that are not allowed in a function body.
 var moduleSyntax = regexp.MustCompile(`^\s*(import|export)\b`)
 
-// placeInSnippet converts the position of a fault from the wrapped function to the body. A fault
-// after the end of the body is placed on its last line.
+// placeInSnippet converts a fault's position from the wrapped function to the body. If the fault is
+// after the end of the body, it is placed on the last line.
 func placeInSnippet(f *Fault, body string, lines int) {
 	if f.Line == 0 {
 		return
@@ -67,7 +67,7 @@ func placeInSnippet(f *Fault, body string, lines int) {
 	}
 }
 
-// transform removes the types from a source. It runs in a compiler process.
+// transform removes the types from source code. It runs in a compiler process.
 func transform(file, source string) (*Module, []Fault) {
 	result := api.Transform(withoutMaps([]byte(source)), api.TransformOptions{
 		Loader: api.LoaderTS, Sourcefile: file, Target: api.ES2023, Charset: api.CharsetUTF8, TsconfigRaw: "{}",
@@ -79,11 +79,11 @@ func transform(file, source string) (*Module, []Fault) {
 	return NewModule(file, string(result.Code), result.Map), nil
 }
 
-// evalName is the file name of evaluated code in stacks.
+// evalName is the file name of evaluated code in stack traces.
 const evalName = "<input>"
 
-// Locate sets the position of an exception to the place in the snippet where it was thrown, if
-// known, and its stack to the frames in the snippet.
+// Locate sets an exception's position to the place in the snippet where it was thrown, if known,
+// and its stack to the frames in the snippet.
 func (s *Snippet) Locate(e *Exception) {
 	e.Line, e.Column = 0, 0
 	s.module.locate(e, evalName)

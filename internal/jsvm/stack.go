@@ -9,15 +9,14 @@ import (
 
 var framePosition = regexp.MustCompile(`\(?([^\s()]+):(\d+):(\d+)\)?$`)
 
-// mapped returns the exception with the stack in the author's files: frames of the runtime are
-// omitted, and positions refer to the source.
+// mapped returns the exception with its stack mapped to the author's files: it omits the runtime's
+// frames, and positions refer to the source.
 func (m *Module) mapped(e *Exception) *Exception {
 	m.locate(e, m.Name)
 	return e
 }
 
-// locate maps the frames of the file with the given name, and sets the position of the exception to
-// the first of them.
+// locate maps the frames in the named file, and sets the exception's position to the first of them.
 func (m *Module) locate(e *Exception, name string) {
 	consumer := m.positions()
 	if consumer == nil {
@@ -54,8 +53,8 @@ var (
 	nativeFrame  = regexp.MustCompile(`^\s*at (\S+) \(native\)`)
 )
 
-// named returns the message of an exception with the name of the failing value, which the engine
-// omits. Row and column refer to the compiled code.
+// named returns an exception's message with the name of the failing value, which the engine omits.
+// row and column refer to the compiled code.
 func (m *Module) named(e *Exception, row, column string) string {
 	if e.Message != "not a function" && e.Message != "value is not iterable" {
 		return e.Message
@@ -84,7 +83,7 @@ func (m *Module) named(e *Exception, row, column string) string {
 	return fmt.Sprintf("%.100s is %s", callee, what)
 }
 
-// lineOf returns a line of a text, counted from 1.
+// lineOf returns a line of text. Lines are numbered from 1.
 func lineOf(text string, line int) string {
 	for l := range strings.Lines(text) {
 		if line--; line == 0 {

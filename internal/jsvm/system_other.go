@@ -9,10 +9,10 @@ import (
 
 func noHugePages() {}
 
-// lockDown has nothing to take away here: the engine is the wall.
+// lockDown does nothing on this system, so only the engine isolates scripts.
 func lockDown() error { return nil }
 
-// lockDownCompiler has nothing to take away here either: the parent's clock is the bound.
+// lockDownCompiler does nothing on this system. The parent enforces the time limit.
 func lockDownCompiler() error { return nil }
 
 func ownBinary() string {
@@ -23,7 +23,7 @@ func ownBinary() string {
 	return path
 }
 
-// cpuMeter takes the time since the first question for CPU time.
+// cpuMeter uses the time since the first call as an approximation of CPU time.
 type cpuMeter struct{ start time.Time }
 
 func (m *cpuMeter) used() time.Duration {

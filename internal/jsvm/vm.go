@@ -9,22 +9,22 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// vm is one instance of the engine. It serves one run at a time.
+// vm is an instance of the engine. It serves one run at a time.
 type vm struct {
 	engine  *engine
 	module  api.Module
 	memory  *memory
-	ctx     context.Context // carries the VM to host functions
+	ctx     context.Context // gives host functions access to the VM
 	fn      functions       // called from outside
 	inner   innerFunctions  // called from within a host function
 	inside  bool            // a call is in progress
 	run     *execution
-	failure error // of the engine itself: the VM must not be used again
+	failure error // failure of the engine itself, after which the VM must not be used again
 	stack   [8]uint64
 }
 
-// functions are the engine's functions that the worker calls. Values are passed as addresses of
-// boxes that hold them.
+// functions are the engine functions that the worker calls. Values are passed as addresses of boxes
+// that contain them.
 type functions struct {
 	setupFunctions
 	runFunctions
@@ -48,8 +48,8 @@ type valueFunctions struct {
 	global, getProperty, setProperty, undefined                             api.Function
 }
 
-// innerFunctions are the engine's functions that host functions call. None of them runs script
-// code, which would re-enter the engine on its own stack.
+// innerFunctions are the engine functions that host functions call. None of them runs script code,
+// because that would re-enter the engine on the host function's stack.
 type innerFunctions struct {
 	malloc, free, isString, isNumber, getString, freeString, newString, dup api.Function
 }
@@ -108,7 +108,7 @@ func (v *vm) restore(img *image) error {
 
 var errNoMemory = errors.New("all memory for scripts is in use")
 
-// call calls the engine. After a failure of the engine itself it does nothing.
+// call calls an engine function. It does nothing if the engine itself has failed.
 func (v *vm) call(f api.Function, args ...uint64) uint64 {
 	if v.failure != nil {
 		return 0
@@ -120,10 +120,10 @@ func (v *vm) call(f api.Function, args ...uint64) uint64 {
 		}
 		return 0
 	}
-	return uint64(uint32(v.stack[0])) //nolint:gosec // all results are 32 bits; the rest is of an argument
+	return uint64(uint32(v.stack[0])) //nolint:gosec // all results have 32 bits; the upper half belongs to an argument
 }
 
-// callInner is call for host functions, which run while a call is in progress.
+// callInner is like call, but for host functions, which run while another call is in progress.
 func (v *vm) callInner(f api.Function, args ...uint64) uint64 {
 	if v.inside {
 		panic("the engine was entered twice")
@@ -134,7 +134,7 @@ func (v *vm) callInner(f api.Function, args ...uint64) uint64 {
 	err := f.CallWithStack(v.ctx, stack[:])
 	v.inside = false
 	if err != nil {
-		panic(err) // ends the outer call, which reports it
+		panic(err) // ends the outer call, which reports the error
 	}
 	return uint64(uint32(stack[0])) //nolint:gosec // as above
 }
@@ -144,7 +144,7 @@ func firstLine(err error) error {
 	return errors.New(s)
 }
 
-// write copies a text with a terminating zero into the memory, and returns its address.
+// write copies a zero-terminated string to the memory and returns its address.
 func (v *vm) write(s string) uint64 {
 	at := v.call(v.fn.malloc, uint64(len(s)+1))
 	if at == 0 {
@@ -174,7 +174,7 @@ func (v *vm) textAt(at uint64, length uint32) string {
 	return strings.ToValidUTF8(string(v.memory.reserved[at:at+uint64(length)]), "\ufffd")
 }
 
-// Modes of evaluation.
+// Evaluation modes.
 const (
 	evalScript = 0
 	evalModule = 1
@@ -188,8 +188,8 @@ func (v *vm) eval(name, source string, kind uint64) uint64 {
 	return box
 }
 
-// evalDone evaluates code and waits for modules to finish. It returns the value; for a module,
-// its namespace.
+// evalDone evaluates code and waits for modules to finish. It returns the value, or the namespace
+// of a module.
 func (v *vm) evalDone(name, source string, kind uint64) (uint64, error) {
 	box := v.eval(name, source, kind)
 	if err := v.thrown(box); err != nil {
@@ -210,7 +210,7 @@ func (v *vm) evalDone(name, source string, kind uint64) (uint64, error) {
 	return result, v.broken()
 }
 
-// broken returns why the VM cannot continue, or nil.
+// broken returns the reason if the VM cannot continue, or nil.
 func (v *vm) broken() error {
 	if v.failure != nil {
 		return v.failure
@@ -218,7 +218,7 @@ func (v *vm) broken() error {
 	return v.run.stop()
 }
 
-// thrown returns the exception of a result, or nil.
+// thrown returns the exception in a result, or nil.
 func (v *vm) thrown(box uint64) error {
 	if err := v.broken(); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (v *vm) property(box uint64, name string) uint64 {
 	return v.call(v.fn.getProperty, box, key)
 }
 
-// global returns a value by its path from the global object.
+// global returns the value at a path that starts at the global object.
 func (v *vm) global(path ...string) uint64 {
 	box := v.call(v.fn.global)
 	for _, name := range path {
@@ -278,7 +278,7 @@ func (v *vm) newText(s string) uint64 {
 	return box
 }
 
-// invoke calls a function of the image with texts and boxes.
+// invoke calls a function in the image. The arguments are boxes.
 func (v *vm) invoke(function uint64, args ...uint64) error {
 	list := v.call(v.fn.malloc, uint64(4*len(args)))
 	if v.failure == nil && list == 0 {
@@ -294,7 +294,7 @@ func (v *vm) invoke(function uint64, args ...uint64) error {
 	return err
 }
 
-// invokeWith is invoke that frees its arguments.
+// invokeWith is like invoke, but also frees the arguments.
 func (v *vm) invokeWith(function uint64, args ...uint64) error {
 	err := v.invoke(function, args...)
 	for _, a := range args {

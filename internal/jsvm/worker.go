@@ -18,15 +18,15 @@ import (
 // workerName is the argv[0] that makes the binary a worker.
 const workerName = "toolyard-script-worker"
 
-// A process that was started as a worker or a compiler never reaches main. So every program that
-// embeds a yard, and every test, is its own worker binary.
+// A process that was started as a worker or a compiler never reaches main. Every program that
+// embeds a yard, and every test binary, therefore also serves as its own worker.
 func init() {
 	serve, ok := map[string]func() error{workerName: work, compilerName: serveCompiler}[os.Args[0]]
 	if !ok {
 		return
 	}
-	// The goroutine that runs init functions is locked to its thread. If it handled frames, each of
-	// them would need two switches of threads.
+	// The goroutine that runs init functions is locked to its thread. If it handled frames, each
+	// frame would require two thread switches.
 	ended := make(chan error)
 	go func() { ended <- serve() }()
 	if err := <-ended; err != nil {
@@ -48,12 +48,12 @@ type worker struct {
 	tasks chan func() // received by idle goroutines
 }
 
-// workerRun is a run in a worker: it exchanges frames with the parent.
+// workerRun is a run in a worker. It exchanges frames with the parent.
 type workerRun struct {
 	worker *worker
 	id     uint32
 	cancel context.CancelFunc
-	posted chan struct{} // receives when a post is answered
+	posted chan struct{} // receives a value when a post is answered
 
 	mu       sync.Mutex
 	last     uint32
@@ -61,9 +61,9 @@ type workerRun struct {
 	answered []posted
 }
 
-// work serves the parent until it closes the pipe.
+// work handles requests until the parent closes the pipe.
 func work() error {
-	runtime.GOMAXPROCS(1) // a worker uses one processor; more threads would only contend
+	runtime.GOMAXPROCS(1) // a worker uses one processor, so more threads would only compete for it
 	noHugePages()
 	debug.SetGCPercent(50)
 	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), tasks: make(chan func()), runs: make(map[uint32]*workerRun), modules: make(map[[32]byte]*module)}
@@ -85,7 +85,7 @@ func work() error {
 	for {
 		f, err := w.conn.receive()
 		if err != nil {
-			return nil //nolint:nilerr // the parent has gone, and so do we
+			return nil //nolint:nilerr // the parent has exited, so this process exits too
 		}
 		w.take(f)
 	}
@@ -169,8 +169,8 @@ func (w *worker) start(f frame) {
 	})
 }
 
-// do runs a task on an idle goroutine if there is one, or on a new one: the engine needs a deep
-// stack, which a new goroutine has to grow.
+// do runs a task on an idle goroutine if there is one, and otherwise on a new one. Reusing
+// goroutines is faster because the engine needs a deep stack, which a new goroutine has to grow.
 func (w *worker) do(task func()) {
 	select {
 	case w.tasks <- task:
@@ -188,7 +188,7 @@ func (w *worker) do(task func()) {
 	}
 }
 
-// How a run ended: the first byte of an answer.
+// The first byte of an answer, which tells how the run ended.
 const (
 	endAnswer    = '.'
 	endException = 'e'
@@ -250,7 +250,7 @@ func (run *workerRun) post(id int, op, payload string) {
 		run.mu.Unlock()
 		select {
 		case run.posted <- struct{}{}:
-		default: // the previous signal was not received yet
+		default: // the previous signal is still pending
 		}
 	})
 }

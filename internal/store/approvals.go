@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	// maxPending is the maximum number of pending approvals of one caller.
+	// maxPending is the maximum number of a caller's pending approvals.
 	maxPending = 100
-	// keepApprovals is how long approvals and grants are kept after they expire.
+	// keepApprovals is how long expired approvals and grants are stored.
 	keepApprovals = 30 * 24 * time.Hour
 )
 
-// Approval is a call that an operator is asked to approve, with the decision.
+// Approval is a call that needs an operator's approval, and the decision.
 type Approval struct {
 	ID      string
 	Subject ApprovalSubject
 	Rule    ApprovalRule
-	Preview json.RawMessage // the arguments without secrets
-	Hidden  int             // values that are hidden in the preview
-	Cut     int             // values that are shortened in the preview
+	Preview json.RawMessage // arguments with secrets removed
+	Hidden  int             // number of values hidden in the preview
+	Cut     int             // number of values shortened in the preview
 	Call    string          // the call that requested it
 	State   ledger.ApprovalState
 	Created time.Time
 	Expires time.Time
 
 	Decision ApprovalDecision
-	UsedBy   string    // the call that used it; empty for none
-	UsedAt   time.Time // zero if it was not used
+	UsedBy   string    // the call that used it; empty if none
+	UsedAt   time.Time // zero if it has not been used
 }
 
-// ApprovalSubject is what an approval is bound to. Digests are in hex.
+// ApprovalSubject identifies the calls that an approval is bound to. Digests are in hexadecimal.
 type ApprovalSubject struct {
 	Account    string
 	Caller     string
@@ -50,14 +50,14 @@ type ApprovalSubject struct {
 	Binding    string // digest of everything that the approval depends on
 }
 
-// ApprovalRule is the rules that require an approval.
+// ApprovalRule describes the rules that require an approval.
 type ApprovalRule struct {
-	Name    string // of all rules that ask, separated by commas
-	Digest  string // of their content
+	Name    string // names of all matching ask rules, separated by commas
+	Digest  string // digest of their content
 	Message string
 }
 
-// ApprovalDecision is an operator's decision. The zero value is no decision.
+// ApprovalDecision is an operator's decision. The zero value means no decision yet.
 type ApprovalDecision struct {
 	By     string
 	At     time.Time
@@ -67,7 +67,7 @@ type ApprovalDecision struct {
 // Grant exempts calls from ask rules for some time.
 type Grant struct {
 	ID           string
-	Subject      ApprovalSubject // without Binding; Arguments is empty for any arguments
+	Subject      ApprovalSubject // Binding is not used; empty Arguments match any arguments
 	Rule         ApprovalRule
 	Created      time.Time
 	Expires      time.Time
@@ -93,16 +93,15 @@ func scanApproval(s scanner) (*Approval, error) {
 	return a, err
 }
 
-// ApprovalRequest asks for an approval.
 type ApprovalRequest struct {
 	Approval
-	Within time.Duration // how long it is valid
-	Run    ledger.RunKey // idempotency key of the call; empty for none
+	Within time.Duration // how long the request is valid
+	Run    ledger.RunKey // the call's idempotency key; empty if none
 }
 
 // RequestApproval returns the approval for a call: one that is pending, approved or declined and
-// has not expired, the one that a call with the same idempotency key has used, or else a new one.
-// It returns nil if a grant exempts the call.
+// has not expired, one used by a call with the same idempotency key, or else a new one. It returns
+// nil if a grant exempts the call.
 func (s *approvalStore) RequestApproval(ctx context.Context, r *ApprovalRequest) (a *Approval, created bool, err error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {
@@ -136,7 +135,7 @@ func (s *approvalStore) granted(ctx context.Context, r *ApprovalRequest, now tim
 	return n > 0, s.approvalError(err)
 }
 
-// createApproval stores a request for approval, unless the same call has requested it in the meantime.
+// createApproval stores a request for approval, unless the same call requested it in the meantime.
 func (s *approvalStore) createApproval(ctx context.Context, r *ApprovalRequest, now time.Time) (a *Approval, created bool, err error) {
 	u, pending := &r.Subject, 0
 	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM approvals WHERE account = $1 AND caller = $2 AND state = 'pending' AND expires > $3`, u.Account, u.Caller, now).Scan(&pending)
@@ -158,7 +157,8 @@ func (s *approvalStore) createApproval(ctx context.Context, r *ApprovalRequest, 
 	if err != nil {
 		return nil, false, s.approvalError(err)
 	}
-	if a, err = s.openApproval(ctx, r, now); err == nil && a == nil { // decided and used in the meantime
+	if a, err = s.openApproval(ctx, r, now); err == nil && a == nil { // it was decided and used in the
+		// meantime
 		err = fmt.Errorf("store: approval: %w", ErrUnavailable)
 	}
 	return a, n == 1, err
@@ -183,7 +183,7 @@ func (s *approvalStore) approvalError(err error) error {
 	return fmt.Errorf("store: approval: %w", s.engine.explain(err))
 }
 
-// Approval returns an approval. An expired approval has the state expired.
+// Approval returns an approval. If it has expired, its state is expired.
 func (s *approvalStore) Approval(ctx context.Context, id string) (*Approval, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {
@@ -206,7 +206,7 @@ func (a *Approval) expire(now time.Time) {
 	}
 }
 
-// ApprovalQuery selects approvals. Empty fields select everything.
+// ApprovalQuery selects approvals. Empty fields don't restrict the selection.
 type ApprovalQuery struct {
 	State   ledger.ApprovalState
 	Account string
@@ -214,7 +214,7 @@ type ApprovalQuery struct {
 	Limit   int    // MaxCalls if zero or greater
 }
 
-// Approvals returns approvals, newest first.
+// Approvals lists approvals, newest first.
 func (s *approvalStore) Approvals(ctx context.Context, q ApprovalQuery) ([]*Approval, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {
@@ -246,8 +246,8 @@ func (s *approvalStore) Approvals(ctx context.Context, q ApprovalQuery) ([]*Appr
 	return list, err
 }
 
-// Decide decides a pending approval. The grant, if it is not nil, is stored with the decision. The
-// error is VersionConflict if the approval is not pending.
+// Decide decides on a pending approval. If grant is not nil, it is stored together with the
+// decision. The error is VersionConflict if the approval is not pending.
 func (s *approvalStore) Decide(ctx context.Context, id string, approve bool, d ApprovalDecision, grant *Grant) (*Approval, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {
@@ -296,7 +296,7 @@ func insertGrant(ctx context.Context, tx *sql.Tx, g *Grant, now time.Time) error
 	return err
 }
 
-// Grants returns the grants that have not expired, newest first, at most MaxCalls.
+// Grants lists up to MaxCalls grants that have not expired, newest first.
 func (s *approvalStore) Grants(ctx context.Context) ([]*Grant, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {
@@ -312,7 +312,7 @@ func (s *approvalStore) Grants(ctx context.Context) ([]*Grant, error) {
 		WHERE expires > $1 ORDER BY created DESC, id LIMIT $2`, []any{now, MaxCalls})
 }
 
-// DeleteGrant ends a grant.
+// DeleteGrant revokes a grant.
 func (s *approvalStore) DeleteGrant(ctx context.Context, id string) error {
 	done, err := s.db.ExecContext(ctx, `DELETE FROM grants WHERE id = $1`, id)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 // maxFindings is the maximum number of findings in a report.
 const maxFindings = 20
 
-// moved is the sum of transfers to and from each place.
+// moved computes the net amount transferred to each place.
 const moved = `WITH moved AS (SELECT place, sum(amount) AS net FROM (
 	SELECT target AS place, amount FROM transfers UNION ALL SELECT source, -amount FROM transfers) AS entries GROUP BY place) `
 
-// audits are queries that return no rows while the books balance. A row has a name, the actual
+// audits are queries that return no rows if the books balance. A row contains a name, the actual
 // amount and the expected amount.
 var audits = []struct{ finding, text string }{
 	{"%[1]s has a balance of %[2]s, but its transfers total %[3]s", moved + `SELECT id, available, coalesce(net, 0) FROM balances
@@ -53,8 +53,8 @@ var audits = []struct{ finding, text string }{
 		WHEN calls_unspent < 0 THEN calls_unspent ELSE calls_spent END AS least FROM holds) AS lows WHERE least < 0`},
 }
 
-// Audit implements ledger.Ledger. It reads the books at one point in time. Amounts in findings are
-// billionths of a dollar.
+// Audit implements ledger.Ledger. It reads the books as of one point in time. Amounts in findings
+// are in billionths of a dollar.
 func (s *ledgerStore) Audit(ctx context.Context) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {

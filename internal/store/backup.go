@@ -17,26 +17,26 @@ import (
 	"unicode/utf8"
 )
 
-// A backup is compressed JSON lines: a header, then for each table its description and one array per
-// row, and a trailer with the SHA-256 of all lines before it. It does not depend on the database, so
-// that data can be moved from SQLite to PostgreSQL and back.
+// A backup consists of compressed JSON lines: a header, then for each table a description and one
+// array per row, and a trailer with the SHA-256 of all preceding lines. The format does not depend
+// on the database, so data can be moved from SQLite to PostgreSQL and back.
 
-// backupFormat identifies backups and the version of their format.
+// backupFormat identifies a backup and its format version.
 const backupFormat = "toolyard-backup/1"
 
-// maxBackupLine limits the length of a line in a backup, in bytes. Rows are far smaller.
+// maxBackupLine is the maximum length of a line in a backup, in bytes. Rows are far smaller.
 const maxBackupLine = 64 << 20
 
 // BackupHeader is the first line of a backup.
 type BackupHeader struct {
 	Format  string    `json:"format"`
-	Schema  int64     `json:"schema"` // number of the last migration
+	Schema  int64     `json:"schema"` // number of the latest migration
 	Version string    `json:"version,omitempty"`
-	Kind    string    `json:"kind"` // of the database: postgres or sqlite
+	Kind    string    `json:"kind"` // kind of database: postgres or sqlite
 	At      time.Time `json:"at"`
 }
 
-// backupTable is the line before the rows of a table.
+// backupTable is the line that precedes a table's rows.
 type backupTable struct {
 	Table   string   `json:"table"`
 	Columns []string `json:"columns"`
@@ -48,8 +48,8 @@ type backupTrailer struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Backup writes all data as of one point in time, while the store is in use. It returns the number
-// of rows. version is the program's version, for information only.
+// Backup writes all data as of one point in time and returns the number of rows. The store can be
+// in use. version is the program's version, for information only.
 func (s *Store) Backup(ctx context.Context, to io.Writer, version string) (rows int64, err error) {
 	tx, err := s.reports.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -131,12 +131,12 @@ func (w *backupWriter) line(value any) error {
 	if w.buf.Len() > maxBackupLine {
 		return fmt.Errorf("row exceeds %d bytes", maxBackupLine)
 	}
-	_, _ = w.sum.Write(w.buf.Bytes()) // never fails
+	_, _ = w.sum.Write(w.buf.Bytes()) // cannot fail
 	_, err := w.zip.Write(w.buf.Bytes())
 	return err
 }
 
-// encoded is a value that is not a JSON value: bytes, or text that is not UTF-8.
+// encoded is a value that JSON cannot represent: bytes, or text that is not UTF-8.
 type encoded struct {
 	Bytes *string `json:"bytes,omitempty"`
 	Text  *string `json:"text,omitempty"`
@@ -171,7 +171,7 @@ func (w *backupWriter) close() error {
 	return w.zip.Close()
 }
 
-// backupReader reads the lines of a backup.
+// backupReader reads a backup's lines.
 type backupReader struct {
 	zip    *gzip.Reader
 	lines  *bufio.Reader
@@ -189,7 +189,7 @@ func newBackupReader(from io.Reader) (*backupReader, error) {
 	return &backupReader{zip: zip, lines: bufio.NewReaderSize(zip, 64<<10), sum: sha256.New()}, nil
 }
 
-// next returns the next line. It is not part of the checksum until add is called.
+// next returns the next line. The line does not count toward the checksum until add is called.
 func (r *backupReader) next() ([]byte, error) {
 	r.number++
 	var line []byte
@@ -243,8 +243,8 @@ func (r *backupReader) header() (h BackupHeader, err error) {
 	return h, nil
 }
 
-// section reads until the end of a table. It returns the next table, or nil after the trailer, which
-// it checks. It calls row for every row before that.
+// section reads to the end of a table and calls row for each row. It returns the next table, or nil
+// after the trailer, which it checks.
 func (r *backupReader) section(row func([]byte) error) (*backupTable, error) {
 	for {
 		line, err := r.next()
@@ -282,7 +282,7 @@ func (r *backupReader) trailer(line []byte) error {
 	return nil
 }
 
-// values parses a row. Times are microseconds.
+// values parses a row. Times are in microseconds.
 func (r *backupReader) values(line []byte, kinds []kind) ([]any, error) {
 	var raw []json.RawMessage
 	if err := r.decode(line, &raw); err != nil {
@@ -339,7 +339,7 @@ func (r *backupReader) value(raw json.RawMessage, k kind) (any, error) {
 	return data, nil
 }
 
-// CheckBackup reads a whole backup and verifies its format and its checksum.
+// CheckBackup reads a whole backup and verifies its format and checksum.
 func CheckBackup(from io.Reader) (BackupHeader, error) {
 	r, err := newBackupReader(from)
 	if err != nil {

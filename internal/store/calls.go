@@ -15,35 +15,36 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
-// Maximum numbers of rows in a result.
+// Maximum number of rows in a result.
 const (
-	MaxCalls  = 1_000  // rows of Calls, Sessions and Changes
-	MaxGroups = 10_000 // rows of Costs and Latencies
-	// MaxTimed is the number of calls that Latencies evaluates.
+	MaxCalls  = 1_000  // for Calls, Sessions and Changes
+	MaxGroups = 10_000 // for Costs and Latencies
+	// MaxTimed is the maximum number of calls that Latencies evaluates.
 	MaxTimed = 20_000
 )
 
-// Cursor is a position in the recorded calls: after the call with this time and ID.
+// Cursor is a position in a list of calls, just after the call with this time and ID.
 type Cursor struct {
 	At time.Time
 	ID string
 }
 
-// CallQuery selects calls. Empty fields select everything.
+// CallQuery selects calls. Empty fields don't restrict the selection.
 type CallQuery struct {
 	ID, Parent, Account, Caller, Session, Server, Tool, Gate, Code string
 
-	Failed       bool      // only calls whose code is not OK
+	Failed       bool      // selects only calls whose code is not OK
 	Since, Until time.Time // Until is exclusive
-	Ended        time.Time // only calls that ended since then and started at most a minute before
-	Before       Cursor    // only calls after this position; zero for the first page
-	Limit        int       // MaxCalls if zero or greater
+	Ended        time.Time // selects only calls that ended after this time and started at most a minute
+	// before it
+	Before Cursor // only calls after this position; zero for the first page
+	Limit  int    // MaxCalls if zero or greater
 }
 
-// Local as a server selects the calls of tools without a server.
+// Local, used as a server, selects calls to tools that do not belong to a server.
 const Local = "-"
 
-// from selects the tools of a server, or local ones.
+// from selects a server's tools, or the local ones.
 func (f *filter) from(server string) {
 	if server == Local {
 		f.where = append(f.where, "server = ''")
@@ -52,26 +53,26 @@ func (f *filter) from(server string) {
 	f.equal("server", server)
 }
 
-// LatencyQuery selects calls for Latencies. Empty fields select everything.
+// LatencyQuery selects calls for Latencies. Empty fields don't restrict the selection.
 type LatencyQuery struct {
 	Account, Server, Tool string
 	Since, Until          time.Time
 }
 
 // LatencyRow is the latency of a tool's calls, regardless of their outcome. A percentile is the
-// latency of an actual call: the lowest that this share of calls did not exceed.
+// latency of an actual call: the lowest value that this share of the calls did not exceed.
 type LatencyRow struct {
 	Server string        `json:"server,omitempty"`
 	Tool   string        `json:"tool"`
 	Calls  int64         `json:"calls"`
-	Errors int64         `json:"errors"` // calls that did not succeed
+	Errors int64         `json:"errors"` // number of calls that failed
 	P50    time.Duration `json:"p50Ns"`
 	P95    time.Duration `json:"p95Ns"`
 	P99    time.Duration `json:"p99Ns"`
 }
 
-// filter collects conditions and their arguments. Arguments are numbered in order, as SQLite
-// requires.
+// filter collects conditions and their arguments. Arguments are numbered in order because SQLite
+// requires it.
 type filter struct {
 	where []string
 	args  []any
@@ -89,8 +90,8 @@ func (f *filter) equal(column, value string) {
 	}
 }
 
-// between adds that a time is in a half-open span. Times have whole microseconds, so a bound is
-// rounded up.
+// between adds the condition that a time is in a half-open interval. Stored times are in whole
+// microseconds, so bounds are rounded up.
 func (f *filter) between(column string, since, until time.Time) {
 	if !since.IsZero() {
 		f.where = append(f.where, column+" >= "+f.arg(roundUp(since, time.Microsecond)))
@@ -100,14 +101,15 @@ func (f *filter) between(column string, since, until time.Time) {
 	}
 }
 
-// behind adds that a row comes after a position, newest first.
+// behind adds the condition that a row comes after a position in a list that starts with the
+// newest.
 func (f *filter) behind(column string, at time.Time, id string) {
 	if !at.IsZero() {
 		f.where = append(f.where, fmt.Sprintf("(%s, id) < (%s, %s)", column, f.arg(at.UTC()), f.arg(id)))
 	}
 }
 
-// roundUp returns the first whole unit that is not before a time.
+// roundUp returns the first whole unit that is not before t.
 func roundUp(t time.Time, unit time.Duration) time.Time {
 	down := t.UTC().Truncate(unit)
 	if down.Before(t) {
@@ -134,13 +136,13 @@ func (s *callStore) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) 
 	f.equal("account", q.Account)
 	f.equal("caller", q.Caller)
 	if f.equal("session", q.Session); q.Session != "" {
-		f.where = append(f.where, "session <> ''") // the condition of the index
+		f.where = append(f.where, "session <> ''") // matches the condition of the index
 	}
 	f.from(q.Server)
 	f.equal("tool", q.Tool)
 	f.equal("gate", q.Gate)
 	if f.equal("code", q.Code); q.Failed || q.Code != "" && q.Code != string(toolyard.OK) {
-		f.where = append(f.where, "code <> 'OK'") // likewise
+		f.where = append(f.where, "code <> 'OK'") // matches the condition of the index
 	}
 	f.between("at", q.Since, q.Until)
 	if !q.Ended.IsZero() {
@@ -152,12 +154,12 @@ func (s *callStore) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) 
 	return collect(ctx, s.database, q.Limit, scanCall, text, f.args)
 }
 
-// Call returns a recorded call. The error is NotFound if there is none.
+// Call returns a recorded call. The error is NotFound if it does not exist.
 func (s *callStore) Call(ctx context.Context, id string) (*CallRow, error) {
 	if id != "" {
 		q := CallQuery{ID: id, Limit: 1}
 		within := q
-		if at, ok := ident.CallTime(id); ok { // usually one partition is enough
+		if at, ok := ident.CallTime(id); ok { // usually restricts the search to one partition
 			within.Since, within.Until = at, at.Add(time.Millisecond)
 		}
 		list, err := s.Calls(ctx, within)
@@ -174,7 +176,7 @@ func (s *callStore) Call(ctx context.Context, id string) (*CallRow, error) {
 	return nil, toolyard.Errorf(toolyard.NotFound, "Recorded call %s not found.", id)
 }
 
-// endOfCall returns the SQL expression of the end of a call.
+// endOfCall returns the SQL expression for the end of a call.
 func (s *callStore) endOfCall() string {
 	if s.isLite() {
 		return "at + elapsed_ns / 1000"
@@ -189,7 +191,7 @@ func scanCall(s scanner) (*CallRow, error) {
 	var asOf *time.Time
 	err := s.Scan(&r.ID, &r.At, &r.Elapsed, &r.Gate, &r.Mode, &r.Caller, &r.Account, &r.Session, &r.Server, &r.Tool, &generation,
 		&r.Code, &r.Price, &r.ArgsSize, &r.ResultSize, &args, &parent, &message, &marks, &asOf)
-	r.At, r.Generation = r.At.UTC(), uint64(generation) //nolint:gosec // converted back
+	r.At, r.Generation = r.At.UTC(), uint64(generation) //nolint:gosec // was stored as int64
 	r.Parent, r.Message, r.Marks = parent.String, message.String, parseMarks(marks.String)
 	if asOf != nil {
 		r.AsOf = asOf.UTC()
@@ -200,8 +202,8 @@ func scanCall(s scanner) (*CallRow, error) {
 	return &r, err
 }
 
-// Latencies returns the latency of each tool for the newest MaxTimed matching calls. Of n calls
-// sorted by latency, percentile p is the call number p*n/100, rounded up.
+// Latencies returns each tool's latency over the latest MaxTimed matching calls. Of n calls sorted
+// by latency, percentile p is call number p*n/100, rounded up.
 func (s *callStore) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, error) {
 	f := &filter{}
 	f.equal("account", q.Account)
@@ -218,11 +220,11 @@ func (s *callStore) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow
 	}, text, f.args)
 }
 
-// collect reads the rows of a query. More than most rows are an error, because a truncated result
-// could be mistaken for a complete one.
+// collect reads a query's rows. It returns an error if there are more than most rows, because a
+// truncated result could be mistaken for a complete one.
 func collect[T any](ctx context.Context, d *database, most int, scan func(scanner) (T, error), text string, args []any) (list []T, err error) {
 	if !d.isLite() {
-		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // plan each query for its arguments
+		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // plans each query for its arguments
 	}
 	err = query(ctx, d.reports, func(row scanner) error {
 		if len(list) == most {
@@ -251,8 +253,8 @@ func (s *database) isLite() bool {
 	return is
 }
 
-// percentiles returns the columns of percentiles, in SQL, and their source. PostgreSQL has a
-// function for them; SQLite has to number the calls of each tool.
+// percentiles returns the SQL columns for the percentiles and the source to select them from.
+// PostgreSQL has a function for percentiles; in SQLite, each tool's calls have to be numbered.
 func (s *callStore) percentiles(calls string) (columns, from string) {
 	format := "percentile_disc(0.%d) WITHIN GROUP (ORDER BY elapsed_ns)"
 	from = calls

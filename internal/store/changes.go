@@ -10,13 +10,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// keepChanges is the retention of changes.
+// keepChanges is the default retention of the audit log.
 const keepChanges = 400 * day
 
-// maxDetail is the maximum size of the detail of a change, in bytes.
+// maxDetail is the maximum size of a change's detail, in bytes.
 const maxDetail = 64 << 10
 
-// Change is an entry in the audit log: a change, or an attempted one.
+// Change is an entry in the audit log: a change, or an attempt to make one.
 type Change struct {
 	ID      string          `json:"id"`
 	At      time.Time       `json:"at"`
@@ -25,14 +25,14 @@ type Change struct {
 	Action  string          `json:"action"` // such as toolset.put
 	Subject string          `json:"subject"`
 	Detail  json.RawMessage `json:"detail,omitempty"`
-	Status  int             `json:"status"` // HTTP status of the response; zero before there is one
+	Status  int             `json:"status"` // HTTP status of the response; zero if there is none yet
 	Remote  string          `json:"remote,omitempty"`
 }
 
-// ChangeQuery selects changes. Empty fields select everything.
+// ChangeQuery selects changes. Empty fields don't restrict the selection.
 type ChangeQuery struct {
 	Caller, Action, Subject string
-	Since, Until            time.Time // Until is left out
+	Since, Until            time.Time // Until is exclusive
 
 	Oldest bool   // oldest first
 	Before Cursor // only changes after this position; zero for the first page
@@ -41,7 +41,7 @@ type ChangeQuery struct {
 
 const changeColumns = "id, at, caller, account, action, subject, detail, status, remote"
 
-// BeginChange stores a change before it is made.
+// BeginChange records a change before it is made.
 func (s *changeStore) BeginChange(ctx context.Context, c *Change) error {
 	if c.ID == "" || len(c.Detail) > maxDetail || len(c.Detail) > 0 && !json.Valid(c.Detail) {
 		return toolyard.Errorf(toolyard.Invalid, "A change requires an ID, and its detail must be JSON of at most %d KiB.", maxDetail>>10)
@@ -54,8 +54,8 @@ func (s *changeStore) BeginChange(ctx context.Context, c *Change) error {
 	return nil
 }
 
-// EndChange stores the outcome and the subject of a change. The error is NotFound if BeginChange
-// was not called for it.
+// EndChange records a change's status and subject. The error is NotFound if BeginChange was not
+// called for it.
 func (s *changeStore) EndChange(ctx context.Context, id string, status int, subject string) error {
 	done, err := affected(s.db.ExecContext(ctx, `UPDATE changes SET status = $1, subject = $2 WHERE id = $3`, status, clean(subject), clean(id)))
 	switch {
@@ -67,7 +67,7 @@ func (s *changeStore) EndChange(ctx context.Context, id string, status int, subj
 	return nil
 }
 
-// Changes returns changes, newest first unless the query requests otherwise.
+// Changes lists changes, newest first unless the query requests otherwise.
 func (s *changeStore) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls

@@ -86,7 +86,8 @@ func (s *connectionStore) changed(ctx context.Context, statement string, args ..
 	return n > 0, err
 }
 
-// LeaseConnection implements [serverauth.Store]. All replicas use the clock of the database.
+// LeaseConnection implements [serverauth.Store]. It uses the database's clock, so it is the same
+// for all replicas.
 func (s *connectionStore) LeaseConnection(ctx context.Context, c *serverauth.Connection, holder string, lasts time.Duration) (bool, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// keepConsumed is how long expired tokens are kept, which allows for differences between the
+// keepConsumed is how long expired tokens are stored, to allow for differences between the
 // replicas' clocks.
 const keepConsumed = time.Hour
 
-// Consume marks a token as used by owner until it expires. It returns the user of the token: the
-// given owner, or an earlier one.
+// Consume marks a token as used by owner until it expires. It returns the token's user, which may
+// be an earlier owner.
 func (s *messageStore) Consume(ctx context.Context, id, owner string, until time.Time) (user string, first bool, err error) {
 	done, err := s.db.ExecContext(ctx, `INSERT INTO consumed (id, owner, until) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`, id, owner, until)
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *messageStore) Consume(ctx context.Context, id, owner string, until time
 		return owner, n == 1, err
 	}
 	err = s.db.QueryRowContext(ctx, `SELECT owner FROM consumed WHERE id = $1`, id).Scan(&user)
-	if errors.Is(err, sql.ErrNoRows) { // released in the meantime; the caller can try again
+	if errors.Is(err, sql.ErrNoRows) { // the token was released in the meantime; the caller can try again
 		return "", false, fmt.Errorf("store: token: %w", ErrUnavailable)
 	}
 	return user, false, s.engine.explain(err)

@@ -13,16 +13,17 @@ import (
 // MaxMinutes is the maximum number of rows that Traffic returns.
 const MaxMinutes = 20_000
 
-// CostQuery selects and groups the costs of calls.
+// CostQuery selects and groups calls by cost.
 type CostQuery struct {
-	Account      string    // all if empty
-	Since, Until time.Time // Until is exclusive; a zero time is no bound
-	By           []string  // account, tool, and one of day, week and month; empty for a single row
-	Top          int       // maximum number of groups, by Most; zero for all
-	Most         Most      // Spent if empty
+	Account      string    // empty selects all accounts
+	Since, Until time.Time // Until is exclusive; zero means no bound
+	By           []string  // account, tool, and one of day, week or month; if empty, the result is a single
+	// row
+	Top  int  // maximum number of groups, ranked by Most; zero for all
+	Most Most // Spent if empty
 }
 
-// Most is the ranking of groups.
+// Most specifies how groups are ranked.
 type Most string
 
 // The rankings.
@@ -31,7 +32,7 @@ const (
 	Called Most = "calls"
 )
 
-// order returns the order and the maximum number of groups, in SQL.
+// order returns the SQL order and the maximum number of groups.
 func (q *CostQuery) order() (order string, limit int) {
 	switch {
 	case q.Top <= 0:
@@ -49,12 +50,12 @@ type CostRow struct {
 	Tool    string         `json:"tool,omitempty"`
 	Day     string         `json:"day,omitempty" doc:"The day in UTC, such as 2026-11-15; by week its Monday, by month its first day."`
 	Calls   int64          `json:"calls"`
-	Errors  int64          `json:"errors"`  // calls that did not succeed
-	Charged int64          `json:"charged"` // calls with a price
+	Errors  int64          `json:"errors"`  // number of calls that failed
+	Charged int64          `json:"charged"` // number of calls that had a price
 	USD     toolyard.Money `json:"usd"`
 }
 
-// TrafficRow is the traffic of one minute.
+// TrafficRow is the traffic in one minute.
 type TrafficRow struct {
 	At     time.Time      `json:"at"` // start of the minute
 	Calls  int64          `json:"calls"`
@@ -62,8 +63,8 @@ type TrafficRow struct {
 	USD    toolyard.Money `json:"usd"`
 }
 
-// groups returns the columns of the result and the positions of those that it is grouped by. The
-// other columns are empty: grouping by them would cost as much as grouping by all.
+// groups returns the result's columns and the positions of the columns to group by. The other
+// columns are empty, because including them would require grouping by all columns.
 func (s *callStore) groups(by []string) (columns, grouped []string, err error) {
 	columns = []string{"''", "''", "''", "''"}
 	known := []struct {
@@ -96,8 +97,8 @@ func (s *callStore) groups(by []string) (columns, grouped []string, err error) {
 	return columns, grouped, nil
 }
 
-// dateOfCall returns the SQL expression of the first day of a call's day, week or month, in UTC.
-// Weeks begin on Monday.
+// dateOfCall returns the SQL expression for the first day of a call's day, week or month in UTC.
+// Weeks start on Monday.
 func (s *callStore) dateOfCall(unit string) string {
 	if !s.isLite() {
 		return "to_char(date_trunc('" + unit + "', at AT TIME ZONE 'UTC'), 'YYYY-MM-DD')"
@@ -106,8 +107,8 @@ func (s *callStore) dateOfCall(unit string) string {
 	return "date(at / 1000000, 'unixepoch'" + modifiers[unit] + ")"
 }
 
-// Costs returns the cost of calls, newest day first. It is exact for any span of time: whole hours
-// are aggregated, and only the rest is read from the calls.
+// Costs returns the cost of calls, newest day first. It is exact for any interval: whole hours are
+// pre-aggregated, and only the remainder is read from the calls.
 func (s *callStore) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 	columns, grouped, err := s.groups(q.By)
 	if err != nil {
@@ -124,7 +125,7 @@ func (s *callStore) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 	}, text, f.args)
 }
 
-// groupBy returns the GROUP BY clause; without columns, everything is one group.
+// groupBy returns the GROUP BY clause. If there are no columns, all rows form one group.
 func groupBy(columns []string) string {
 	if len(columns) == 0 {
 		return ""
@@ -140,9 +141,9 @@ const (
 		" CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd FROM calls"
 )
 
-// parts returns the parts of a span of time: totals of its whole weeks, of the whole days around
-// them, and of the whole hours around these; sums of all these hours that have not been moved to
-// the totals; and the calls outside the whole hours.
+// parts returns a query over the parts of an interval: totals of its whole weeks, of the whole days
+// around them, and of the whole hours around those; the sums for these hours that have not been
+// moved to the totals yet; and the calls outside whole hours.
 func (f *filter) parts(q CostQuery) string {
 	var parts []string
 	add := func(text, column string, grain grain, s span) {
@@ -175,10 +176,10 @@ func (f *filter) parts(q CostQuery) string {
 	return strings.Join(parts, " UNION ALL ")
 }
 
-// span is a half-open span of time. A zero time is no bound.
+// span is a half-open interval. A zero time means no bound.
 type span struct{ since, until time.Time }
 
-// whole returns the whole units of a span, such as hours, and the spans around them.
+// whole returns the whole units in a span, such as hours, and the spans before and after them.
 func (s span) whole(unit time.Duration) (inner span, beside []span) {
 	if inner = s; !s.since.IsZero() {
 		inner.since = roundUp(s.since, unit)
@@ -186,7 +187,7 @@ func (s span) whole(unit time.Duration) (inner span, beside []span) {
 	if !s.until.IsZero() {
 		inner.until = s.until.UTC().Truncate(unit)
 	}
-	if !s.until.IsZero() && inner.since.After(inner.until) { // there are none
+	if !s.until.IsZero() && inner.since.After(inner.until) { // there are no whole units
 		return span{inner.since, inner.since}, []span{s}
 	}
 	if !inner.since.Equal(s.since) {
@@ -198,7 +199,7 @@ func (s span) whole(unit time.Duration) (inner span, beside []span) {
 	return inner, beside
 }
 
-// Traffic returns the traffic of each minute in a span of time, oldest first. Minutes without calls
+// Traffic returns the traffic for each minute in an interval, oldest first. Minutes with no calls
 // are omitted, and minutes older than 8 days are deleted.
 func (s *callStore) Traffic(ctx context.Context, since, until time.Time) ([]TrafficRow, error) {
 	f := &filter{}

@@ -12,14 +12,15 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Deletion reports what the deletion of a caller's data did.
+// Deletion reports the result of deleting a caller's data.
 type Deletion struct {
-	Pseudonym string           // replaces the ID of the caller in what is kept
-	Deleted   map[string]int64 // rows by table
-	Kept      map[string]int64 // rows by table that now have the pseudonym, without arguments and messages
+	Pseudonym string           // replaces the caller's ID in rows that are kept
+	Deleted   map[string]int64 // number of deleted rows by table
+	Kept      map[string]int64 // number of rows by table that now contain the pseudonym instead, with
+	// arguments and messages removed
 }
 
-// deletions are the tables whose rows are deleted. Evidence belongs to queries, and so is deleted
+// deletions lists the tables whose rows are deleted. Evidence refers to queries, so it is deleted
 // before them.
 var deletions = []struct{ table, where string }{
 	{"evidence", `query IN (SELECT id FROM queries WHERE {owner})`},
@@ -33,14 +34,14 @@ var deletions = []struct{ table, where string }{
 	{"keys", `{owner}`},
 }
 
-// DeleteCaller deletes the data of a caller in one transaction: the caller's keys, connections, links,
-// results, queries, approvals, stored responses and person, and the arguments and messages of recorded
-// calls. Recorded calls and the ledger are kept under a random pseudonym, so that the books still
-// balance. If account is not empty, only the caller of that account is meant. An account is renamed if
-// it is the caller's own: it has the caller's ID, and no other caller uses it.
+// DeleteCaller deletes a caller's data in one transaction: the caller's keys, connections, links,
+// results, queries, approvals, stored responses and person, and the arguments and messages of
+// recorded calls. Recorded calls and the ledger are kept under a random pseudonym, so that the
+// books still balance. If account is not empty, only the caller in that account is deleted. The
+// caller's own account, which has the caller's ID and is not used by any other caller, is renamed.
 //
-// The error is NotFound if there is nothing about the caller, and Unavailable while calls of an own
-// account hold money.
+// The error is NotFound if there is no data about the caller, and Unavailable while calls hold
+// money from the caller's own account.
 func (s *Store) DeleteCaller(ctx context.Context, account, caller string) (*Deletion, error) {
 	d := &deleter{
 		Deletion: Deletion{Pseudonym: "deleted:" + strings.ToLower(rand.Text()[:16]), Deleted: map[string]int64{}, Kept: map[string]int64{}},
@@ -71,7 +72,7 @@ func (s *Store) DeleteCaller(ctx context.Context, account, caller string) (*Dele
 	return &d.Deletion, nil
 }
 
-// deleter deletes within a transaction. It does nothing after an error.
+// deleter deletes within a transaction. After an error, it does nothing.
 type deleter struct {
 	Deletion
 	ctx             context.Context //nolint:containedctx // lives as long as the transaction
@@ -104,7 +105,7 @@ func (d *deleter) keep(table, set, where string, args ...any) {
 	}
 }
 
-// names returns the first column of a result.
+// names returns the values in a result's first column.
 func (d *deleter) names(text string, args ...any) (list []string) {
 	if d.err != nil {
 		return nil
@@ -118,7 +119,7 @@ func (d *deleter) names(text string, args ...any) (list []string) {
 	return list
 }
 
-// owner returns the condition for rows of the caller, and its arguments.
+// owner returns the condition for the caller's rows, and its arguments.
 func (d *deleter) owner() (where string, args []any) {
 	if d.account == "" {
 		return `caller = $1`, []any{d.caller}
@@ -133,7 +134,8 @@ func (d *deleter) run(lite bool) {
 		d.remove(table.table, strings.ReplaceAll(table.where, "{owner}", owner), args...)
 	}
 	for _, account := range append(accounts, d.caller) {
-		if d.account == "" || account == d.account { // running ones are needed to end their calls; they expire
+		if d.account == "" || account == d.account { // running calls need their rows to finish; those rows
+			// expire later
 			d.remove("runs", `scope = $1 AND state <> 'running'`, ledger.CallerKey(account, d.caller))
 		}
 	}
@@ -148,11 +150,11 @@ func (d *deleter) run(lite bool) {
 	}
 }
 
-// leaseTime is about how long a replica holds money in advance.
+// leaseTime is approximately how long a replica holds leased money.
 const leaseTime = time.Minute
 
-// renameAccount gives the caller's own account the pseudonym. Money on hold belongs to replicas that
-// would return it to the old name, so there must be none.
+// renameAccount renames the caller's own account to the pseudonym. No money may be on hold, because
+// replicas would return it to the old name.
 func (d *deleter) renameAccount(lite bool) {
 	lock := ` FOR UPDATE`
 	if lite {

@@ -18,22 +18,22 @@ import (
 // MaxDocument is the maximum size of a document, in bytes.
 const MaxDocument = 8 << 20
 
-// maxDocumentName is the maximum size of a name, which fits into a notification of PostgreSQL.
+// maxDocumentName is the maximum size of a name. It fits in a PostgreSQL notification.
 const maxDocumentName = 255
 
-// Document returns a small text that replicas share, and its version, which increases by one with
-// each change. A missing document is nil and has version zero.
+// Document returns a small text that replicas share, and its version. Each change increases the
+// version by one. If the document does not exist, the text is nil and the version is zero.
 func (s *documentStore) Document(ctx context.Context, name string) (body []byte, version int64, err error) {
 	return s.engine.document(ctx, name)
 }
 
-// SetDocument replaces a document that has the given version, zero for a missing one, and returns
-// the new version. The error is VersionConflict if the document has another version.
+// SetDocument replaces the document if version is current, and returns the new version. Version
+// zero creates the document. The error is VersionConflict if the document has another version.
 func (s *documentStore) SetDocument(ctx context.Context, name string, body []byte, version int64) (next int64, err error) {
 	return s.replace(ctx, name, body, version, nil)
 }
 
-// replace replaces a document, and stores the new version in the history unless it is nil.
+// replace replaces a document. If kept is not nil, it also stores the new version in the history.
 func (s *documentStore) replace(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (next int64, err error) {
 	if name == "" || len(name) > maxDocumentName {
 		return 0, fmt.Errorf("store: a document name must be 1 to %d bytes", maxDocumentName)
@@ -54,15 +54,15 @@ func (s *documentStore) replace(ctx context.Context, name string, body []byte, v
 	return version + 1, nil
 }
 
-// Watch calls changed with the name of each document, and then whenever one has a new version,
-// until ctx ends; it returns the error of ctx. Of several changes in quick succession it may report
-// only the last. While the store is unavailable it waits, and then reports what changed. It calls
-// changed from one goroutine only.
+// Watch calls changed with the name of each document, and then again whenever a document has a new
+// version, until ctx ends. It returns ctx's error. If several changes occur in quick succession, it
+// may report only the last one. While the store is unavailable, it waits, and then reports the
+// documents that changed. All calls to changed are made from one goroutine.
 func (s *documentStore) Watch(ctx context.Context, changed func(name string)) error {
 	return s.Follow(ctx, "", changed, func([]byte) {})
 }
 
-// Follow is Watch, and calls heard with each message to the replica or to all.
+// Follow is like Watch, but also calls heard with each message to the replica or to all replicas.
 func (s *documentStore) Follow(ctx context.Context, replica string, changed func(name string), heard func(message []byte)) error {
 	known := map[string]int64{}
 	s.engine.follow(ctx, follower{replica: replica, heard: heard, seen: func(versions map[string]int64) {
@@ -76,15 +76,15 @@ func (s *documentStore) Follow(ctx context.Context, replica string, changed func
 	return ctx.Err()
 }
 
-// follower receives what other replicas write and send.
+// follower receives other replicas' changes and messages.
 type follower struct {
 	replica string
-	seen    func(versions map[string]int64) // all documents
+	seen    func(versions map[string]int64) // called with the versions of all documents
 	heard   func(message []byte)
 }
 
-// pollPause is the interval of polling without notifications. It is randomized, so that replicas do
-// not all poll at the same time.
+// pollPause returns the polling interval if there are no notifications. It is randomized, so that
+// replicas don't all poll at the same time.
 func pollPause() time.Duration {
 	return 300*time.Millisecond + backoff.Jitter(200*time.Millisecond)
 }
@@ -120,8 +120,8 @@ func documentOf(ctx context.Context, db *sql.DB, name string) (body []byte, vers
 	return body, version, err
 }
 
-// setDocument executes a statement, and stores the new version in the history unless it is nil, in
-// one transaction.
+// setDocument executes a statement. If kept is not nil, it also stores the new version in the
+// history, in the same transaction.
 func setDocument(ctx context.Context, db *sql.DB, text, name string, body []byte, version int64, kept *VersionRow) (done bool, err error) {
 	if kept == nil {
 		return affected(db.ExecContext(ctx, text, name, body, version))
@@ -163,7 +163,7 @@ func (l *lite) setDocument(ctx context.Context, name string, body []byte, versio
 	return done, liteError(err)
 }
 
-// follow polls: other processes may write to the file without notification.
+// follow polls, because other processes may write to the file and cannot send notifications.
 func (l *lite) follow(ctx context.Context, f follower) {
 	for ; ctx.Err() == nil; rest(ctx, pollPause()) {
 		if versions, err := l.versions(ctx); err == nil {
@@ -193,24 +193,24 @@ func (p *postgres) document(ctx context.Context, name string) (body []byte, vers
 	return body, version, pgError(err)
 }
 
-// setDocument writes and notifies in one statement, so that both happen or neither.
+// setDocument writes and notifies in one statement, so that either both happen or neither does.
 func (p *postgres) setDocument(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (done bool, err error) {
 	done, err = setDocument(ctx, p.db, `WITH written AS (`+writeDocument(version)+` RETURNING name)
 		SELECT pg_notify('`+documentChannel+`', name) FROM written`, name, body, version, kept)
 	return done, pgError(err)
 }
 
-// Bounds of the pause before a broken connection is replaced.
+// Minimum and maximum delay before a broken connection is replaced.
 const (
 	firstReconnect = 20 * time.Millisecond
 	lastReconnect  = 500 * time.Millisecond
 )
 
-// follow listens on its own connection, and replaces it when it breaks.
+// follow listens on its own connection, and replaces the connection if it breaks.
 func (p *postgres) follow(ctx context.Context, f follower) {
 	pause := firstReconnect
 	for ctx.Err() == nil {
-		listened, _ := p.listen(ctx, f) // every error is tried again
+		listened, _ := p.listen(ctx, f) // all errors are retried
 		if pause = min(2*pause, lastReconnect); listened {
 			pause = firstReconnect
 		}
@@ -218,8 +218,8 @@ func (p *postgres) follow(ctx context.Context, f follower) {
 	}
 }
 
-// listen listens until the connection breaks, and reports whether it was established. It listens
-// before it reads, so that no change is missed.
+// listen listens until the connection breaks, and reports whether it was established. It starts
+// listening before it reads, so that no change is missed.
 func (p *postgres) listen(ctx context.Context, f follower) (listened bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
 	if err != nil {
@@ -242,7 +242,7 @@ func (p *postgres) listen(ctx context.Context, f follower) (listened bool, err e
 	}
 }
 
-// hangUp closes a connection, and waits for that up to a limit.
+// hangUp closes a connection and waits up to a second.
 func hangUp(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -253,7 +253,8 @@ func hangUp(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// pgVersions reads the versions of all documents. A server that does not respond in time counts as gone.
+// pgVersions reads the versions of all documents. If the server does not respond in time, the
+// connection counts as lost.
 func pgVersions(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -266,7 +267,7 @@ func pgVersions(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	return versions, collectRows(found, versions, scanVersion)
 }
 
-// awaitNews waits for a change or the next poll, and passes on messages. An error means that the
+// awaitNews waits for a change or the next poll, and passes on messages. It returns an error if the
 // connection is lost.
 func (p *postgres) awaitNews(ctx context.Context, conn *pgx.Conn, f follower) error {
 	wait, cancel := context.WithTimeout(ctx, pollPause())

@@ -8,16 +8,16 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// lostCalls is the number of intents that are processed in one transaction.
+// lostCalls is the number of intents processed in one transaction.
 const lostCalls = 500
 
-// AppendIntents stores the intents of write calls, all of them or none. An intent is deleted when
+// AppendIntents stores the intents of write calls, either all or none. An intent is deleted when
 // its call is recorded.
 func (s *callStore) AppendIntents(ctx context.Context, intents []*ledger.Intent) error {
 	return s.engine.append(ctx, &ledger.Rows{Intents: intents})
 }
 
-// recordLostCalls records the calls of expired intents, whose replica stopped before it recorded
+// recordLostCalls records the calls of expired intents. Their replica stopped before it recorded
 // the outcome.
 func (s *callStore) recordLostCalls(ctx context.Context) error {
 	now, err := s.engine.clock(ctx)

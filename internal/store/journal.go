@@ -15,16 +15,16 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// JournalEntry is an entry of a stream of the journal. Times are in whole microseconds, in UTC.
+// JournalEntry is an entry in a stream of the journal. Times are in UTC, in whole microseconds.
 type JournalEntry struct {
-	Seq      uint64 // from 1, without gaps
+	Seq      uint64 // starts at 1, with no gaps
 	At, AsOf time.Time
 	Kind     string
 	Key      string
 	Body     json.RawMessage // may be nil
 }
 
-// JournalQuery selects entries of a stream. Empty fields select everything.
+// JournalQuery selects entries in a stream. Empty fields don't restrict the selection.
 type JournalQuery struct {
 	After, Before uint64 // exclusive bounds of the sequence number
 	Kinds         []string
@@ -36,15 +36,16 @@ type JournalQuery struct {
 
 const journalColumns = "seq, at, as_of, kind, key, body"
 
-// AppendJournal adds entries to a stream, all or none, and returns the last sequence number. The
-// error is VersionConflict if the last sequence number was not after. After an error that wraps
-// ErrUnavailable, the entries may or may not be stored. The caller bounds their number and size.
+// AppendJournal adds entries to a stream, either all or none, and returns the last sequence number.
+// The error is VersionConflict if the last sequence number was not after. If the error wraps
+// ErrUnavailable, the entries may or may not be stored. The caller limits the number and size of
+// the entries.
 func (s *Store) AppendJournal(ctx context.Context, stream string, after uint64, entries []JournalEntry) (last uint64, err error) {
 	if len(entries) == 0 || after > math.MaxInt64-uint64(len(entries)) {
 		return 0, journalConflict(stream, after)
 	}
-	// Two writers that saw the same end of the stream both insert the next sequence number, and
-	// the primary key lets only one of them succeed.
+	// If two writers saw the same end of the stream, both insert the same sequence number, and the
+	// primary key lets only one succeed.
 	f := &filter{}
 	name, end := s.typed(f, "text", stream), s.typed(f, "bigint", int64(after)) //nolint:gosec // checked above
 	rows := make([]string, len(entries))
@@ -75,7 +76,7 @@ func (s *Store) AppendJournal(ctx context.Context, stream string, after uint64, 
 	return after + uint64(len(entries)), nil
 }
 
-// typed adds an argument and returns its placeholder. PostgreSQL needs the types of values in a
+// typed adds an argument and returns its placeholder. PostgreSQL requires types for the values in a
 // list.
 func (s *Store) typed(f *filter, kind string, value any) string {
 	if s.isLite() {
@@ -84,7 +85,7 @@ func (s *Store) typed(f *filter, kind string, value any) string {
 	return f.arg(value) + "::" + kind
 }
 
-// nullable returns a JSON value unchanged, or NULL for none.
+// nullable returns a JSON value unchanged, or NULL if it is nil.
 func nullable(body json.RawMessage) any {
 	if body == nil {
 		return nil
@@ -96,7 +97,7 @@ func journalConflict(stream string, after uint64) error {
 	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q does not end at %d; read it again", stream, after)
 }
 
-// Journal returns entries of a stream.
+// Journal returns entries in a stream.
 func (s *Store) Journal(ctx context.Context, stream string, q JournalQuery) (list []JournalEntry, err error) {
 	f := &filter{}
 	f.equal("stream", stream)
@@ -132,7 +133,7 @@ func (s *Store) Journal(ctx context.Context, stream string, q JournalQuery) (lis
 	return list, nil
 }
 
-// sequence returns a bound that the database can represent.
+// sequence limits n to the range that the database can represent.
 func sequence(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func scanJournal(row scanner) (e JournalEntry, err error) {
@@ -145,7 +146,7 @@ func scanJournal(row scanner) (e JournalEntry, err error) {
 	return e, err
 }
 
-// JournalEnd returns the last sequence number of a stream, and 0 for an empty stream.
+// JournalEnd returns the last sequence number in a stream, or 0 if the stream is empty.
 func (s *Store) JournalEnd(ctx context.Context, stream string) (last uint64, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM journal WHERE stream = $1`, stream).Scan(&last)
 	if err != nil {

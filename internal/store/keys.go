@@ -21,7 +21,7 @@ var (
 
 const keyColumns = "prefix, hash, name, caller, account, scopes, created, expires, revoked"
 
-// PutKey stores a new key. The error is VersionConflict if there is a key with the same prefix.
+// PutKey stores a new key. The error is VersionConflict if a key with the same prefix exists.
 func (s *keyStore) PutKey(ctx context.Context, k identity.Key) error {
 	scopes, err := json.Marshal(k.Scopes)
 	if err != nil {
@@ -52,24 +52,23 @@ func noKey(prefix string) error {
 	return toolyard.Errorf(toolyard.NotFound, "Key %s not found.", prefix)
 }
 
-// KeyQuery selects keys. Empty fields select everything.
+// KeyQuery selects keys. Empty fields don't restrict the selection.
 type KeyQuery struct {
 	Caller, Account string
 
-	Part   string         // only keys with this text in their prefix, name, caller or account
-	State  identity.State // only keys in this state at the time Now
+	Part   string         // selects keys that contain this text in their prefix, name, caller or account
+	State  identity.State // selects keys that are in this state at the time Now
 	Now    time.Time
 	Before Cursor // only keys after this position; zero for the first page
 	Limit  int    // MaxCalls if zero or greater
 }
 
-// KeyPage returns keys, newest first.
+// KeyPage lists keys, newest first.
 func (s *keyStore) KeyPage(ctx context.Context, q KeyQuery) ([]identity.Key, error) {
 	text, args, limit := s.keyPage(q)
 	return collect(ctx, s.database, limit, readKey, text, args)
 }
 
-// keyPage returns the statement that reads a page of keys.
 func (s *keyStore) keyPage(q KeyQuery) (text string, args []any, limit int) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
@@ -93,7 +92,7 @@ func (s *keyStore) keyPage(q KeyQuery) (text string, args []any, limit int) {
 	return text, f.args, q.Limit
 }
 
-// Keys returns all keys, oldest first.
+// Keys lists all keys, oldest first.
 func (s *keyStore) Keys(ctx context.Context) ([]identity.Key, error) {
 	all, err := everything(func(before []identity.Key) ([]identity.Key, error) {
 		var q KeyQuery
@@ -130,8 +129,8 @@ func everything[T any](next func(before []T) ([]T, error)) (all []T, err error) 
 	}
 }
 
-// having adds that one of some columns contains a text, ignoring the case of ASCII letters. Other
-// letters are compared exactly, because SQLite does so.
+// having adds the condition that one of the columns contains a text, ignoring the case of ASCII
+// letters. Other letters are compared exactly, because SQLite does so.
 func (s *database) having(f *filter, part string, columns ...string) {
 	if part == "" {
 		return
@@ -157,7 +156,8 @@ func lowerASCII(text string) string {
 	}, text)
 }
 
-// RevokeKey revokes a key. A revoked key is not changed. The error is NotFound if there is none.
+// RevokeKey revokes a key. If the key is already revoked, it is not changed. The error is NotFound
+// if the key does not exist.
 func (s *keyStore) RevokeKey(ctx context.Context, prefix string, at time.Time) error {
 	done, err := s.db.ExecContext(ctx, `UPDATE keys SET revoked = CASE revoked WHEN 0 THEN $1 ELSE revoked END WHERE prefix = $2`, micros(at), prefix)
 	if err != nil {
@@ -177,10 +177,10 @@ func (s *keyStore) RevokeKey(ctx context.Context, prefix string, at time.Time) e
 // KeysDocument is the document whose version changes when a key is revoked.
 const KeysDocument = "keys"
 
-// announce notifies replicas of a change by a new version of an empty document. If it fails, they
-// notice the change when what they have cached expires.
+// announce notifies replicas of a change by writing a new version of an empty document. If that
+// fails, they notice the change when their caches expire.
 func (s *database) announce(ctx context.Context, document string) {
-	for range 5 { // others may announce at the same time
+	for range 5 { // others may be announcing at the same time
 		_, version, err := s.engine.document(ctx, document)
 		if err != nil {
 			return
@@ -191,7 +191,6 @@ func (s *database) announce(ctx context.Context, document string) {
 	}
 }
 
-// readKey decodes the columns of a key.
 func readKey(row scanner) (k identity.Key, err error) {
 	var hash []byte
 	var scopes string

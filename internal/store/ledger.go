@@ -32,7 +32,7 @@ func (s *accountStore) Fund(ctx context.Context, account string, amount toolyard
 	return s.sameFunding(ctx, f, reference)
 }
 
-// inSessions returns the money in the sessions of an account, in whole dollars and at most
+// inSessions returns the money in an account's sessions, in whole dollars and at most
 // ledger.MaxFunds.
 func (s *accountStore) inSessions(ctx context.Context, account string) (toolyard.Money, error) {
 	var dollars int64
@@ -40,7 +40,7 @@ func (s *accountStore) inSessions(ctx context.Context, account string) (toolyard
 	return toolyard.Money(min(dollars, int64(ledger.MaxFunds/toolyard.USD))) * toolyard.USD, s.engine.explain(err)
 }
 
-// sameFunding returns an error if the reference was used for another amount.
+// sameFunding returns an error if the reference was already used for a different amount.
 func (s *accountStore) sameFunding(ctx context.Context, f *ledger.Funding, reference string) error {
 	var paid toolyard.Money
 	var target string
@@ -83,11 +83,11 @@ func (s *accountStore) OpenSession(ctx context.Context, session ledger.Session) 
 	return s.Balance(ctx, session.ID)
 }
 
-// Quotas of sessions per account. Sessions that spent nothing are deleted some time after they
-// ended; the others remain part of the books.
+// Limits on sessions per account. Sessions that spent nothing are deleted some time after they end.
+// The others remain part of the books.
 const (
 	maxOpenSessions  = 5000
-	maxEmptySessions = 20_000 // that spent nothing, open or not
+	maxEmptySessions = 20_000 // open or ended sessions that spent nothing
 	keepSessions     = 24 * time.Hour
 )
 
@@ -95,7 +95,7 @@ const (
 const emptySession = `id <> account AND state IN ('closed', 'expired') AND spent = 0 AND available = 0 AND held = 0 AND held_calls = 0
 	AND NOT EXISTS (SELECT 1 FROM holds WHERE balance = balances.id)`
 
-// checkSessionQuota refuses a session of an account that has too many. Sessions that are opened
+// checkSessionQuota returns an error if an account has too many sessions. Sessions that are opened
 // concurrently may exceed the quota.
 func (s *accountStore) checkSessionQuota(ctx context.Context, session ledger.Session) error {
 	var exists, opened, empty int
@@ -153,14 +153,14 @@ func (s *accountStore) Balance(ctx context.Context, id string) (*ledger.Balance,
 	return list[0], nil
 }
 
-// AccountQuery selects accounts. Empty fields select everything.
+// AccountQuery selects accounts. Empty fields don't restrict the selection.
 type AccountQuery struct {
-	Prefix string // of the name
-	After  string // only accounts after this one
+	Prefix string // prefix of the ID
+	After  string // selects only accounts after this one
 	Limit  int    // MaxCalls if zero or greater
 }
 
-// AccountPage returns accounts, ordered by name.
+// AccountPage lists accounts, sorted by ID.
 func (s *accountStore) AccountPage(ctx context.Context, q AccountQuery) ([]*ledger.Balance, error) {
 	where, args := accountPage(q)
 	return s.queryBalances(ctx, s.reports, where, "p.id", args...)
@@ -171,9 +171,9 @@ func accountPage(q AccountQuery) (where string, args []any) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
 	}
-	f := &filter{where: []string{"id = account"}} // the condition of the index
+	f := &filter{where: []string{"id = account"}} // matches the condition of the index
 	if q.Prefix != "" {
-		// A range, which is contiguous in the index.
+		// A prefix is a contiguous range in the index.
 		f.where = append(f.where, "id >= "+f.arg(q.Prefix), "id < "+f.arg(q.Prefix+string(utf8.MaxRune)))
 	}
 	if q.After != "" {
@@ -183,7 +183,7 @@ func accountPage(q AccountQuery) (where string, args []any) {
 	return "p.id IN (" + page + ")", f.args
 }
 
-// Accounts returns all accounts, ordered by name.
+// Accounts lists all accounts, sorted by ID.
 func (s *accountStore) Accounts(ctx context.Context) ([]*ledger.Balance, error) {
 	return everything(func(before []*ledger.Balance) ([]*ledger.Balance, error) {
 		var q AccountQuery
@@ -194,7 +194,7 @@ func (s *accountStore) Accounts(ctx context.Context) ([]*ledger.Balance, error) 
 	})
 }
 
-// queryBalances reads balances and their holds in one statement, and so at one point in time.
+// queryBalances reads balances and their holds in one statement, so that they are consistent.
 func (s *accountStore) queryBalances(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*ledger.Balance, err error) {
 	err = query(ctx, db, func(from scanner) error {
 		p, expires := &ledger.Balance{}, (*time.Time)(nil)
@@ -204,7 +204,7 @@ func (s *accountStore) queryBalances(ctx context.Context, db *sql.DB, where, ord
 		}
 		p.Remaining += p.Held
 		if p.MaxCalls == 0 {
-			p.Calls = 0 // not all of them are counted
+			p.Calls = 0 // the count would be incomplete
 		}
 		list = append(list, p)
 		return err
@@ -212,7 +212,8 @@ func (s *accountStore) queryBalances(ctx context.Context, db *sql.DB, where, ord
 	return list, s.engine.explain(err)
 }
 
-// spentBySessions is what the sessions of an account p have spent, in SQL.
+// spentBySessions is the SQL expression for the spending of an account's sessions, where p is the
+// account.
 const spentBySessions = `CASE WHEN p.id <> p.account THEN 0 ELSE
 	COALESCE((SELECT SUM(s.spent) FROM balances s WHERE s.account = p.id AND s.id <> p.id), 0) +
 	COALESCE((SELECT SUM(sh.spent) FROM balances s JOIN holds sh ON sh.balance = s.id WHERE s.account = p.id AND s.id <> p.id), 0) END`

@@ -13,17 +13,17 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// keepLimits is how long the state of an unused limit is kept. It is longer than any lease.
+// keepLimits is how long an unused limit's state is stored. It is longer than any lease.
 const keepLimits = 24 * time.Hour
 
-// limitChunk is the number of limits that one transaction deletes.
+// limitChunk is the number of limits deleted in one transaction.
 const limitChunk = 1000
 
-// keysPerQuery is the maximum number of limits that one query reads.
+// keysPerQuery is the maximum number of limits read by one query.
 const keysPerQuery = 500
 
-// LimitUsage returns the usage of limits by key. It takes no locks. Limits that were never used
-// are missing from the result.
+// LimitUsage returns the usage of limits by key. It takes no locks. The result does not include
+// limits that have never been used.
 func (s *ledgerStore) LimitUsage(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
 	usage := make(map[string]ledger.LimitUsage, len(keys))
 	err := s.limitStates(ctx, keys, func(key string, state json.RawMessage, now time.Time) (err error) {
@@ -33,8 +33,8 @@ func (s *ledgerStore) LimitUsage(ctx context.Context, keys []string) (map[string
 	return usage, err
 }
 
-// SpendUsage returns the usage of spend limits by key, given their periods. It takes no locks. Limits
-// that were never used are missing from the result.
+// SpendUsage returns the usage of spend limits by key, given their periods. It takes no locks. The
+// result does not include limits that have never been used.
 func (s *ledgerStore) SpendUsage(ctx context.Context, limits map[string]ledger.Period) (map[string]ledger.SpendUsage, error) {
 	usage := make(map[string]ledger.SpendUsage, len(limits))
 	err := s.limitStates(ctx, slices.Collect(maps.Keys(limits)), func(key string, state json.RawMessage, now time.Time) (err error) {
@@ -44,7 +44,7 @@ func (s *ledgerStore) SpendUsage(ctx context.Context, limits map[string]ledger.P
 	return usage, err
 }
 
-// limitStates calls do with the state of each limit that was used.
+// limitStates calls do with the state of each limit that has been used.
 func (s *ledgerStore) limitStates(ctx context.Context, keys []string, do func(key string, state json.RawMessage, now time.Time) error) error {
 	now, err := s.engine.clock(ctx)
 	if err != nil {

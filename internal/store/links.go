@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Links belong to a caller of an account: callers of two accounts may have the same name.
+// Links belong to a caller in an account, because callers in two accounts may have the same name.
 
 // usePrecision is the least time between two updates of the last use of a link.
 const usePrecision = 24 * time.Hour
@@ -34,7 +34,7 @@ func (s *linkStore) Linked(ctx context.Context, caller toolyard.Caller, kind str
 	return links[kind], err
 }
 
-// Links returns all addresses that a caller has linked, by kind. It counts as a use of the links.
+// Links returns a caller's linked addresses by kind. It counts as a use of the links.
 func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (map[string]string, error) {
 	links, now := make(map[string]string), time.Now()
 	oldest := micros(now)
@@ -55,7 +55,7 @@ func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (map[stri
 	return links, nil
 }
 
-// AccountsOf returns the sorted accounts for which a caller has keys, up to a limit.
+// AccountsOf returns the accounts in which a caller has keys, sorted and limited to 100.
 func (s *linkStore) AccountsOf(ctx context.Context, caller string) (list []string, err error) {
 	const most = 100
 	err = query(ctx, s.db, func(row scanner) error {
@@ -70,5 +70,5 @@ func (s *linkStore) AccountsOf(ctx context.Context, caller string) (list []strin
 	return list, nil
 }
 
-// linkAccount returns the account of a caller, which is its ID if it has no other.
+// linkAccount returns a caller's account, which defaults to its ID.
 func linkAccount(c toolyard.Caller) string { return cmp.Or(c.Account, c.ID) }

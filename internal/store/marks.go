@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Bounds on the marks of one call.
+// Limits on a call's marks.
 const (
 	maxMarks = 32
-	maxStep  = 32 // bytes of a name
+	maxStep  = 32 // bytes per name
 )
 
-// formatMarks encodes marks as "cap:0,run:2100", in microseconds. Invalid marks are omitted.
+// formatMarks encodes marks as "cap:0,run:2100", in microseconds. It omits invalid marks.
 func formatMarks(marks []Mark) string {
 	var b []byte
 	n := 0
@@ -28,7 +28,7 @@ func formatMarks(marks []Mark) string {
 	return string(b)
 }
 
-// parseMarks decodes marks up to the first invalid one: the call is shown without the rest.
+// parseMarks decodes marks up to the first invalid one. The call is shown without the rest.
 func parseMarks(text string) (marks []Mark) {
 	for len(marks) < maxMarks && text != "" {
 		var item string
@@ -46,7 +46,7 @@ func parseMarks(text string) (marks []Mark) {
 // maxMicros is the maximum duration in microseconds.
 const maxMicros = int64(1<<63-1) / int64(time.Microsecond)
 
-// isStep reports whether a text is a valid name of a step.
+// isStep reports whether name is a valid step name.
 func isStep(name string) bool {
 	return name != "" && len(name) <= maxStep && !strings.ContainsAny(name, ",:\x00") && strings.ToValidUTF8(name, "") == name
 }

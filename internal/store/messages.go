@@ -14,23 +14,23 @@ import (
 // MaxMessage is the maximum size of a message between replicas, in bytes.
 const MaxMessage = 128 << 10
 
-// maxNotification is the maximum size of a message in a notification of PostgreSQL, which has at
-// most 8000 bytes including the name of the replica.
+// maxNotification is the maximum size of a message in a PostgreSQL notification, which may have at
+// most 8000 bytes including the replica's name.
 const maxNotification = 7800
 
-// keepMessages is how long a message waits for a replica.
+// keepMessages is how long a message is stored for a replica.
 const keepMessages = time.Minute
 
-// messageChannel carries messages between replicas: a line with the name of the receiver, empty for
-// all, and the message, or # and the ID of its row.
+// messageChannel carries messages between replicas. The first line is the receiver's name, or empty
+// for all. It is followed by the message, or by # and the ID of its row.
 const messageChannel = "toolyard_messages"
 
-// Send sends a text to a replica, or to all if the name is empty. A replica that is not listening
-// misses it. A store of a single process sends nothing.
+// Send sends a message to a replica, or to all replicas if to is empty. Replicas that are not
+// listening miss it. If the store is used by a single process, Send does nothing.
 func (s *messageStore) Send(ctx context.Context, to string, message []byte) error {
 	limit := MaxMessage
 	if to == "" {
-		limit = maxNotification // no replica would delete its row
+		limit = maxNotification // no single replica would delete its row
 	}
 	if len(message) > limit || len(to) > 100 || strings.ContainsAny(to, "\n\x00") {
 		return fmt.Errorf("store: a message must be at most %d bytes, and a replica name at most 100 bytes", limit)
@@ -51,7 +51,7 @@ func (p *postgres) send(ctx context.Context, to, message string) error {
 	return pgError(err)
 }
 
-// receive returns the message of a notification if it is for this replica.
+// receive returns a notification's message if it is for this replica.
 func (p *postgres) receive(ctx context.Context, conn *pgx.Conn, replica, payload string) ([]byte, error) {
 	to, message, _ := strings.Cut(payload, "\n")
 	if to != "" && to != replica {
@@ -63,7 +63,7 @@ func (p *postgres) receive(ctx context.Context, conn *pgx.Conn, replica, payload
 	}
 	id, err := strconv.ParseInt(row, 10, 64)
 	if err != nil || to == "" {
-		return nil, nil // not a valid message
+		return nil, nil // invalid message
 	}
 	var body string
 	err = conn.QueryRow(ctx, `DELETE FROM messages WHERE id = $1 RETURNING body`, id).Scan(&body)
@@ -79,8 +79,8 @@ const (
 	sessionOwner  = "mcp session of "
 )
 
-// maxEndedSessions is the maximum number of ended MCP sessions that are stored per caller. The
-// oldest are deleted: only the caller could use them.
+// maxEndedSessions is the maximum number of ended MCP sessions stored per caller. The oldest are
+// deleted, which is harmless because only the caller could use them.
 const maxEndedSessions = 1000
 
 // EndSession stores that an MCP session has ended, until it expires.
@@ -93,7 +93,7 @@ func (s *messageStore) EndSession(ctx context.Context, id, owner string, expires
 	return s.engine.explain(err)
 }
 
-// EndedSessions returns MCP sessions that have ended and not expired, at most limit.
+// EndedSessions returns up to limit MCP sessions that have ended but not expired.
 func (s *messageStore) EndedSessions(ctx context.Context, limit int) ([]string, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {

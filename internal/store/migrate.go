@@ -17,8 +17,8 @@ var migrations embed.FS
 // versionTable records the applied migrations.
 const versionTable = "toolyard_migrations"
 
-// Replicas that start at the same time migrate one after another: they try to acquire the lock
-// every second, this many times.
+// migrationWait is how often a replica tries to acquire the migration lock, once per second.
+// Replicas that start at the same time migrate one after another.
 const migrationWait = 120
 
 func migratePostgres(ctx context.Context, db *sql.DB) error {
@@ -29,8 +29,8 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	return migrate(ctx, goose.DialectPostgres, db, "postgres", goose.WithSessionLocker(locker))
 }
 
-// migrateSQLite retries: SQLite has no lock that outlives a transaction, so of two processes that
-// apply the same migration one fails, and finds it applied on the next try.
+// migrateSQLite retries, because SQLite has no lock that outlives a transaction. If two processes
+// apply the same migration, one fails and finds it already applied when it retries.
 func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	return retry(ctx, func() (bool, error) {
 		err := migrate(ctx, goose.DialectSQLite3, db, "sqlite")

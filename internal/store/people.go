@@ -13,39 +13,39 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-// Person is a caller that an issuer has identified.
+// Person is a caller identified by an issuer.
 type Person struct {
-	Caller  string // ID
-	Issuer  string // name
+	Caller  string // ID of the caller
+	Issuer  string // name of the issuer
 	Subject string
 	Name    string
 	Email   string
-	Groups  []string  // of the last token
-	First   time.Time // when it was first seen; zero if never
-	Seen    time.Time // when it was last seen; zero if never
+	Groups  []string  // groups in the latest token
+	First   time.Time // first time seen; zero if never
+	Seen    time.Time // last time seen; zero if never
 	Block   Block
 }
 
-// Block is the decision to block a person. The zero value is none.
+// Block is the decision to block a person. The zero value means not blocked.
 type Block struct {
 	At     time.Time
 	By     string
 	Reason string
 }
 
-// Position returns the position of a person in a list.
+// Position returns a person's position in a list.
 func (p *Person) Position() (time.Time, string) { return time.UnixMicro(micros(p.Seen)), p.Caller }
 
 const (
 	personColumns = "caller, issuer, subject, name, email, groups, first_seen, seen, blocked, blocked_by, reason"
 
-	// seenPrecision is the least time between two updates of an unchanged person.
+	// seenPrecision is the minimum time between two updates of a person who has not changed.
 	seenPrecision = 5 * time.Minute
-	// maxGroupsText bounds the groups that are stored, in bytes of JSON.
+	// maxGroupsText is the maximum size of the stored groups, in bytes of JSON.
 	maxGroupsText = 8 << 10
 )
 
-// SawPeople records people. A person who has not changed is written at most once in five minutes.
+// SawPeople records people. A person who has not changed is written at most once per seenPrecision.
 func (s *peopleStore) SawPeople(ctx context.Context, people []*Person) error {
 	for _, p := range people {
 		_, err := s.db.ExecContext(ctx, `INSERT INTO people (`+personColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 0, '', '')
@@ -63,7 +63,7 @@ func (s *peopleStore) SawPeople(ctx context.Context, people []*Person) error {
 	return nil
 }
 
-// groupsText encodes as many groups as may be stored.
+// groupsText encodes as many groups as fit.
 func groupsText(groups []string) string {
 	for {
 		text, err := json.Marshal(append([]string{}, groups...))
@@ -74,16 +74,16 @@ func groupsText(groups []string) string {
 	}
 }
 
-// PersonQuery selects people. Empty fields select everything.
+// PersonQuery selects people. Empty fields don't restrict the selection.
 type PersonQuery struct {
-	Part   string // only people with this text in their ID, name or e-mail address
+	Part   string // selects people who have this text in their ID, name or e-mail address
 	Issuer string
 	State  string // active or blocked
 	Before Cursor // only people after this position; zero for the first page
 	Limit  int    // MaxCalls if zero or greater
 }
 
-// People returns people, last seen first.
+// People lists people, most recently seen first.
 func (s *peopleStore) People(ctx context.Context, q PersonQuery) ([]*Person, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
@@ -104,14 +104,14 @@ func (s *peopleStore) People(ctx context.Context, q PersonQuery) ([]*Person, err
 		"SELECT "+personColumns+" FROM people"+f.String()+" ORDER BY seen DESC, caller DESC LIMIT "+f.arg(q.Limit), f.args)
 }
 
-// BlockPerson blocks a person. One that was never seen is blocked in advance; one that is blocked
-// already is not changed.
+// BlockPerson blocks a person. A person who was never seen is blocked in advance. A person who is
+// already blocked is not changed.
 func (s *peopleStore) BlockPerson(ctx context.Context, caller string, b Block) (*Person, error) {
 	issuer, subject, _ := strings.Cut(caller, ":")
 	_, err := s.db.ExecContext(ctx, `INSERT INTO people (`+personColumns+`) VALUES ($1, $2, $3, '', '', '[]', 0, 0, $4, $5, $6)
 		ON CONFLICT (caller) DO UPDATE SET blocked = excluded.blocked, blocked_by = excluded.blocked_by, reason = excluded.reason WHERE people.blocked = 0`,
 		caller, issuer, subject, micros(b.At), b.By, clean(b.Reason))
-	if err == nil { // tokens that were stored when the person signed in
+	if err == nil { // delete tokens stored when the person signed in
 		_, err = s.db.ExecContext(ctx, `DELETE FROM connections WHERE account = '' AND caller = $1 AND server = $2`, caller, serverauth.SignInPrefix+issuer)
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *peopleStore) BlockPerson(ctx context.Context, caller string, b Block) (
 	return s.person(ctx, caller)
 }
 
-// UnblockPerson unblocks a person. The error is NotFound if there is none.
+// UnblockPerson unblocks a person. The error is NotFound if the person is unknown.
 func (s *peopleStore) UnblockPerson(ctx context.Context, caller string) (*Person, error) {
 	if _, err := s.db.ExecContext(ctx, `UPDATE people SET blocked = 0, blocked_by = '', reason = '' WHERE caller = $1`, caller); err != nil {
 		return nil, s.personError(err)
@@ -159,7 +159,6 @@ func (s *peopleStore) personError(err error) error {
 	return fmt.Errorf("store: person: %w", s.engine.explain(err))
 }
 
-// readPerson decodes the columns of a person.
 func readPerson(row scanner) (*Person, error) {
 	p := &Person{}
 	var groups string

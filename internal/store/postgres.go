@@ -21,37 +21,39 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// postgres is the engine for PostgreSQL. It uses the time of the server.
+// postgres is the engine for PostgreSQL. It uses the server's time.
 type postgres struct {
 	pool    *pgxpool.Pool
-	db      *sql.DB // the same pool
-	reports *sql.DB // half of the pool
-	shard   int64   // of the sums
+	db      *sql.DB // uses the same pool
+	reports *sql.DB // may use half of the pool
+	shard   int64   // shard for the sums
 }
 
-// Defaults of connections.
+// Connection defaults.
 const (
 	poolConns      = 8
 	healthPeriod   = time.Second
 	connectTimeout = 2 * time.Second
 )
 
-// sessionParams bound the time of one statement and of an idle transaction. A replica that stops
-// between two statements would otherwise hold its locks forever.
+// sessionParams limits the duration of a statement and of an idle transaction. Otherwise, a replica
+// that stops between two statements would hold its locks forever.
 var sessionParams = map[string]string{
 	"application_name":                    "toolyard",
 	"statement_timeout":                   "10s",
 	"idle_in_transaction_session_timeout": "10s",
 }
 
-// openPostgres opens the database at a URL, which may name several hosts. With
-// target_session_attrs=read-write it finds the one that accepts writes.
+// openPostgres opens the database at a URL, which may list several hosts. With
+// target_session_attrs=read-write, it connects to the host that accepts writes.
 func openPostgres(ctx context.Context, address string) (*Store, error) {
 	config, err := poolConfig(address)
 	if err != nil {
 		return nil, err
 	}
-	if err := migrateAt(context.WithoutCancel(ctx), config.ConnConfig.Copy()); err != nil { // may take long at the first start of a new version
+	if err := migrateAt(context.WithoutCancel(ctx), config.ConnConfig.Copy()); err != nil { // may take long when a new
+		// version starts for the first
+		// time
 		return nil, pgError(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -60,7 +62,8 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	}
 	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), reports: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // spreads load
 	p.reports.SetMaxOpenConns(int(max(1, config.MaxConns/2)))
-	_ = p.createDays(ctx) // without its partition a call goes to calls_default; Maintain tries again and reports errors
+	_ = p.createDays(ctx) // if a partition is missing, calls go to calls_default; Maintain tries again and
+	// reports errors
 	return newStore(&database{engine: p, db: p.db, reports: p.reports}, "postgres", p.close), nil
 }
 
@@ -97,7 +100,7 @@ func poolConfig(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// migrateAt migrates the tables over its own connection, without a limit on the time of statements.
+// migrateAt migrates the tables on its own connection, which has no statement timeout.
 func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
 	delete(config.RuntimeParams, "statement_timeout")
 	delete(config.RuntimeParams, "idle_in_transaction_session_timeout")
@@ -105,7 +108,7 @@ func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
 	return errors.Join(migratePostgres(ctx, db), db.Close())
 }
 
-// Statements that read and lock rows in the order of their names.
+// Statements that read and lock rows in the order of their keys.
 var (
 	pgCreateLimits = `INSERT INTO limits (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
 	pgLockLimits   = pgLock(&limitTable)
@@ -125,16 +128,16 @@ func pgLock(t *table) string {
 	return `SELECT ` + t.list() + ` FROM ` + t.name + ` WHERE ` + name + ` = ANY($1::text[]) ORDER BY ` + name + ` FOR UPDATE`
 }
 
-// pgTypes are the types of columns.
+// pgTypes maps kinds of columns to PostgreSQL types.
 var pgTypes = map[kind]string{
 	text: "text", number: "bigint", moment: "timestamptz", blob: "bytea", optionalText: "text", optionalMoment: "timestamptz",
 }
 
-// pgWrites are all statements that write.
+// pgWrites contains all statements that write.
 var pgWrites = writeStatements(pgWrite)
 
-// pgWrite returns the statement for an action on any number of rows, which are passed as one array
-// per column.
+// pgWrite returns the statement for an action on any number of rows. The rows are passed as one
+// array per column.
 func pgWrite(t *table, a action) string {
 	columns := t.columns
 	if a == remove {
@@ -200,10 +203,10 @@ func gatherOptional[T any](rows [][]any, column int) []*T {
 	return list
 }
 
-// exchange takes two round trips: one begins, locks and reads, the other writes and commits. Read
-// committed is sufficient: every row that is read is locked until the end; rows are locked in one
-// order, so that transactions do not deadlock; and if two transactions insert the same missing row,
-// one of them fails, is tried again and then sees the row.
+// exchange needs two round trips: one begins the transaction and locks and reads rows, the other
+// writes and commits. Read committed is sufficient, because every row that is read stays locked
+// until the end. Rows are always locked in the same order, so transactions do not deadlock. If two
+// transactions insert the same missing row, one of them fails and sees the row when it is retried.
 func (p *postgres) exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
 	refs.Sort()
 	if err := checkRefs(&refs); err != nil {
@@ -215,7 +218,7 @@ func (p *postgres) exchange(ctx context.Context, refs ledger.Refs, change func(*
 	})
 }
 
-// attempt performs an exchange once, and reports whether to try again.
+// attempt tries an exchange once and reports whether to try again.
 func (p *postgres) attempt(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) (again bool, err error) {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
@@ -239,8 +242,7 @@ func (p *postgres) attempt(ctx context.Context, refs ledger.Refs, change func(*l
 	return p.commit(ctx, conn, w, &pgx.Batch{})
 }
 
-// append takes one round trip. Its writes are idempotent, so it tries again after a broken
-// connection.
+// append needs one round trip. It is idempotent, so it is retried if the connection breaks.
 func (p *postgres) append(ctx context.Context, rows *ledger.Rows) error {
 	return retry(ctx, func() (bool, error) {
 		conn, err := p.pool.Acquire(ctx)
@@ -256,7 +258,7 @@ func (p *postgres) append(ctx context.Context, rows *ledger.Rows) error {
 	})
 }
 
-// commit writes and commits what the batch began, and reports whether to try again.
+// commit writes and commits the transaction that the batch began, and reports whether to try again.
 func (p *postgres) commit(ctx context.Context, conn *pgxpool.Conn, w *writes, b *pgx.Batch) (again bool, err error) {
 	err = p.sendWrites(ctx, conn, w, b)
 	switch {
@@ -270,14 +272,14 @@ func (p *postgres) commit(ctx context.Context, conn *pgxpool.Conn, w *writes, b 
 	return pgAgain(err), pgError(err)
 }
 
-// Statements that begin a transaction. Plans are cached, and one made for a small table must serve
-// a large one.
+// Statements that begin a transaction. Plans are cached, so a plan made for a small table must also
+// be suitable for a large one.
 const (
 	pgBegin   = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	pgNoScans = `SET LOCAL enable_seqscan = off`
 )
 
-// pgRead begins a transaction, and locks and reads rows.
+// pgRead begins a transaction and locks and reads rows.
 func pgRead(ctx context.Context, conn *pgxpool.Conn, refs ledger.Refs) (*ledger.Rows, error) {
 	r, b := ledger.NewRows(), &pgx.Batch{}
 	b.Queue(pgBegin)
@@ -319,7 +321,7 @@ func pgCollect[K comparable, R any](into map[K]R, scan func(scanner) (K, R, erro
 	return func(found pgx.Rows) error { return collectRows(found, into, scan) }
 }
 
-// sendWrites writes and commits. When a statement fails, the server skips the rest.
+// sendWrites writes and commits. If a statement fails, the server skips the rest.
 func (p *postgres) sendWrites(ctx context.Context, conn *pgxpool.Conn, w *writes, b *pgx.Batch) error {
 	err := w.each(func(t *table, a action, rows [][]any) error {
 		columns := t.columns
@@ -346,8 +348,8 @@ func (p *postgres) sendWrites(ctx context.Context, conn *pgxpool.Conn, w *writes
 }
 
 // undo rolls back a transaction. If that fails, the pool closes the connection and the server ends
-// the transaction. After an error that affects other connections too, all of them are replaced:
-// another server may accept writes now.
+// the transaction. If the error affects other connections too, all connections are replaced,
+// because another server may accept writes by now.
 func (p *postgres) undo(ctx context.Context, conn *pgxpool.Conn, why error) {
 	if pgBroken(why) || pgCode(why) == "25006" {
 		p.pool.Reset()
@@ -358,7 +360,7 @@ func (p *postgres) undo(ctx context.Context, conn *pgxpool.Conn, why error) {
 	_, _ = conn.Exec(ctx, `ROLLBACK`)
 }
 
-// pgCode returns the code of an error of the server, or the empty string.
+// pgCode returns the code of a server error, or "".
 func pgCode(err error) string {
 	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
 		return e.Code
@@ -366,7 +368,7 @@ func pgCode(err error) string {
 	return ""
 }
 
-// pgAgain reports whether a transaction failed only because of a concurrent one.
+// pgAgain reports whether a transaction failed only because of a concurrent transaction.
 func pgAgain(err error) bool {
 	switch pgCode(err) {
 	case "40001", "40P01", "23505": // serialization failure, deadlock, unique violation
@@ -381,15 +383,15 @@ func pgBroken(err error) bool {
 		return false
 	}
 	switch pgCode(err) {
-	case "57P01", "57P02", "57P05", "25P03": // the server ends the connection
+	case "57P01", "57P02", "57P05", "25P03": // the server closed the connection
 		return true
 	}
 	e := net.Error(nil)
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &e) || pgconn.SafeToRetry(err)
 }
 
-// pgUnsure reports whether a failed commit may have taken effect: the server did not reply, or
-// announced its end.
+// pgUnsure reports whether a failed commit may have taken effect, because the server did not reply
+// or is shutting down.
 func pgUnsure(err error) bool {
 	code := pgCode(err)
 	return code == "" || code == "40003" || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
@@ -409,7 +411,7 @@ func pgError(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// pgUnable reports whether a code means that the server cannot process the request at present.
+// pgUnable reports whether a code means that the server currently cannot process the request.
 func pgUnable(code string) bool {
 	switch code {
 	case "25006", "55P03", "57014", "57P03": // read only, locked, timed out, starting or stopping
@@ -437,16 +439,16 @@ func (p *postgres) stale(ctx context.Context, limit int) ([]ledger.Refs, error) 
 	return names, pgError(err)
 }
 
-// A day is a partition of the calls; weeks of totals begin on Monday.
+// Calls are partitioned by day. Weekly totals start on Monday.
 const (
 	day  = 24 * time.Hour
 	week = 7 * day
 )
 
-// daysAhead is the number of daily partitions that are created in advance.
+// daysAhead is the number of daily partitions created in advance.
 const daysAhead = 2
 
-// dayTable is the prefix of the names of partitions; the date follows.
+// dayTable is the prefix of partition names; the date follows in dayFormat.
 const dayTable, dayFormat = "calls_", "20060102"
 
 func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
@@ -467,12 +469,12 @@ func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
 		p.deleteOlder(ctx, `DELETE FROM results WHERE expires < now() - $1::interval`, 0)))
 }
 
-// pgIdleLimit selects limits that were not used for a while and restrict nothing.
+// pgIdleLimit selects limits that have not been used for a while and currently restrict nothing.
 const pgIdleLimit = `(state::jsonb ->> 'last')::timestamptz < now() - $1::interval AND state::jsonb -> 'turn' IS NULL
 	AND coalesce((state::jsonb ->> 'next')::timestamptz, '-infinity') < now()`
 
-// deleteLimits deletes the state of limits that are not in use: those for each caller can be many. The
-// lock keeps calls from using a row between its creation and its own lock.
+// deleteLimits deletes the state of limits that are not in use, because limits per caller can be
+// numerous. Its lock prevents calls from using a row between creating it and locking it.
 func (p *postgres) deleteLimits(ctx context.Context) error {
 	for {
 		rows, err := p.pool.Query(ctx, `SELECT key FROM limits WHERE `+pgIdleLimit+` LIMIT $2`, keepLimits, limitChunk)
@@ -502,8 +504,8 @@ func (p *postgres) deleteOlder(ctx context.Context, text string, keep time.Durat
 	return err
 }
 
-// exclusively runs do in a transaction, unless another replica is doing so. It delays calls only
-// briefly.
+// exclusively runs do in a transaction, unless another replica is already doing so. It delays calls
+// only briefly.
 func (p *postgres) exclusively(ctx context.Context, do func(tx pgx.Tx, now time.Time) error) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '2s'`); err != nil {
@@ -518,8 +520,8 @@ func (p *postgres) exclusively(ctx context.Context, do func(tx pgx.Tx, now time.
 	})
 }
 
-// createDays creates the partitions of today and the next days, each in its own transaction, so
-// that one failure does not prevent the others.
+// createDays creates the partitions for today and the next days, each in its own transaction, so
+// that one failure does not affect the others.
 func (p *postgres) createDays(ctx context.Context) error {
 	var all error
 	for ahead := range daysAhead + 1 {
@@ -530,7 +532,7 @@ func (p *postgres) createDays(ctx context.Context) error {
 	return all
 }
 
-// createDay creates the partition of a day, and moves earlier calls of that day to it.
+// createDay creates the partition for a day and moves existing calls of that day to it.
 func createDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
 	name, there := dayTable+from.Format(dayFormat), false
 	err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&there)
@@ -552,7 +554,7 @@ func createDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
 	return nil
 }
 
-// dropDays deletes the calls before a day, and their sums. While it locks the tables, no
+// dropDays deletes the calls before a day and their sums. It locks the tables, so that no other
 // transaction writes such calls or locks such sums.
 func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
 	for _, text := range []string{`SET LOCAL statement_timeout = 0`, `LOCK TABLE calls_default IN SHARE MODE`} {
@@ -592,7 +594,7 @@ func deleteSums(ctx context.Context, tx pgx.Tx, since time.Time) error {
 		return err
 	}
 	gone, err := tx.Exec(ctx, pgForgetTotals, since)
-	if err != nil || gone.RowsAffected() == 0 { // weeks are up to date
+	if err != nil || gone.RowsAffected() == 0 { // the weeks are up to date
 		return err
 	}
 	if _, err := tx.Exec(ctx, pgForgetWeeks, since); err != nil {
@@ -602,7 +604,7 @@ func deleteSums(ctx context.Context, tx pgx.Tx, since time.Time) error {
 	return err
 }
 
-// daysBefore returns the partitions of the days before a day.
+// daysBefore returns the partitions for the days before a day.
 func daysBefore(ctx context.Context, tx pgx.Tx, since time.Time) ([]string, error) {
 	found, err := tx.Query(ctx, `SELECT relname FROM pg_class JOIN pg_inherits ON pg_class.oid = inhrelid WHERE inhparent = 'calls'::regclass`)
 	if err != nil {
@@ -615,7 +617,7 @@ func daysBefore(ctx context.Context, tx pgx.Tx, since time.Time) ([]string, erro
 	}), err
 }
 
-// pgChunk is the number of runs that are deleted in one statement.
+// pgChunk is the number of runs deleted in one statement.
 const pgChunk = 10_000
 
 // deleteRuns deletes expired runs in small steps.

@@ -14,17 +14,17 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// QueryRow is a stored query of an agent.
+// QueryRow is a stored agent query.
 type QueryRow struct {
 	ID, Agent, Account, Caller string
 	At                         time.Time
 	Outcome                    string
 	Model, Tools               toolyard.Money
-	Body                       json.RawMessage   // the rest of it
-	Evidence                   map[string]string // whole texts, by ID; only written
+	Body                       json.RawMessage   // all other fields
+	Evidence                   map[string]string // full texts by ID; only used for writing
 }
 
-// QueryFilter selects queries. Empty fields select everything.
+// QueryFilter selects queries. Empty fields don't restrict the selection.
 type QueryFilter struct {
 	Agent, Account, Caller, Outcome string
 
@@ -45,26 +45,26 @@ const (
 // QueryJob is a query that runs in the background.
 type QueryJob struct {
 	ID, Account, Caller string
-	Key                 string // idempotency key; unique for the caller
-	Digest              string // of the request
+	Key                 string // idempotency key, unique per caller
+	Digest              string // digest of the request
 	At, Until           time.Time
-	Ended               time.Time // zero while it runs
+	Ended               time.Time // zero while running
 	State               JobState
-	Body                json.RawMessage // the result or the error; nil while it runs
+	Body                json.RawMessage // the result or the error; nil while running
 }
 
 const queryColumns = "id, at, agent, account, caller, outcome, model, tools, body"
 
-// QueryRunning is the outcome of a query that has not ended. All other outcomes are final.
+// QueryRunning is the outcome of a query that is still running. All other outcomes are final.
 const QueryRunning = "running"
 
-// SaveQuery stores a query with its evidence, and replaces a stored one that has not ended.
+// SaveQuery stores a query and its evidence. If the stored query is still running, it is replaced.
 func (s *queryStore) SaveQuery(ctx context.Context, q *QueryRow) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("store: query %s: %w", q.ID, s.engine.explain(err))
 	}
-	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing
+	defer tx.Rollback() //nolint:errcheck // no effect after the commit
 	_, err = tx.ExecContext(ctx, `INSERT INTO queries (`+queryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE
 		SET outcome = excluded.outcome, model = excluded.model, tools = excluded.tools, body = excluded.body WHERE queries.outcome = '`+QueryRunning+`' AND queries.account = excluded.account`,
 		clean(q.ID), q.At.UTC(), clean(q.Agent), clean(q.Account), clean(q.Caller), q.Outcome, int64(q.Model), int64(q.Tools), clean(string(q.Body)))
@@ -81,8 +81,8 @@ func (s *queryStore) SaveQuery(ctx context.Context, q *QueryRow) error {
 	return nil
 }
 
-// insertEvidence returns the statement that stores the evidence of a query. A single statement saves
-// a round trip for each row.
+// insertEvidence returns the statement that stores a query's evidence. Using a single statement
+// saves a round trip for each row.
 func insertEvidence(q *QueryRow) (text string, args []any) {
 	var rows strings.Builder
 	args = []any{clean(q.ID), clean(q.Account)}
@@ -96,8 +96,8 @@ func insertEvidence(q *QueryRow) (text string, args []any) {
 	return "INSERT INTO evidence (query, id, account, body) VALUES " + rows.String() + " ON CONFLICT (query, id) DO NOTHING", args
 }
 
-// Query returns a query. The error is NotFound if there is none, or if the account is not empty and
-// the query is of another one.
+// Query returns a query. The error is NotFound if it does not exist, or if account is not empty and
+// the query belongs to another account.
 func (s *queryStore) Query(ctx context.Context, account, id string) (*QueryRow, error) {
 	f := &filter{}
 	f.equal("id", clean(id))
@@ -112,7 +112,7 @@ func (s *queryStore) Query(ctx context.Context, account, id string) (*QueryRow, 
 	return list[0], nil
 }
 
-// Queries returns queries, newest first.
+// Queries lists queries, newest first.
 func (s *queryStore) Queries(ctx context.Context, q QueryFilter) ([]*QueryRow, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
@@ -134,7 +134,7 @@ func scanQuery(s scanner) (*QueryRow, error) {
 	return &q, err
 }
 
-// Evidence returns the whole text of evidence to the account of its query.
+// Evidence returns the full text of evidence if the query belongs to the account.
 func (s *queryStore) Evidence(ctx context.Context, account, query, id string) (body string, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT body FROM evidence WHERE query = $1 AND id = $2 AND account = $3`, clean(query), clean(id), account).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -148,8 +148,8 @@ func (s *queryStore) Evidence(ctx context.Context, account, query, id string) (b
 
 const jobColumns = "id, account, caller, key, digest, at, until, ended, state, body"
 
-// BeginJob stores a job that is about to run. If the caller has a job with the same key already, it
-// returns that one; the error is IdempotencyConflict if its request was another one.
+// BeginJob stores a job that is about to run. If the caller already has a job with the same key,
+// BeginJob returns that job, or IdempotencyConflict if it was started by a different request.
 func (s *queryStore) BeginJob(ctx context.Context, j *QueryJob) (existing *QueryJob, err error) {
 	begun, err := affected(s.db.ExecContext(ctx, `INSERT INTO query_jobs (`+jobColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, NULL, $8, NULL)
 		ON CONFLICT (account, caller, key) DO NOTHING`, j.ID, clean(j.Account), clean(j.Caller), clean(j.Key), j.Digest, j.At.UTC(), j.Until.UTC(), string(JobRunning)))
@@ -182,7 +182,7 @@ func (s *queryStore) EndJob(ctx context.Context, id string, state JobState, body
 	return nil
 }
 
-// Job returns a job of a caller. The error is NotFound if there is none.
+// Job returns a caller's job. The error is NotFound if it does not exist.
 func (s *queryStore) Job(ctx context.Context, account, caller, id string) (*QueryJob, error) {
 	list, err := collect(ctx, s.database, 1, scanJob, "SELECT "+jobColumns+" FROM query_jobs WHERE id = $1 AND account = $2 AND caller = $3", []any{clean(id), account, caller})
 	if err == nil && len(list) == 0 {

@@ -13,12 +13,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// ErrNotEmpty means that a backup would replace data.
+// ErrNotEmpty means that a restore would replace existing data.
 var ErrNotEmpty = errors.New("the store is not empty")
 
-// Restore atomically replaces all data with that of a backup. It refuses a store that has data
-// unless replace is true, and a backup with a different schema version. No server may use the store
-// during a restore, because it would still hold leases on the previous data.
+// Restore atomically replaces all data with a backup. It returns an error if the store contains
+// data and replace is false, or if the backup has a different schema version. No server may use the
+// store during a restore, because it would still hold leases on the old data.
 func (s *Store) Restore(ctx context.Context, from io.ReadSeeker, replace bool) (rows int64, err error) {
 	header, err := CheckBackup(from)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Store) Restore(ctx context.Context, from io.ReadSeeker, replace bool) (
 	return rows, nil
 }
 
-// restore works within a transaction.
+// restore runs within a transaction.
 func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, header BackupHeader, replace bool) (rows int64, err error) {
 	version, err := schemaVersion(ctx, conn)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 			return 0, r.fault("refers to unknown table %q", next.Table)
 		}
 		into := tables[i]
-		tables = slices.Delete(tables, i, i+1) // each table once
+		tables = slices.Delete(tables, i, i+1) // each table may occur only once
 		if !slices.Equal(into.names(), next.Columns) {
 			return 0, r.fault("has different columns from this program's %s table", into.name)
 		}
@@ -96,12 +96,12 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 	return rows, err
 }
 
-// empty deletes all rows, in the reverse order of references. Without replace, it fails if there is
-// one.
+// empty deletes all rows, in reverse order of references. If replace is false and there is a row,
+// it fails.
 func (s *Store) empty(ctx context.Context, conn *sql.Conn, tables []*storedTable, replace bool) error {
 	for _, t := range slices.Backward(tables) {
 		if replace {
-			if _, err := conn.ExecContext(ctx, `DELETE FROM `+quoted(t.name)); err != nil { //nolint:gosec // a name of the schema
+			if _, err := conn.ExecContext(ctx, `DELETE FROM `+quoted(t.name)); err != nil { //nolint:gosec // the name comes from the schema
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
 			continue
@@ -125,17 +125,17 @@ func (t *storedTable) kinds() []kind {
 	return list
 }
 
-// liteFill inserts the rows of a table, and returns the next table.
+// liteFill inserts a table's rows and returns the next table.
 func liteFill(ctx context.Context, conn *sql.Conn, r *backupReader, t *storedTable) (next *backupTable, rows int64, err error) {
 	names, marks := make([]string, len(t.columns)), make([]string, len(t.columns))
 	for i, c := range t.columns {
 		names[i], marks[i] = quoted(c.name), "?"
 	}
-	insert, err := conn.PrepareContext(ctx, `INSERT INTO `+quoted(t.name)+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`) //nolint:gosec // names of the schema
+	insert, err := conn.PrepareContext(ctx, `INSERT INTO `+quoted(t.name)+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`) //nolint:gosec // the names come from the schema
 	if err != nil {
 		return nil, 0, err
 	}
-	defer insert.Close() //nolint:errcheck // it has no effect
+	defer insert.Close() //nolint:errcheck // an error has no effect
 	kinds := t.kinds()
 	next, err = r.section(func(line []byte) error {
 		values, err := r.values(line, kinds)
@@ -151,8 +151,8 @@ func liteFill(ctx context.Context, conn *sql.Conn, r *backupReader, t *storedTab
 	return next, rows, err
 }
 
-// pgFill copies the rows of a table, and returns the next table. The lines are parsed by another
-// goroutine, because COPY reads them.
+// pgFill copies a table's rows and returns the next table. Another goroutine parses the lines,
+// because COPY pulls rows from its source.
 func pgFill(ctx context.Context, conn *sql.Conn, r *backupReader, t *storedTable) (next *backupTable, rows int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -193,7 +193,7 @@ func pgFill(ctx context.Context, conn *sql.Conn, r *backupReader, t *storedTable
 type copySource struct {
 	rows    chan []any
 	current []any
-	done    chan struct{} // closed after err was set
+	done    chan struct{} // closed after err is set
 	err     error
 }
 

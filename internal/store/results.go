@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// maxResultBytes bounds the results that are stored for one caller. The oldest are deleted first.
+// maxResultBytes is the maximum total size of a caller's stored results. The oldest are deleted
+// first.
 const maxResultBytes = 64 << 20
 
-// PutResult stores the text of a long result, which only its caller can read until it expires.
+// PutResult stores the text of a long result. Until it expires, only its caller can read it.
 func (s *resultStore) PutResult(ctx context.Context, id, account, caller, text string, now, expires time.Time) error {
 	_, err := s.db.ExecContext(ctx, `INSERT INTO results (id, account, caller, created, expires, size, body) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		id, account, caller, now, expires, len(text), []byte(text))
@@ -26,8 +27,8 @@ func (s *resultStore) PutResult(ctx context.Context, id, account, caller, text s
 	return nil
 }
 
-// ReadResult returns at most limit bytes of a stored result from an offset on, and the size of the
-// whole. It does not find a result that expired or belongs to another caller.
+// ReadResult returns at most limit bytes of a stored result, starting at offset, and the size of
+// the whole result. It does not find results that have expired or belong to another caller.
 func (s *resultStore) ReadResult(ctx context.Context, id, account, caller string, offset, limit int, now time.Time) (piece string, size int, found bool, err error) {
 	var raw []byte
 	err = s.db.QueryRowContext(ctx, `SELECT size, substr(body, $4, $5) FROM results WHERE id = $1 AND account = $2 AND caller = $3 AND expires > $6`,

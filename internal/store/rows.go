@@ -12,10 +12,10 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// scanner is a row of either database.
+// scanner is a row from either database.
 type scanner interface{ Scan(...any) error }
 
-// cursor is a result set of either database.
+// cursor is a result set from either database.
 type cursor interface {
 	scanner
 	Next() bool
@@ -118,11 +118,11 @@ func callValues(c *CallRow) []any {
 }
 
 func intentValues(i *ledger.Intent) []any {
-	call, _ := json.Marshal(i.Call) //nolint:errchkjson // its arguments are valid JSON
+	call, _ := json.Marshal(i.Call) //nolint:errchkjson // cannot fail: the arguments are valid JSON
 	return []any{clean(i.Call.ID), i.Until, clean(string(call))}
 }
 
-// optional returns a text, or nil if it is empty.
+// optional returns a string or bytes, or nil if they are empty.
 func optional[T ~string | ~[]byte](text T) any {
 	if len(text) == 0 {
 		return nil
@@ -138,13 +138,13 @@ func optionalTime(at time.Time) any {
 	return at.UTC()
 }
 
-// clean replaces what a database rejects, so that one malformed call does not keep the rest of
-// its batch from being recorded.
+// clean replaces characters that a database rejects, so that a malformed call does not prevent the
+// rest of its batch from being recorded.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// checkRefs rejects names that a database would alter or refuse.
+// checkRefs rejects names that a database would alter or reject.
 func checkRefs(r *ledger.Refs) error {
 	names := slices.Concat(r.Limits, r.Balances, r.Holds, r.Approvals)
 	for _, c := range r.Calls {

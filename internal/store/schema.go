@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// storedTable is a table as the database describes it.
+// storedTable is a table as described by the database.
 type storedTable struct {
 	name    string
 	columns []storedColumn
-	refers  bool // to rows of other tables
+	refers  bool // refers to rows in other tables
 }
 
 type storedColumn struct {
 	name string
-	kind kind // of a value that is not null
+	kind kind // kind of values that are not null
 }
 
-// Rows that are not part of a backup: the version of the tables, which the program sets, messages
-// between running replicas, and a column that is used within one statement.
+// Data that is not part of a backup: the schema version, which the program sets; messages between
+// running replicas; and a column that is only used within one statement.
 var (
 	transientTables  = []string{versionTable, "messages"}
 	transientColumns = []string{"calls.was"}
 )
 
-// pgKinds and liteKinds are the kinds of declared types.
+// pgKinds and liteKinds map declared types to kinds.
 var (
 	pgKinds   = map[string]kind{"text": text, "bigint": number, "timestamp with time zone": moment, "bytea": blob}
 	liteKinds = map[string]kind{"TEXT": text, "INTEGER": number, "TIMESTAMP": moment, "BLOB": blob}
@@ -42,8 +42,8 @@ const (
 		FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY t.name, c.name`
 )
 
-// schema returns the tables of a backup with their columns, sorted by name. Tables that refer to
-// others are the last ones.
+// schema returns the tables in a backup and their columns, sorted by name. Tables that refer to
+// others come last.
 func (s *Store) schema(ctx context.Context, db querier) (tables []*storedTable, err error) {
 	text, kinds := liteSchema, liteKinds
 	if s.kind == "postgres" {
@@ -82,17 +82,17 @@ func btoi(b bool) int {
 	return 0
 }
 
-// schemaVersion returns the number of the last migration.
+// schemaVersion returns the number of the latest migration.
 func schemaVersion(ctx context.Context, db querier) (version int64, err error) {
 	err = query(ctx, db, func(r scanner) error { return r.Scan(&version) }, `SELECT coalesce(max(version_id), 0) FROM `+versionTable)
 	return version, err
 }
 
-// beginning is stored for times before all others, which PostgreSQL has as -infinity.
-const beginning = -62135596800000000 // microseconds since 1970 of the year 1
+// beginning stands for a time before all others, which PostgreSQL stores as -infinity.
+const beginning = -62135596800000000 // start of the year 1, in microseconds since 1970
 
-// values returns the columns as expressions of portable values: strings, integers, bytes, and times
-// in microseconds.
+// values returns SQL expressions that convert the columns to portable values: strings, integers,
+// bytes, and times in microseconds.
 func (t *storedTable) values(postgres bool) string {
 	list := make([]string, len(t.columns))
 	for i, c := range t.columns {

@@ -7,13 +7,13 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// SessionCursor is a position in the list of sessions: after the one with this end and ID.
+// SessionCursor is a position in the list of sessions, just after the session with this end and ID.
 type SessionCursor struct {
 	Expires time.Time
 	ID      string
 }
 
-// SessionQuery selects sessions. Empty fields select everything.
+// SessionQuery selects sessions. Empty fields don't restrict the selection.
 type SessionQuery struct {
 	Account string
 	State   string        // open, closed or expired
@@ -21,7 +21,7 @@ type SessionQuery struct {
 	Limit   int           // MaxCalls if zero or greater
 }
 
-// Sessions returns sessions, without accounts, latest end first.
+// Sessions lists sessions, excluding accounts, latest end first.
 func (s *accountStore) Sessions(ctx context.Context, q SessionQuery) ([]*ledger.Balance, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls

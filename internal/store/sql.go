@@ -12,13 +12,13 @@ import (
 	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
-// Retries of transactions that conflict with others.
+// Limits on retries of transactions that conflict with others.
 const (
 	maxTries = 10
 	maxPause = 50 * time.Millisecond
 )
 
-// retry calls do until it does not request another try, at most maxTries times.
+// retry calls do until it returns false, but at most maxTries times.
 func retry(ctx context.Context, do func() (again bool, err error)) error {
 	pause := time.Millisecond
 	for try := 1; ; try++ {
@@ -33,8 +33,8 @@ func retry(ctx context.Context, do func() (again bool, err error)) error {
 	}
 }
 
-// AppendCalls records calls, all of them or none. A call that is recorded already is not
-// changed. The caller bounds the number of calls.
+// AppendCalls records calls, either all or none. Calls that are already recorded are not changed.
+// The caller limits the number of calls.
 func (s *callStore) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	if len(calls) == 0 {
 		return nil
@@ -42,16 +42,16 @@ func (s *callStore) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	return s.engine.append(ctx, &ledger.Rows{Calls: calls})
 }
 
-// Retention is how long data is kept. Data of other kinds has a fixed retention, or is kept until it
-// is removed; docs/OPERATE.md lists all tables.
+// Retention is how long data is stored. Other kinds of data have a fixed retention, or are stored
+// until they are removed; docs/OPERATE.md lists all tables.
 type Retention struct {
-	Calls    time.Duration // recorded calls with their sums, and queries; zero to keep them
-	Audit    time.Duration // the audit log; zero for 400 days
-	Inactive time.Duration // people who do not call, keys that are not valid, and links and connections of such callers; zero to keep them
+	Calls    time.Duration // recorded calls with their sums, and queries; zero means forever
+	Audit    time.Duration // audit log; zero means 400 days
+	Inactive time.Duration // people who make no calls, invalid keys, and links and connections of such callers; zero means forever
 }
 
-// Maintain deletes data whose retention is over. It also records write calls whose outcome was lost,
-// and deletes expired idempotency keys. Any replica may run it, about once an hour.
+// Maintain deletes data past its retention. It also records write calls whose outcome was lost, and
+// deletes expired idempotency keys. Any replica may run it, about once an hour.
 func (s *Store) Maintain(ctx context.Context, r Retention) error {
 	err := errors.Join(s.recordLostCalls(ctx), s.engine.maintain(ctx, r.Calls))
 	if r.Calls > 0 {
@@ -68,7 +68,7 @@ func (s *Store) Maintain(ctx context.Context, r Retention) error {
 	return err
 }
 
-// deleteInactive deletes entries that have not been used since a time. Blocks are kept.
+// deleteInactive deletes entries that have not been used since the given time. It keeps blocks.
 func (s *database) deleteInactive(ctx context.Context, since time.Time) error {
 	return errors.Join(
 		s.trim(ctx, "people", "caller", `blocked = 0 AND seen < $1`, micros(since)),
@@ -78,21 +78,23 @@ func (s *database) deleteInactive(ctx context.Context, since time.Time) error {
 	)
 }
 
-// unused selects the rows of a table that have not been used since a time, and whose callers have no key
-// and have not been seen either. Callers that an embedding program identifies are in neither table.
+// unused returns the condition for rows in a table that have not been used since a time, and whose
+// callers have no key and have not been seen either. Callers that an embedding program identifies
+// are in neither table.
 func unused(table string) string {
 	return strings.ReplaceAll(`used < $1
 		AND NOT EXISTS (SELECT 1 FROM people WHERE people.caller = TABLE.caller AND seen >= $1)
 		AND NOT EXISTS (SELECT 1 FROM keys WHERE keys.caller = TABLE.caller AND keys.account IN (TABLE.account, ''))`, "TABLE", table)
 }
 
-// trimChunk is the number of rows that one statement deletes, so that calls do not wait long.
+// trimChunk is the number of rows deleted in one statement. It is small so that calls do not have
+// to wait long.
 const trimChunk = 5000
 
 // trim deletes rows in small steps.
 func (s *database) trim(ctx context.Context, table, key, where string, before any) error {
 	for {
-		result, err := s.db.ExecContext(ctx, `DELETE FROM `+table+` WHERE (`+key+`) IN (SELECT `+key+` FROM `+table+` WHERE `+where+` LIMIT $2)`, before, trimChunk) //nolint:gosec // fixed texts
+		result, err := s.db.ExecContext(ctx, `DELETE FROM `+table+` WHERE (`+key+`) IN (SELECT `+key+` FROM `+table+` WHERE `+where+` LIMIT $2)`, before, trimChunk) //nolint:gosec // the texts are constants
 		if err != nil {
 			return s.engine.explain(err)
 		}
@@ -102,16 +104,15 @@ func (s *database) trim(ctx context.Context, table, key, where string, before an
 	}
 }
 
-// retire returns the statement that adds the price of calls that are about to be deleted to the
-// retired amounts of the balances that paid, so that the books still balance.
+// retire returns the statement that adds the prices of calls to the retired amounts of the balances
+// that paid, before the calls are deleted. This way, the books still balance.
 func retire(from string) string {
 	return `INSERT INTO retired (balance, amount) SELECT CASE WHEN session <> '' THEN session ELSE account END, sum(price)
 		FROM ` + from + ` GROUP BY 1 ON CONFLICT (balance) DO UPDATE SET amount = retired.amount + excluded.amount`
 }
 
-// staleRefs finds expired holds with their balances and accounts, which get the money back;
-// sessions that have expired, or have ended and still have money, with their accounts; and
-// expired runs.
+// staleRefs finds expired holds, with the balances and accounts that get the money back; sessions
+// that have expired, or have ended and still have money, with their accounts; and expired runs.
 func staleRefs(ctx context.Context, db *sql.DB, now time.Time, limit int) (list []ledger.Refs, err error) {
 	find := func(read func(scanner) (ledger.Refs, error), text string, args ...any) {
 		if err == nil {
@@ -147,7 +148,7 @@ type querier interface {
 	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
 }
 
-// query calls do for every row of the result.
+// query calls do for each row in the result.
 func query(ctx context.Context, db querier, do func(scanner) error, text string, args ...any) error {
 	result, err := db.QueryContext(ctx, text, args...)
 	if err != nil {

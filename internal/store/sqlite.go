@@ -19,14 +19,14 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// lite is the engine for SQLite. It has one connection, so transactions are serialized; a query
-// while the result of another is open deadlocks. It uses the time of the process.
+// lite is the engine for SQLite. It has a single connection, so transactions are serialized.
+// Starting a query while another result is open deadlocks. It uses the process's time.
 type lite struct {
 	db       *sql.DB
 	prepared map[string]*sql.Stmt // by text
 }
 
-// Statements that read. A list of names is a JSON array.
+// Statements that read. Lists of names are passed as JSON arrays.
 var (
 	liteCreateLimits = `INSERT INTO limits (key) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`
 	liteReadLimits   = liteRead(&limitTable)
@@ -43,7 +43,7 @@ func liteRead(t *table) string {
 	return `SELECT ` + t.list() + ` FROM ` + t.name + ` WHERE ` + name + ` IN (SELECT value FROM json_each(?))`
 }
 
-// liteWrites are all statements that write.
+// liteWrites contains all statements that write.
 var liteWrites = writeStatements(liteWrite)
 
 // liteWrite returns the statement for an action on one row.
@@ -62,7 +62,7 @@ func liteWrite(t *table, a action) string {
 	}
 }
 
-// openSQLite opens a file, or a database in memory if the path is empty.
+// openSQLite opens a file, or an in-memory database if the path is empty.
 func openSQLite(ctx context.Context, path string) (*Store, error) {
 	address, err := liteAddress(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	db.SetMaxOpenConns(1) // never closed, because a database in memory ends with it
+	db.SetMaxOpenConns(1) // never closed, because that would delete an in-memory database
 	l := &lite{db: db, prepared: map[string]*sql.Stmt{}}
 	if err := migrateSQLite(ctx, db); err != nil {
 		return nil, errors.Join(liteError(err), db.Close())
@@ -83,7 +83,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	if path == "" {
 		return newStore(&database{engine: l, db: db, reports: db}, "memory", db.Close), nil
 	}
-	// Reports have their own connections, so that calls do not wait for them.
+	// Reports have their own connections, so that calls do not have to wait for them.
 	others, err := sql.Open("sqlite", address)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
@@ -92,8 +92,8 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	return newStore(&database{engine: l, db: others, reports: others}, "sqlite", func() error { return errors.Join(others.Close(), db.Close()) }), nil
 }
 
-// liteAddress returns the address of a file for the driver. A missing file is created with access
-// for the owner only.
+// liteAddress returns a file's address for the driver. It creates a missing file that only the
+// owner can access.
 func liteAddress(path string) (string, error) {
 	options := url.Values{
 		"_txlock":              {"immediate"},
@@ -105,7 +105,7 @@ func liteAddress(path string) (string, error) {
 	if path == "" {
 		return "file::memory:?" + options.Encode(), nil
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator chooses the file
 	if err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
@@ -121,7 +121,7 @@ func liteAddress(path string) (string, error) {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode(), nil
 }
 
-// prepare prepares the statements of exchanges.
+// prepare prepares the statements used by exchange.
 func (l *lite) prepare(ctx context.Context) error {
 	texts := []string{liteCreateLimits, liteReadLimits, liteReadBalances, liteReadHolds, liteReadRuns, liteReadApproved, liteReadCharged, liteReadKnown, liteAddHours, liteAddMinutes}
 	texts = slices.AppendSeq(texts, maps.Values(liteWrites))
@@ -135,8 +135,8 @@ func (l *lite) prepare(ctx context.Context) error {
 	return nil
 }
 
-// exchange waits for its turn until the context ends. A transaction that has begun is completed,
-// which takes milliseconds.
+// exchange waits for its turn until ctx ends. Once a transaction has begun, it is completed, which
+// takes milliseconds.
 func (l *lite) exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
 	refs.Sort()
 	if err := checkRefs(&refs); err != nil {
@@ -218,7 +218,7 @@ func (t *liteTx) readHolds(r *ledger.Rows, refs ledger.Refs) error {
 	return liteQuery(t, liteReadHolds, r.Holds, scanHold, array(refs.Holds), array(refs.Balances), r.Now)
 }
 
-// readCharged finds calls by time and ID, which is the key of the table.
+// readCharged finds calls by time and ID, which is the table's key.
 func (t *liteTx) readCharged(r *ledger.Rows, names []ledger.CallRef) error {
 	if len(names) == 0 {
 		return nil
@@ -257,7 +257,7 @@ func liteQuery[K comparable, R any](t *liteTx, text string, into map[K]R, scan f
 	return collectRows(found, into, scan)
 }
 
-// writeAll writes rows and the sums of the recorded calls.
+// writeAll writes rows and the sums for the recorded calls.
 func (t *liteTx) writeAll(w *writes) error {
 	if len(w.record) == 0 {
 		return w.each(t.write)
@@ -272,7 +272,7 @@ func (t *liteTx) writeAll(w *writes) error {
 	return t.addSums(sums)
 }
 
-// write performs an action on rows of a table.
+// write performs an action on a table's rows.
 func (t *liteTx) write(to *table, a action, rows [][]any) error {
 	if a == remove {
 		for i := range rows {
@@ -305,7 +305,7 @@ func array[T any](list []T) string {
 	return string(b)
 }
 
-// liteNow returns the time with the precision of the database.
+// liteNow returns the time in the database's precision.
 func liteNow() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 func (*lite) explain(err error) error { return liteError(err) }
@@ -321,13 +321,13 @@ func liteError(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// liteUnable reports whether the file cannot be read or written at present.
+// liteUnable reports whether the file currently cannot be read or written.
 func liteUnable(err error) bool {
 	e := (*sqlite.Error)(nil)
 	if !errors.As(err, &e) {
 		return false
 	}
-	switch e.Code() & 0xff { // the primary code
+	switch e.Code() & 0xff { // primary result code
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return true
 	}
@@ -341,8 +341,8 @@ func (l *lite) stale(ctx context.Context, limit int) ([]ledger.Refs, error) {
 	return names, liteError(err)
 }
 
-// liteChunk is the number of rows that are deleted in one statement, so that calls do not wait
-// long.
+// liteChunk is the number of rows deleted in one statement. It is small so that calls do not have
+// to wait long.
 const liteChunk = 5000
 
 func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
@@ -374,7 +374,7 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 	return liteError(err)
 }
 
-// deleteCalls deletes the calls before a time in small steps, and subtracts them from the sums.
+// deleteCalls deletes the calls before a time in small steps and subtracts them from the sums.
 func (l *lite) deleteCalls(ctx context.Context, since time.Time) error {
 	const old = `(at, id) IN (SELECT at, id FROM calls WHERE at < $1 ORDER BY at, id LIMIT $2)`
 	step := []string{retire(`calls WHERE price > 0 AND ` + old), liteForgetSums(`calls WHERE ` + old), `DELETE FROM calls WHERE ` + old}

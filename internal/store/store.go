@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Store is an open database. Each part stores one kind of data; all parts share the database.
+// Store is an open database. Each part stores one kind of data, and all parts share the database.
 type Store struct {
-	ledgerStore     // admission of calls: limits, money and idempotency keys
+	ledgerStore     // limits, money and idempotency keys
 	accountStore    // accounts and sessions
-	callStore       // recorded calls and reports about them
+	callStore       // recorded calls and reports on them
 	keyStore        // API keys
 	documentStore   // documents and their versions
-	linkStore       // links of callers to accounts of services
+	linkStore       // callers' links to external accounts
 	messageStore    // messages between replicas
 	resultStore     // long results
 	changeStore     // the audit log
-	queryStore      // queries of agents
-	approvalStore   // approvals of calls by operators
-	peopleStore     // people of issuers
-	connectionStore // connections of people to MCP servers
+	queryStore      // agent queries
+	approvalStore   // operators' approvals of calls
+	peopleStore     // people identified by issuers
+	connectionStore // people's connections to MCP servers
 
 	*database
 	kind  string
@@ -48,11 +48,11 @@ type (
 	connectionStore struct{ *database }
 )
 
-// database is the connection to the database of a Store.
+// database is the database connection of a Store.
 type database struct {
 	engine  engine
 	db      *sql.DB // for everything outside the call path; accepts $1 in both dialects
-	reports *sql.DB // the same for slow queries; it cannot use up the connections
+	reports *sql.DB // the same, for slow queries; cannot use up the connections
 }
 
 func newStore(d *database, kind string, shut func() error) *Store {
@@ -63,8 +63,8 @@ func newStore(d *database, kind string, shut func() error) *Store {
 	}
 }
 
-// Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory, which
-// ends with the process. It migrates the tables.
+// Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory, whose
+// data is lost when the process ends. It migrates the tables.
 func Open(ctx context.Context, address string) (*Store, error) {
 	switch path, isFile := strings.CutPrefix(address, "sqlite:"); {
 	case isFile:

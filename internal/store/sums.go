@@ -12,26 +12,26 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Sums of calls are updated when calls are written, because there are too many calls to add up in a
-// query: by hour for costs, by minute for traffic. A call and its sums are written in one
-// transaction. Calls of many accounts and tools have nearly as many sums, so sums are moved
-// regularly to the totals, which aggregate them further for each kind of query. Sums and totals
+// Calls are too numerous to add up in a query, so their sums are updated when calls are written: by
+// hour for costs, and by minute for traffic. A call and its sums are written in one transaction. If
+// there are many accounts and tools, there are nearly as many sums as calls, so sums are regularly
+// moved to the totals, which aggregate them further for each kind of query. Sums and totals
 // together are always exact.
 
-// shards is the number of rows of each sum. A process always updates the same one.
+// shards is the number of rows for each sum. A process always updates the same row.
 const shards = 16
 
-// keepMinutes is the retention of sums by minute.
+// keepMinutes is the retention of sums per minute.
 const keepMinutes = 8 * day
 
 // adding returns the clause that adds to an existing sum.
 func adding(t *table) string { return t.onConflict(t.rest(`{} = ` + t.name + `.{} + excluded.{}`)) }
 
-// pgWas stores in a call that turns out to be charged how it was counted before.
+// pgWas records how a call was counted before, if the call turns out to be charged.
 const pgWas = `, was = json_build_array(calls.account, calls.server, calls.tool, calls.code)`
 
-// pgTallies are what written calls add to the sums, and what they subtract because it was counted
-// before.
+// pgTallies computes the amounts that written calls add to the sums, and subtracts those that were
+// counted before.
 const pgTallies = `
 	SELECT account, at, server, tool, 1 AS calls, CASE code WHEN 'OK' THEN 0 ELSE 1 END AS errors,
 		CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd FROM new
@@ -39,11 +39,11 @@ const pgTallies = `
 	SELECT was ->> 0, at, was ->> 1, was ->> 2, -1, CASE was ->> 3 WHEN 'OK' THEN 0 ELSE -1 END, 0, 0
 		FROM new WHERE was IS NOT NULL`
 
-// pgRecord returns the statement that records calls and updates the sums. One statement makes sure
-// that only rows that were really written count: RETURNING omits unchanged calls, and was
-// distinguishes calls that turn out to be charged from new ones. All calls are written before the
-// first sum, and sums in the order of their keys, hours before minutes, so that transactions do not
-// deadlock. The last parameter is the shard.
+// pgRecord returns the statement that records calls and updates the sums. It is a single statement,
+// so that only rows that were actually written count: RETURNING omits unchanged calls, and was
+// distinguishes calls that turn out to be charged from new calls. All calls are written before the
+// first sum, and sums are written in the order of their keys, hours before minutes, so that
+// transactions do not deadlock. The last parameter is the shard.
 func pgRecord() string {
 	shard := fmt.Sprintf("$%d::bigint", len(callTable.columns)+1)
 	return `WITH new AS (` + pgWrite(&callTable, insert) + keepCharged(&callTable, pgWas) + `
@@ -57,7 +57,7 @@ func pgRecord() string {
 		FROM tallies WHERE (SELECT count(*) FROM hours) > 0 GROUP BY 1 ORDER BY 1` + adding(&minuteTable)
 }
 
-// tally is what calls add to a sum.
+// tally is the amount that calls add to a sum.
 type tally struct {
 	calls, errors, charged int64
 	usd                    toolyard.Money
@@ -74,13 +74,13 @@ func compareHours(a, b hourKey) int {
 	return cmp.Or(strings.Compare(a.account, b.account), a.hour.Compare(b.hour), strings.Compare(a.server, b.server), strings.Compare(a.tool, b.tool))
 }
 
-// tallies are what calls add to the sums.
+// tallies are the amounts that calls add to the sums.
 type tallies struct {
 	hours   map[hourKey]tally
 	minutes map[time.Time]tally
 }
 
-// add adds a call, or subtracts it if the sign is -1.
+// add adds a call, or subtracts it if sign is -1.
 func (t *tallies) add(c *CallRow, sign int64) {
 	one := tally{calls: sign, usd: c.Price * toolyard.Money(sign)}
 	if c.Code != toolyard.OK {
@@ -100,7 +100,7 @@ func (t tally) plus(o tally) tally {
 	return tally{t.calls + o.calls, t.errors + o.errors, t.charged + o.charged, t.usd + o.usd}
 }
 
-// rows returns the rows to add, in the order of their keys.
+// rows returns the rows to add, sorted by key.
 func (t *tallies) rows() (hours, minutes [][]any) {
 	for _, key := range slices.SortedFunc(maps.Keys(t.hours), compareHours) {
 		n := t.hours[key]
@@ -113,7 +113,7 @@ func (t *tallies) rows() (hours, minutes [][]any) {
 	return hours, minutes
 }
 
-// Statements of SQLite for sums.
+// SQLite statements for sums.
 var (
 	liteReadKnown = `SELECT id, at, account, server, tool, code, price FROM calls
 		WHERE (at, id) IN (SELECT json_extract(value, '$[1]'), json_extract(value, '$[0]') FROM json_each(?))`
@@ -121,7 +121,7 @@ var (
 	liteAddMinutes = liteWrite(&minuteTable, insert) + adding(&minuteTable)
 )
 
-// tally computes what calls that are about to be written add to the sums.
+// tally computes the amounts that calls add to the sums. It must run before the calls are written.
 func (t *liteTx) tally(calls []*CallRow) (*tallies, error) {
 	known := make(map[ledger.CallRef]*CallRow)
 	if err := liteQuery(t, liteReadKnown, known, scanKnown, array(pairsOf(calls))); err != nil {
@@ -156,7 +156,7 @@ func scanKnown(s scanner) (ledger.CallRef, *CallRow, error) {
 	return ledger.CallRef{ID: c.ID, At: c.At}, c, err
 }
 
-// addSums adds tallies to the sums per hour and minute.
+// addSums adds tallies to the sums per hour and per minute.
 func (t *liteTx) addSums(sums *tallies) error {
 	hours, minutes := sums.rows()
 	if err := t.writeRows(liteAddHours, hours); err != nil {
@@ -165,8 +165,8 @@ func (t *liteTx) addSums(sums *tallies) error {
 	return t.writeRows(liteAddMinutes, minutes)
 }
 
-// liteForgetSums returns the statement that subtracts calls that are about to be deleted from the
-// sums of their hours.
+// liteForgetSums returns the statement that subtracts calls from the sums for their hours before
+// the calls are deleted.
 func liteForgetSums(from string) string {
 	return `INSERT INTO sums (` + sumTable.list() + `) SELECT account, at / 3600000000 * 3600000000, server, tool, 0,
 		-count(*), -count(*) FILTER (WHERE code <> 'OK'), -count(*) FILTER (WHERE price > 0), -sum(price)

@@ -11,10 +11,10 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// stuckTime is the pause before a row that could not be expired is tried again.
+// stuckTime is the delay before a row that could not be expired is tried again.
 const stuckTime = time.Minute
 
-// stuckRows are expired rows that could not be processed, and when to try them again.
+// stuckRows records expired rows that could not be processed, and when to retry them.
 type stuckRows struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -44,8 +44,8 @@ func (s *stuckRows) add(row string) {
 }
 
 // Sweep expires about limit rows of each kind, and reports whether there may be more. A row that
-// cannot be processed does not block the others: the error identifies it, and it is retried after a
-// while.
+// cannot be processed does not block the others. The error identifies the row, and it is retried
+// after stuckTime.
 func (s *ledgerStore) Sweep(ctx context.Context, limit int) (more bool, err error) {
 	skip := s.stuck.current()
 	list, err := s.engine.stale(ctx, limit+len(skip))
@@ -66,7 +66,7 @@ func (s *ledgerStore) Sweep(ctx context.Context, limit int) (more bool, err erro
 func (s *ledgerStore) expireEach(ctx context.Context, list []ledger.Refs) error {
 	var failed []error
 	for _, r := range list {
-		name := subject(&r) // before the names are sorted
+		name := subject(&r) // must be called before the names are sorted
 		err := s.expire(ctx, r)
 		if errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return err
@@ -94,7 +94,7 @@ func mergeRefs(list []ledger.Refs) (all ledger.Refs) {
 	return all
 }
 
-// subject identifies the expired row that an entry is about.
+// subject identifies the expired row that an entry refers to.
 func subject(r *ledger.Refs) string {
 	switch {
 	case len(r.Holds) > 0:

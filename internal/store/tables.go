@@ -11,9 +11,9 @@ type kind int
 const (
 	text kind = iota
 	number
-	moment // a time.Time with microseconds
+	moment // time.Time in microseconds
 	blob
-	optionalText // may be nil, like the next one
+	optionalText // may be nil, like the next kind
 	optionalMoment
 )
 
@@ -23,10 +23,10 @@ type column struct {
 	kind kind
 }
 
-// table describes a table of both databases.
+// table describes a table that exists in both databases.
 type table struct {
 	name    string
-	keys    int // the number of leading columns that form the key
+	keys    int // number of leading columns that form the key
 	columns []column
 }
 
@@ -92,7 +92,7 @@ var (
 
 	intentTable = table{"intents", 1, []column{{"id", text}, {"until", moment}, {"call", text}}}
 
-	// approvalTable has only the columns that change when an approval is used.
+	// approvalTable contains only the columns that change when an approval is used.
 	approvalTable = table{"approvals", 1, []column{
 		{"id", text}, {"state", text}, {"expires", moment}, {"used_call", text}, {"used_key", text}, {"used_at", optionalMoment},
 	}}
@@ -127,13 +127,14 @@ var (
 // list returns the names of the columns.
 func (t *table) list() string { return t.each("{}") }
 
-// each writes a pattern for every column: {} is its name and # its position, starting with 1.
+// each repeats a pattern for every column. In the pattern, {} is the column's name and # its
+// position, starting at 1.
 func (t *table) each(pattern string) string { return write(pattern, ", ", t.columns, 1) }
 
-// key writes a pattern for the key columns.
+// key repeats a pattern for the key columns.
 func (t *table) key(pattern string) string { return write(pattern, " AND ", t.columns[:t.keys], 1) }
 
-// rest writes a pattern for the other columns.
+// rest repeats a pattern for the other columns.
 func (t *table) rest(pattern string) string {
 	return write(pattern, ", ", t.columns[t.keys:], t.keys+1)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// grain is the grouping and the unit of time of totals.
+// grain is a grouping and a unit of time for totals.
 type grain string
 
 // grainOf returns the grain with the fewest rows that can answer a query.
@@ -23,7 +23,7 @@ func grainOf(byAccount, byTool bool, span string) grain {
 	return grain("account/" + span)
 }
 
-// grainsOf returns the grains of spans, in SQL.
+// grainsOf returns the grains for the given spans as SQL.
 func grainsOf(spans ...string) string {
 	var list []string
 	for _, span := range spans {
@@ -34,8 +34,8 @@ func grainsOf(spans ...string) string {
 	return strings.Join(list, ", ")
 }
 
-// totals returns the query that aggregates sums for every grain. The parameters are the SQL
-// expressions for the hour, day and week of a sum.
+// totals returns the query that aggregates sums for every grain. hour, day and week are SQL
+// expressions for a sum's time.
 func totals(from, hour, day, week string) string {
 	var parts []string
 	for _, of := range []struct{ byAccount, byTool bool }{{true, false}, {false, true}, {true, true}} {
@@ -54,8 +54,8 @@ func totals(from, hour, day, week string) string {
 	return `INSERT INTO totals (` + totalTable.list() + `) ` + strings.Join(parts, ` UNION ALL `) + adding(&totalTable)
 }
 
-// Statements that delete totals before a time: those of hours and days, then those of weeks. The
-// first week is computed again from the remaining days.
+// Statements that delete totals before a time: first those for hours and days, then those for
+// weeks. The first week is recomputed from the remaining days.
 var (
 	pgForgetTotals = `DELETE FROM totals WHERE grain IN (` + grainsOf("hour", "day") + `) AND at < $1`
 	pgForgetWeeks  = `DELETE FROM totals WHERE grain IN (` + grainsOf("week") + `) AND at < $1`
@@ -63,11 +63,11 @@ var (
 		sum(calls), sum(errors), sum(charged), sum(usd) FROM totals WHERE grain IN (` + grainsOf("day") + `) AND at < $1 GROUP BY 1, 2, 3, 4, 5`
 )
 
-// gatherChunk is the number of sums that move in one step.
+// gatherChunk is the number of sums moved in one step.
 const gatherChunk = 2_000
 
 // Statements that move the oldest sums to the totals. PostgreSQL skips locked sums, so that no
-// transaction waits.
+// transaction has to wait.
 var (
 	pgGather = `WITH picked AS MATERIALIZED (SELECT ` + sumKey + ` FROM sums ORDER BY hour LIMIT $1 FOR UPDATE SKIP LOCKED),
 		moved AS (DELETE FROM sums WHERE (` + sumKey + `) IN (SELECT * FROM picked) RETURNING *),
@@ -83,7 +83,7 @@ var (
 // gather moves sums to the totals in small steps.
 func (p *postgres) gather(ctx context.Context) error {
 	for n := int64(gatherChunk); n == gatherChunk; {
-		n = 0 // also if another replica does it
+		n = 0 // stays zero if another replica is already doing it
 		err := p.exclusively(ctx, func(tx pgx.Tx, _ time.Time) error { return tx.QueryRow(ctx, pgGather, gatherChunk).Scan(&n) })
 		if err != nil {
 			return pgError(err)
@@ -103,8 +103,8 @@ func (l *lite) gather(ctx context.Context) error {
 	return nil
 }
 
-// inTransaction runs statements in one transaction, and returns the number of rows that the last
-// one changed.
+// inTransaction runs statements in one transaction and returns the number of rows that the last one
+// changed.
 func (l *lite) inTransaction(ctx context.Context, texts []string, args ...any) (n int64, err error) {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// MaxVersions is the number of versions of a document that are stored.
+// MaxVersions is the maximum number of stored versions of a document.
 const MaxVersions = 500
 
-// maxNote is the maximum size of the author and of the note of a version, in bytes.
+// maxNote is the maximum size of a version's author and of its note, in bytes.
 const maxNote = 4 << 10
 
-// VersionRow is a version of a document, with its author and reason.
+// VersionRow is a version of a document, including its author and reason.
 type VersionRow struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"`
@@ -23,8 +23,8 @@ type VersionRow struct {
 	Note    string    `json:"note"`
 }
 
-// SetDocumentAs is SetDocument, and stores the new version with its author and reason. The newest
-// MaxVersions of a document are stored.
+// SetDocumentAs is like SetDocument, but also stores the new version in the history, with its
+// author and reason. Only the latest MaxVersions versions are stored.
 func (s *documentStore) SetDocumentAs(ctx context.Context, name string, body []byte, version int64, by, note string) (next int64, err error) {
 	if len(by) > maxNote || len(note) > maxNote {
 		return 0, toolyard.Errorf(toolyard.Invalid, "A version's author and note must each be at most %d bytes.", maxNote)
@@ -36,7 +36,7 @@ func (s *documentStore) SetDocumentAs(ctx context.Context, name string, body []b
 	return s.replace(ctx, name, body, version, &VersionRow{Version: version + 1, At: now, By: clean(by), Note: clean(note)})
 }
 
-// keepVersion stores a version of a document, and deletes the oldest.
+// keepVersion stores a version of a document and deletes the oldest.
 func keepVersion(ctx context.Context, tx *sql.Tx, name string, body []byte, v *VersionRow) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO versions (name, version, at, author, note, body) VALUES ($1, $2, $3, $4, $5, $6)`,
 		name, v.Version, v.At, v.By, v.Note, body)
@@ -48,7 +48,7 @@ func keepVersion(ctx context.Context, tx *sql.Tx, name string, body []byte, v *V
 	return err
 }
 
-// Versions returns the stored versions of a document, newest first, at most limit.
+// Versions lists up to limit stored versions of a document, newest first.
 func (s *documentStore) Versions(ctx context.Context, name string, limit int) ([]VersionRow, error) {
 	if limit <= 0 || limit > MaxVersions {
 		limit = MaxVersions

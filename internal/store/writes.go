@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// diff holds the values of changed rows of a table, ordered by key, so that two transactions that
-// insert the same rows do not deadlock.
+// diff holds the values of a table's changed rows. They are sorted by key, so that transactions
+// that insert the same rows do not deadlock.
 type diff struct{ created, changed, deleted [][]any }
 
 func diffOf[K comparable, R interface{ Pending() ledger.Change }](all map[K]R, order func(K, K) int, values func(K, R) []any) (d diff) {
@@ -29,12 +29,12 @@ func diffOf[K comparable, R interface{ Pending() ledger.Change }](all map[K]R, o
 	return d
 }
 
-// writes are the pending writes of a transaction.
+// writes are a transaction's pending writes.
 type writes struct {
 	limits, balances, holds, runs diff
-	approvals                     diff // only changed
+	approvals                     diff // only changed rows
 	transfers, calls              [][]any
-	record                        []*CallRow // the calls as rows
+	record                        []*CallRow // the calls to record
 	intents, recordedIntents      [][]any
 }
 
@@ -105,7 +105,6 @@ const (
 	remove
 )
 
-// writing is an action on a table.
 type writing struct {
 	table  *table
 	action action
@@ -120,7 +119,7 @@ func writeStatements(text func(*table, action) string) map[writing]string {
 	return texts
 }
 
-// writeStep writes rows of one table.
+// writeStep writes rows to one table.
 type writeStep struct {
 	writing
 	rows [][]any
@@ -173,8 +172,8 @@ func (t *table) onConflict(set string) string {
 	return ` ON CONFLICT (` + write("{}", ", ", t.columns[:t.keys], 1) + `) DO UPDATE SET ` + set
 }
 
-// keepCharged returns the clause for a call that is recorded already: it is replaced only if the
-// new row has a price and the old one has none. More columns may be set then.
+// keepCharged returns the clause for a call that is already recorded. The row is replaced only if
+// the new row has a price and the old one does not. more can set additional columns in that case.
 func keepCharged(t *table, more string) string {
 	return t.onConflict(t.rest(`{} = excluded.{}`)+more) + ` WHERE ` + t.name + `.price = 0 AND excluded.price > 0`
 }

@@ -1,6 +1,6 @@
-// Package assets embeds the script engine, the runtime library of scripts, zod, and zod's
-// types for editors. "make build" builds them from npm packages with pinned hashes; they are
-// not in git. A binary built without them serves everything except scripts.
+// Package assets embeds the script engine, the scripts' runtime library, zod, and zod's types for
+// editors. "make build" builds them from npm packages with pinned hashes; they are not stored in
+// git. A binary that was built without them serves everything except scripts.
 package assets
 
 import (
@@ -14,9 +14,9 @@ var built embed.FS
 // The names of the assets.
 const (
 	Engine   = "quickjs.wasm"  // QuickJS-NG
-	Runtime  = "runtime.js"    // the runtime library of scripts
-	Zod      = "zod.js"        // zod as one ES module
-	ZodTypes = "zod-types.zip" // its type definitions
+	Runtime  = "runtime.js"    // the scripts' runtime library
+	Zod      = "zod.js"        // zod as a single ES module
+	ZodTypes = "zod-types.zip" // zod's type definitions
 )
 
 // Read returns an asset.

@@ -22,17 +22,17 @@ const (
 	toolTime  = 2 * time.Minute
 )
 
-// Cluster is a PostgreSQL server with its data. It listens on loopback only and trusts all
+// Cluster is a PostgreSQL server and its data. It listens only on loopback and trusts all
 // connections. Its methods must not be called concurrently.
 type Cluster struct {
-	base     *url.URL // URL of the database postgres
-	bin      string   // folder of the programs; empty for an external server
+	base     *url.URL // URL of the postgres database
+	bin      string   // folder with the programs; empty for an external server
 	dir      string
-	owned    bool // the folder is removed with the server
+	owned    bool // the folder is removed when the server is closed
 	host     string
 	port     string
 	settings []string
-	disk     io.Closer // mounted disk of the folder, or nil
+	disk     io.Closer // disk mounted at the folder; may be nil
 
 	template struct { // see Copy
 		once sync.Once
@@ -40,14 +40,14 @@ type Cluster struct {
 		err  error
 	}
 
-	keeper *program // the shell around the server; nil if it is not running
+	keeper *program // shell that runs the server; nil if it is not running
 	say    io.WriteCloser
 }
 
-// Start creates a cluster in a folder and starts it. An empty folder name creates a folder that is
-// removed with the cluster. If the test runs as root, the user postgres must be able to access the
-// folder. Settings are those of postgresql.conf, such as "fsync=off"; by default, commits are
-// durable.
+// Start creates a cluster in a folder and starts it. If dir is empty, a temporary folder is used
+// and removed when the cluster is closed. If the test runs as root, the user postgres must be able
+// to access the folder. Settings are lines for postgresql.conf, such as "fsync=off". By default,
+// commits are durable.
 func Start(dir string, settings ...string) (*Cluster, error) {
 	c, err := newCluster(dir, settings)
 	if err != nil {
@@ -92,22 +92,21 @@ func (c *Cluster) initialize() error {
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// URL returns the URL of the database postgres.
+// URL returns the URL of the postgres database.
 func (c *Cluster) URL() string { return c.base.String() }
 
-// Address returns the host and port of the cluster.
 func (c *Cluster) Address() string { return c.base.Host }
 
-// keep runs a server until a signal name is written to its standard input or the input ends, which
-// happens when the test ends for any reason. It then removes the folder, if there is one to remove.
+// keep runs a server until a signal name is written to its standard input, or until the input ends,
+// which happens when the test process ends for any reason. It then removes the folder if one is
+// given.
 const keep = `folder=$1; shift
 "$@" & server=$!
 if read -r signal; then folder=; else signal=QUIT; fi
 kill -"$signal" "$server"; wait "$server"
 [ -z "$folder" ] || rm -rf "$folder"`
 
-// Start restarts the server at the same address after it was stopped or killed, and waits until it
-// responds.
+// Start restarts a stopped or killed server at the same address and waits until it responds.
 func (c *Cluster) Start() error {
 	if c.bin == "" {
 		return errNotOurs
@@ -127,14 +126,14 @@ func (c *Cluster) Start() error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%w\n%s", err, c.log())
 		}
-		// Processes of a killed server may still hold its memory. They end on their own.
+		// Processes of a killed server may still hold its memory. They exit on their own.
 		if err := c.end("QUIT"); err != nil {
 			return err
 		}
 	}
 }
 
-// launch starts the server without waiting for it.
+// launch starts the server but does not wait for it.
 func (c *Cluster) launch() error {
 	folder := ""
 	if c.owned {
@@ -172,7 +171,7 @@ func (c *Cluster) await(limit time.Duration) error {
 	return fmt.Errorf("pgtest: the server is not responding: %w", err)
 }
 
-// Exec runs a statement in the database postgres.
+// Exec runs a statement in the postgres database.
 func (c *Cluster) Exec(statement string, args ...any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -197,10 +196,10 @@ func (c *Cluster) is(question string) (yes bool, err error) {
 	return yes, conn.QueryRow(ctx, question).Scan(&yes)
 }
 
-// stops are the signals of the shutdown modes.
+// stops maps shutdown modes to signals.
 var stops = map[string]string{"fast": "INT", "immediate": "QUIT"}
 
-// Stop stops the server. The mode fast closes connections and writes all data; immediate is like a
+// Stop stops the server. Mode fast closes connections and writes all data; mode immediate is like a
 // crash.
 func (c *Cluster) Stop(mode string) error {
 	signal, ok := stops[mode]
@@ -210,8 +209,8 @@ func (c *Cluster) Stop(mode string) error {
 	return c.end(signal)
 }
 
-// Kill kills the server with SIGKILL, and waits until the processes of its connections have noticed.
-// Until then, they still commit.
+// Kill kills the server with SIGKILL and waits until its connection processes have noticed. Until
+// then, they can still commit.
 func (c *Cluster) Kill() error {
 	if err := c.end("KILL"); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (c *Cluster) Kill() error {
 	return nil
 }
 
-// hasProcesses reports whether a process works in the folder of the data, on systems with /proc.
+// hasProcesses reports whether a process is running in the data folder. It needs /proc.
 func (c *Cluster) hasProcesses() bool {
 	folders, err := filepath.Glob("/proc/[0-9]*/cwd")
 	return err == nil && slices.ContainsFunc(folders, func(name string) bool {
@@ -253,7 +252,7 @@ func (c *Cluster) end(signal string) error {
 	if err == nil {
 		timer := time.AfterFunc(stopTime, func() { killGroup(c.keeper.Process.Pid) })
 		defer timer.Stop()
-		_ = c.keeper.Wait() // the exit status of a signaled server
+		_ = c.keeper.Wait() // returns the exit status of a signaled server
 	}
 	c.keeper = nil
 	return err
@@ -295,12 +294,12 @@ func (c *Cluster) tool(name string, args ...string) error {
 	return nil
 }
 
-// freeAddress returns an unused address. If possible, its host is one at which no other process
-// listens and from which none connects, so that it stays unused until the server listens, and while
+// freeAddress returns an unused address. If possible, it uses a loopback host that no other process
+// listens on or connects from, so that the address stays unused until the server listens, and while
 // the server is stopped.
 func freeAddress() (host, port string, err error) {
 	pid := os.Getpid()
-	own := fmt.Sprintf("127.%d.%d.%d", 1+pid>>16%250, pid>>8%256, 1+pid%250) // not everywhere an address of this machine
+	own := fmt.Sprintf("127.%d.%d.%d", 1+pid>>16%250, pid>>8%256, 1+pid%250) // not available on every system
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", own+":0")
 	if err != nil {
 		l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// SmallForTest is like StartForTest on a disk of at least 96 MB, which FillDisk can fill. The test
-// is skipped if the disk cannot be mounted.
+// SmallForTest is like StartForTest, but uses a disk of at least 96 MB that FillDisk can fill. The
+// test is skipped if the disk cannot be mounted.
 func SmallForTest(t testing.TB, megabytes int, settings ...string) *Cluster {
 	t.Helper()
 	c, err := newCluster("", append([]string{"min_wal_size=8MB", "max_wal_size=16MB"}, settings...))
@@ -49,7 +49,7 @@ func (c *Cluster) FillDisk() error {
 	return errors.Join(err, f.Close())
 }
 
-// FreeDisk frees the disk again, and restarts the server if it has stopped.
+// FreeDisk frees the disk again, and restarts the server if it stopped.
 func (c *Cluster) FreeDisk() error {
 	if err := os.Remove(c.ballast()); err != nil {
 		return err

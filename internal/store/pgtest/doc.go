@@ -1,3 +1,4 @@
-// Package pgtest runs real PostgreSQL servers for tests: one that all tests of a process share, and
-// separate ones that a test can stop, kill, fail over and fill up. Only tests import it.
+// Package pgtest runs real PostgreSQL servers for tests: one that is shared by all tests in a
+// process, and separate ones that a test can stop, kill, fail over and fill up. Only tests import
+// it.
 package pgtest

@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// mounted is a disk in memory. The shell behind it unmounts it when the test ends for any reason.
+// mounted is an in-memory disk. Its shell unmounts it when the test process ends for any reason.
 type mounted struct {
 	keeper *program
 	say    io.WriteCloser

@@ -6,7 +6,7 @@ import "syscall"
 
 func attributes() *syscall.SysProcAttr { return nil }
 
-// giveAway fails: servers are supported on Unix only.
+// giveAway fails, because servers are only supported on Unix.
 func giveAway(string) error { return errNoPrograms }
 
 func killGroup(int) {}

@@ -37,7 +37,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Credential: who}
 }
 
-// giveAway changes the owner of a folder to the user of the servers.
+// giveAway changes a folder's owner to the user that servers run as.
 func giveAway(dir string) error {
 	who, err := owner()
 	if err != nil || who == nil {

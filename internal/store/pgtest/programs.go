@@ -12,8 +12,8 @@ var (
 	errNotOurs    = errors.New("pgtest: cannot stop the server in TOOLYARD_TEST_POSTGRES: use Start")
 )
 
-// findPrograms returns the folder of the PostgreSQL programs: that of initdb in PATH, or Debian's
-// default location.
+// findPrograms returns the folder that contains the PostgreSQL programs: that of initdb in PATH, or
+// Debian's default location.
 func findPrograms() (string, error) {
 	var found []string
 	if path, err := exec.LookPath("initdb"); err == nil {
@@ -36,7 +36,7 @@ func findPrograms() (string, error) {
 
 // program is a running program.
 type program struct {
-	*exec.Cmd //nolint:forbidigo // the programs of PostgreSQL are no strangers
+	*exec.Cmd //nolint:forbidigo // PostgreSQL's programs are trusted
 }
 
 // command returns a program that runs as a user that PostgreSQL accepts, in its own process group,

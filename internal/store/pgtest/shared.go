@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// shared is the cluster of all tests of this process. It ends with the process.
+// shared is the cluster for all tests in this process. It ends with the process.
 var shared = sync.OnceValues(func() (*Cluster, error) {
 	address := environment("TOOLYARD_TEST_POSTGRES")
 	if address == "" {
@@ -24,9 +24,9 @@ var shared = sync.OnceValues(func() (*Cluster, error) {
 	return &Cluster{base: base}, nil
 })
 
-// ForTest returns the cluster that the tests of this process share: the one in
-// TOOLYARD_TEST_POSTGRES, or one that is started on first use. Without PostgreSQL, the test is
-// skipped, or fails if CI is set.
+// ForTest returns the cluster shared by the tests in this process: the one in
+// TOOLYARD_TEST_POSTGRES, or one that is started on first use. If PostgreSQL is not installed, the
+// test is skipped, or fails if CI is set.
 func ForTest(t testing.TB) *Cluster {
 	t.Helper()
 	c, err := shared()
@@ -59,9 +59,9 @@ func (c *Cluster) Database(t testing.TB) string {
 	return c.create(t, "")
 }
 
-// Copy creates a database like one that prepare has prepared, and returns its URL. It is dropped
-// when the test ends. All databases of a process are prepared in the same way: prepare is called
-// once, for a template that is left to the cluster.
+// Copy creates a copy of a database that prepare has prepared, and returns its URL. It is dropped
+// when the test ends. All copies in a process use the same template: prepare is called once, and
+// the template is kept until the cluster ends.
 func (c *Cluster) Copy(t testing.TB, prepare func(url string) error) string {
 	t.Helper()
 	c.template.once.Do(func() {
@@ -96,5 +96,5 @@ func (c *Cluster) database(name string) string {
 }
 
 func environment(name string) string {
-	return os.Getenv(name) //nolint:forbidigo // tests have no other edge
+	return os.Getenv(name) //nolint:forbidigo // tests have no other way to configure this
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Standby creates and starts a second cluster that replicates this one. From then on, commits are
-// durable on both disks, so a failover loses nothing; while the standby is down, commits wait for
+// durable on both disks, so a failover loses nothing. While the standby is down, commits wait for
 // it.
 func (c *Cluster) Standby(dir string) (*Cluster, error) {
 	if c.bin == "" {
@@ -40,7 +40,7 @@ func (c *Cluster) follow(primary *Cluster) error {
 	return primary.until("select exists (select from pg_stat_replication where sync_state = 'sync' and state = 'streaming')")
 }
 
-// Promote makes a standby the primary and waits until it accepts writes. The former primary must
+// Promote makes the standby the primary and waits until it accepts writes. The former primary must
 // not be started again.
 func (c *Cluster) Promote() error {
 	if err := c.Exec("select pg_promote(true)"); err != nil {

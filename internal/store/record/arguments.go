@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Keep is the level of detail at which arguments are recorded.
+// Keep specifies how much of the arguments is recorded.
 type Keep string
 
 // The levels: nothing, the names and types of members, or everything except secrets.
@@ -30,12 +30,12 @@ type Arguments struct {
 // Limits on the recorded arguments of one call.
 const (
 	maxKept    = 8 << 10 // bytes
-	maxMembers = 64      // of a shape
-	maxMember  = 64      // bytes of a name in a shape
+	maxMembers = 64      // members in a shape
+	maxMember  = 64      // bytes of a member name in a shape
 )
 
-// kept returns the arguments to record as JSON, or nil. Redact runs before truncation, so that no
-// part of a secret remains at the end.
+// kept returns the arguments to record as JSON, or nil. Redact runs before truncation, so that
+// truncation cannot leave part of a secret at the end.
 func (a Arguments) kept(args json.RawMessage) json.RawMessage {
 	if a.Keep != Shape && a.Keep != Full || !json.Valid(args) {
 		return nil
@@ -50,8 +50,8 @@ func (a Arguments) kept(args json.RawMessage) json.RawMessage {
 	return shape(args, redact)
 }
 
-// shape returns an object with the type of each member: {"symbol":"string"}. The member "…" is the
-// number of members beyond the limit.
+// shape returns an object with the type of each member, such as {"symbol":"string"}. If there are
+// too many members, the member "…" contains the number of omitted ones.
 func shape(args json.RawMessage, redact func(string) string) json.RawMessage {
 	b := []byte{'{'}
 	n := 0
@@ -88,8 +88,8 @@ func kindOf(value json.RawMessage) string {
 	return "number"
 }
 
-// full returns the arguments without secrets. If they are too long, it returns an object with the
-// beginning of their text and their size.
+// full returns the arguments with secrets removed. If they are too long, it returns an object with
+// the start of their text and their size.
 func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 	b := make([]byte, 0, min(len(args), maxKept)+64)
 	for i := 0; i < len(args) && len(b) <= maxKept; {
@@ -117,10 +117,10 @@ func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 	return cutFull(b, len(args))
 }
 
-// cutFull returns an object with the beginning of a text and its size.
+// cutFull returns an object with the start of a text and its size.
 func cutFull(text []byte, size int) json.RawMessage {
 	const envelope = len(`{"cut":"","bytes":}`) + 20
-	for n := maxKept - envelope; ; n = n * 3 / 4 { // escaping may lengthen it
+	for n := maxKept - envelope; ; n = n * 3 / 4 { // escaping may make the text longer
 		b := jsonobject.AppendString([]byte(`{"cut":`), untrusted.Truncate(string(text), n))
 		b = append(strconv.AppendInt(append(b, `,"bytes":`...), int64(size), 10), '}')
 		if len(b) <= maxKept {

@@ -1,2 +1,3 @@
-// Package record records calls. It writes them to the store in batches, so that callers do not wait.
+// Package record records calls. It writes them to the store in batches, so that callers don't have
+// to wait.
 package record

@@ -17,8 +17,7 @@ const (
 	intentTime = 2 * time.Second
 	// maxIntents is the maximum number of intents in one transaction.
 	maxIntents = 1_000
-	// lostAfter is added to the timeout of a call to get the age at which its outcome counts as
-	// lost.
+	// lostAfter plus the call's timeout is the age at which a call's outcome counts as lost.
 	lostAfter = time.Hour
 )
 
@@ -29,11 +28,11 @@ var errNoReply = errors.New("the store did not respond in time")
 type pendingIntent struct {
 	ledger.Intent
 	done      chan error // buffered
-	abandoned bool       // its call is no longer waiting
+	abandoned bool       // the call is no longer waiting
 }
 
-// intents stores the intents of concurrent calls in one transaction: while a transaction is
-// running, the next one collects.
+// intents stores the intents of concurrent calls in one transaction. While a transaction is
+// running, further intents are collected for the next one.
 type intents struct {
 	store Store
 
@@ -42,7 +41,7 @@ type intents struct {
 	storing bool
 }
 
-// add stores an intent. It returns when the intent is durable.
+// add stores an intent and returns once it is durable.
 func (s *intents) add(ctx context.Context, i ledger.Intent) error {
 	p := &pendingIntent{Intent: i, done: make(chan error, 1)}
 	s.mu.Lock()
@@ -91,7 +90,9 @@ func (s *intents) storeAll() {
 }
 
 func (s *intents) storeBatch(batch []*pendingIntent) {
-	ctx, cancel := context.WithTimeout(context.Background(), intentTime) // the calls of other callers must not end with one
+	ctx, cancel := context.WithTimeout(context.Background(), intentTime) // not a caller's context: other
+	// callers' intents are in the same
+	// batch
 	defer cancel()
 	list := make([]*ledger.Intent, len(batch))
 	for i, p := range batch {
@@ -99,7 +100,7 @@ func (s *intents) storeBatch(batch []*pendingIntent) {
 	}
 	err := s.store.AppendIntents(ctx, list)
 	if err != nil && len(batch) > 1 && ctx.Err() == nil && !errors.Is(err, ledger.ErrUnavailable) {
-		for _, p := range batch { // one of them is rejected
+		for _, p := range batch { // one of them was rejected
 			s.storeBatch([]*pendingIntent{p})
 		}
 		return
@@ -109,13 +110,13 @@ func (s *intents) storeBatch(batch []*pendingIntent) {
 	}
 }
 
-// needsIntent reports whether the writer stores an intent for the call. The ledger does that for
-// paid calls and calls with an idempotency key.
+// needsIntent reports whether the writer stores an intent for the call. For paid calls and calls
+// with an idempotency key, the ledger does this.
 func needsIntent(c *toolyard.Call) bool {
 	return !c.Tool.IsReadOnly() && c.IdempotencyKey == "" && admission.Price(c) == 0
 }
 
-// Intent implements toolyard.Recorder: it returns when the intent of a write call is durable.
+// Intent implements toolyard.Recorder. It returns once a write call's intent is durable.
 func (w *Writer) Intent(ctx context.Context, c *toolyard.Call) error {
 	if !w.opts.Intents || !needsIntent(c) {
 		return nil

@@ -6,15 +6,16 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// queue is a ring buffer of rows to write. It grows up to a limit; then a new row replaces the oldest.
+// queue is a ring buffer of rows to write. It grows up to a limit, after which a new row replaces
+// the oldest.
 type queue struct {
 	bound int
-	some  chan struct{} // has a token after a row was added to an empty queue
-	full  chan struct{} // has a token when a full batch is queued
+	some  chan struct{} // receives a token when a row is added to an empty queue
+	full  chan struct{} // receives a token when a full batch is queued
 
 	mu   sync.Mutex
 	ring []*store.CallRow
-	head int // of the oldest
+	head int // index of the oldest row
 	n    int
 }
 
@@ -22,7 +23,7 @@ func newQueue(bound int) *queue {
 	return &queue{bound: bound, some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// push adds a row, and reports whether it replaced the oldest.
+// push adds a row and reports whether it replaced the oldest one.
 func (q *queue) push(row *store.CallRow) (dropped bool) {
 	q.mu.Lock()
 	if q.n == len(q.ring) && q.n < q.bound {
@@ -47,14 +48,14 @@ func (q *queue) push(row *store.CallRow) (dropped bool) {
 	return dropped
 }
 
-// waiting returns the number of rows.
+// waiting returns the number of queued rows.
 func (q *queue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.n
 }
 
-// take moves the oldest rows, at most limit, to batch. If rows remain, it sends a token for them.
+// take moves up to limit of the oldest rows to batch. If rows remain, it sends a token for them.
 func (q *queue) take(batch []*store.CallRow, limit int) []*store.CallRow {
 	q.mu.Lock()
 	defer q.mu.Unlock()

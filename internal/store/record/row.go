@@ -10,16 +10,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxName is the maximum size of a name in a row, in bytes. Clients and tools choose some of the
-// names, such as sessions and error codes.
+// maxName is the maximum size of a name in a row, in bytes. Some names, such as sessions and error
+// codes, are chosen by clients and tools.
 const maxName = 256
 
 // maxMessage is the maximum size of an error message in a row, in bytes.
 const maxMessage = 500
 
-// Row returns the row of a call. It does not reference data of the call.
+// Row returns the row for a call. The row does not share memory with the call.
 func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
-	at := c.Start // identical whether the row is created at settlement or later
+	at := c.Start // the same whether the row is created at settlement or later
 	if at.IsZero() {
 		at = o.Start
 	}
@@ -43,8 +43,8 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 	return row
 }
 
-// message returns the error message without secrets. Messages of tools with contexts are omitted,
-// because they may contain data about the caller.
+// message returns the error message with secrets removed. It omits messages from tools with
+// contexts, because they may contain data about the caller.
 func (a Arguments) message(tool *toolyard.Tool, o toolyard.Outcome) string {
 	if a.Redact == nil || len(tool.Contexts) > 0 {
 		return ""
@@ -68,7 +68,7 @@ func said(o toolyard.Outcome) string {
 	return ""
 }
 
-// marks returns the timeline of a call in whole microseconds, the precision of the store.
+// marks returns a call's timeline in whole microseconds, which is the store's precision.
 func marks(c *toolyard.Call) (list []store.Mark) {
 	for step, at := range c.Timeline() {
 		list = append(list, store.Mark{Step: step, At: at.Truncate(time.Microsecond)})
@@ -76,12 +76,12 @@ func marks(c *toolyard.Call) (list []store.Mark) {
 	return list
 }
 
-// charged reports whether the call was written with its charge.
+// charged reports whether the call was written together with its charge.
 func charged(c *toolyard.Call) bool {
 	return c.Receipt != nil && c.Receipt.Price > 0 && !c.Receipt.Replayed
 }
 
-// name returns a string that every store accepts: truncated, valid UTF-8, without NUL.
+// name returns a string that every store accepts: truncated, valid UTF-8, and free of NUL.
 func name(s string) string {
 	if len(s) <= maxName && utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s

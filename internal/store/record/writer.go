@@ -13,45 +13,45 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// Store stores calls and intents. Appending a call twice has no further effect.
+// Store stores calls and intents. Appending is idempotent.
 type Store interface {
 	AppendCalls(ctx context.Context, rows []*store.CallRow) error
 	AppendIntents(ctx context.Context, intents []*ledger.Intent) error
 }
 
-// Options are the options of a Writer.
+// Options configures a Writer.
 type Options struct {
 	Arguments Arguments
-	Intents   bool           // store the intent of every write call before it runs
+	Intents   bool           // stores the intent of every write call before it runs
 	Timeout   time.Duration  // maximum duration of a call
 	OnDrop    func(rows int) // called when rows are lost; may be nil
 	Log       *slog.Logger   // may be nil
 }
 
 const (
-	batchRows  = 1_000                  // in one batch
-	batchWait  = 200 * time.Millisecond // maximum time until an incomplete batch is written
-	maxWaiting = 100_000                // queued rows while the store is unavailable
-	writeTime  = 10 * time.Second       // for one batch
-	endTime    = 5 * time.Second        // to write the queue at shutdown
-	reportGap  = time.Minute            // between two log lines about dropped rows
+	batchRows  = 1_000                  // rows per batch
+	batchWait  = 200 * time.Millisecond // longest time until an incomplete batch is written
+	maxWaiting = 100_000                // maximum number of queued rows while the store is unavailable
+	writeTime  = 10 * time.Second       // time limit for one batch
+	endTime    = 5 * time.Second        // time limit for writing the queue at shutdown
+	reportGap  = time.Minute            // minimum time between log lines about dropped rows
 
-	firstPause = 100 * time.Millisecond // after a failed write; doubles each time
+	firstPause = 100 * time.Millisecond // delay after a failed write; doubles each time
 	maxPause   = 5 * time.Second
 )
 
-// Writer is a toolyard.Recorder that writes calls to a store. It writes only while Run runs.
-// It skips charged calls, which the store writes with their charge.
+// Writer is a toolyard.Recorder that writes calls to a store while Run is running. It skips charged
+// calls, which the store writes together with their charge.
 type Writer struct {
 	to       Store
 	opts     Options
 	intents  intents
 	queue    *queue
 	dropped  atomic.Uint64
-	hand     []*store.CallRow // taken from the queue, not written yet; used only by Run
-	reported uint64           // the part of dropped that was logged; used only by Run
+	hand     []*store.CallRow // rows taken from the queue but not written yet; used only by Run
+	reported uint64           // number of dropped rows that were logged; used only by Run
 	reportAt time.Time
-	refused  error // the reason of the last rejected row
+	refused  error // why the last rejected row was rejected
 }
 
 // New returns a Writer.
@@ -86,7 +86,7 @@ func (w *Writer) drop(rows int) {
 	w.opts.OnDrop(rows)
 }
 
-// Run writes rows until the context ends, and then the rest of the queue, up to endTime.
+// Run writes rows until ctx ends, and then writes the rest of the queue for up to endTime.
 func (w *Writer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -109,7 +109,7 @@ func (w *Writer) Run(ctx context.Context) {
 // gather waits until a batch is complete or batchWait has passed.
 func (w *Writer) gather(ctx context.Context) {
 	select {
-	case <-w.queue.full: // may be the token of an earlier batch
+	case <-w.queue.full: // may be a token from an earlier batch
 	default:
 	}
 	if w.queue.waiting() >= batchRows {
@@ -125,7 +125,7 @@ func (w *Writer) gather(ctx context.Context) {
 }
 
 // drain writes batches until fewer than least rows are queued. It retries while the store is
-// unavailable. When the context ends, rows that were not written remain in w.hand.
+// unavailable. When ctx ends, rows that were not written remain in w.hand.
 func (w *Writer) drain(ctx context.Context, least int) {
 	pause := firstPause
 	for {
@@ -151,9 +151,9 @@ func (w *Writer) drain(ctx context.Context, least int) {
 	}
 }
 
-// write writes rows in order, and returns the number of rows written or dropped. If the store
-// rejects a batch, it is split to drop only the rejected rows. An error means that the store is
-// unavailable.
+// write writes rows in order and returns the number of rows written or dropped. If the store
+// rejects a batch, it splits the batch to drop only the rejected rows. An error means that the
+// store is unavailable.
 func (w *Writer) write(ctx context.Context, rows []*store.CallRow) (done int, err error) {
 	within, cancel := context.WithTimeout(ctx, writeTime)
 	err = w.to.AppendCalls(within, rows)
@@ -177,8 +177,8 @@ func (w *Writer) write(ctx context.Context, rows []*store.CallRow) (done int, er
 	return half + done, err
 }
 
-// report logs the number of dropped rows since the last report, at most once per reportGap except
-// for the last time.
+// report logs the number of rows dropped since the last report. It does so at most once per
+// reportGap, unless last is set.
 func (w *Writer) report(last bool) {
 	dropped, now := w.dropped.Load(), time.Now()
 	if dropped == w.reported || !last && now.Sub(w.reportAt) < reportGap {

@@ -1,4 +1,4 @@
-// Command build makes the assets that the binary embeds from the npm packages in
+// Command build creates the assets that the binary embeds. It uses the npm packages in
 // internal/jsvm/assets/node_modules and the runtime's own sources. Run it with make assets.
 package main
 
@@ -51,7 +51,7 @@ func bundleRuntime() ([]byte, error) {
 	return bundle(api.BuildOptions{EntryPoints: []string{runtime}, Format: api.FormatIIFE, KeepNames: true})
 }
 
-// bundleZod makes one module of zod, with messages in English only.
+// bundleZod bundles zod into one module that contains only English messages.
 func bundleZod() ([]byte, error) {
 	return bundle(api.BuildOptions{
 		Stdin:   &api.StdinOptions{Contents: `export * from "zod"; export { default } from "zod";`, ResolveDir: "internal/jsvm/assets"},
@@ -78,7 +78,7 @@ func bundle(o api.BuildOptions) ([]byte, error) {
 	return result.OutputFiles[0].Contents, nil
 }
 
-// zipTypes packs zod's type definitions, without its older and smaller editions.
+// zipTypes packs zod's type definitions, excluding its older and smaller editions.
 func zipTypes() ([]byte, error) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
