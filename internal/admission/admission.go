@@ -31,9 +31,8 @@ type Request struct {
 	Caller string         // callers that share a limit take turns
 	Limits []LimitRef     // limits that apply to the call, widest first
 
-	Price   toolyard.Money // zero for a free call
-	Balance string         // ID of the account or session that pays; a session also limits the number of
-	// calls
+	Price   toolyard.Money      // zero for a free call
+	Balance string              // ID of the account or session that pays; a session also limits the number of calls
 	Account string              // the account that must own the balance
 	Seller  string              // account that receives the money
 	Spend   []ledger.SpendLimit // daily and monthly limits on the price of calls
@@ -80,8 +79,7 @@ func (r *Request) Empty() bool {
 
 // Admission is permission to run a call.
 type Admission struct {
-	Request *Request
-	Replay  *toolyard.Result // result of an earlier call with the same idempotency key; nil if this call
-	// should run
-	Reserved any // private to the Admitter
+	Request  *Request
+	Replay   *toolyard.Result // result of an earlier call with the same idempotency key; nil if this call should run
+	Reserved any              // private to the Admitter
 }

@@ -157,8 +157,7 @@ func (b *budgetLease) granted(c *Controller, r ledger.HoldRequest, g ledger.Hold
 	if g.Refused == nil && b.countsCalls && b.available.calls <= 0 && b.waiting() > 0 { // all remaining calls are running
 		g.Refused = &ledger.Refusal{Code: toolyard.BudgetExceeded, Message: "All calls left in session " + b.balance + " are already running.", RetryAfter: pollTime / 10}
 	}
-	if g.Refused != nil && g.Refused.RetryAfter == 0 && b.taken.calls > 0 { // keep only the money that
-		// running calls need
+	if g.Refused != nil && g.Refused.RetryAfter == 0 && b.taken.calls > 0 { // keep only the money that running calls need
 		b.returnUnused(c)
 	}
 	c.serve(b.queues...)

@@ -32,9 +32,8 @@ type Options struct {
 	Replica       string                                                 // unique among the replicas that share the store
 	LocalFallback bool                                                   // enforce limits locally for a while if the store is unavailable
 	Row           func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil disables recording
-	OnStore       func(up bool)                                          // called when the store becomes
-	// unavailable or available again
-	Log *slog.Logger
+	OnStore       func(up bool)                                          // called when the store becomes unavailable or available again
+	Log           *slog.Logger
 
 	OnSpendRefused func(key string) // called when a spend limit refuses a call
 }
@@ -230,8 +229,7 @@ func (c *Controller) expire(w *waiter) time.Duration {
 		}
 		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not respond in time, so the call was not run.", RetryAfter: time.Second}
 	}
-	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // the call has already waited, so don't
-		// suggest an immediate retry
+	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // the call has already waited, so don't suggest an immediate retry
 		again := *err
 		again.RetryAfter = max(again.RetryAfter, time.Second)
 		err = &again
@@ -324,8 +322,7 @@ func (c *Controller) Settle(_ context.Context, a *Admission, o toolyard.Outcome)
 // send to the store, or nil if there is none.
 func (c *Controller) settlement(a *Admission, o toolyard.Outcome) *settling {
 	res, request := reserved(a), a.Request
-	needsInput := o.Err == nil && o.Result.InputRequired() // the client repeats the call with the input, and
-	// the repeated call is charged
+	needsInput := o.Err == nil && o.Result.InputRequired() // the client repeats the call with the input, and the repeated call is charged
 	charged := request.Price
 	if needsInput || o.Code() != toolyard.OK {
 		charged = 0

@@ -176,8 +176,7 @@ func (c *Controller) serve(queues ...*queue) {
 			}
 		}
 		w := next[first]
-		if full := w.queue.fullLimit(c, w.request); full != nil { // the limit is full for the other queues
-			// too
+		if full := w.queue.fullLimit(c, w.request); full != nil { // the limit is full for the other queues too
 			next = slices.DeleteFunc(next, func(w *waiter) bool { return slices.Contains(w.queue.limits, full) })
 			continue
 		}

@@ -19,17 +19,13 @@ import (
 
 // Governance holds the rules and the dependencies for enforcing them.
 type Governance struct {
-	Rules     *rules.Set                             // nil if there are none
-	Tracked   bool                                   // calls may have a [taint.Tracker] in their context
-	Operators Operators                              // nil if operators cannot approve calls
-	Digest    func(*toolyard.Call) [sha256.Size]byte // identifies a call's gate, tool, arguments and
-	// as-of time
-	Redact func(string) string // removes secrets from text shown to approvers; may
-	// be nil
-	Recheck func(context.Context, *toolyard.Call) error // rejects a call that may no longer run after
-	// waiting; may be nil
-	Sealer func() seal.Sealer // seals callers' approvals; all replicas share its
-	// key
+	Rules     *rules.Set                                  // nil if there are none
+	Tracked   bool                                        // calls may have a [taint.Tracker] in their context
+	Operators Operators                                   // nil if operators cannot approve calls
+	Digest    func(*toolyard.Call) [sha256.Size]byte      // identifies a call's gate, tool, arguments and as-of time
+	Redact    func(string) string                         // removes secrets from text shown to approvers; may be nil
+	Recheck   func(context.Context, *toolyard.Call) error // rejects a call that may no longer run after waiting; may be nil
+	Sealer    func() seal.Sealer                          // seals callers' approvals; all replicas share its key
 }
 
 // Operators obtains approvals from operators.
@@ -133,8 +129,7 @@ type decision struct {
 
 const (
 	approvalKey  = "toolyard.approval" // key of the question to the user
-	approvalTime = 10 * time.Minute    // lifetime of a question, and of its answer in later rounds of the
-	// call
+	approvalTime = 10 * time.Minute    // lifetime of a question, and of its answer in later rounds of the call
 	sealAsked    = "asked"
 	sealApproved = "approved"
 )

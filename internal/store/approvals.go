@@ -157,8 +157,7 @@ func (s *approvalStore) createApproval(ctx context.Context, r *ApprovalRequest, 
 	if err != nil {
 		return nil, false, s.approvalError(err)
 	}
-	if a, err = s.openApproval(ctx, r, now); err == nil && a == nil { // it was decided and used in the
-		// meantime
+	if a, err = s.openApproval(ctx, r, now); err == nil && a == nil { // it was decided and used in the meantime
 		err = fmt.Errorf("store: approval: %w", ErrUnavailable)
 	}
 	return a, n == 1, err

@@ -35,10 +35,9 @@ type CallQuery struct {
 
 	Failed       bool      // selects only calls whose code is not OK
 	Since, Until time.Time // Until is exclusive
-	Ended        time.Time // selects only calls that ended after this time and started at most a minute
-	// before it
-	Before Cursor // only calls after this position; zero for the first page
-	Limit  int    // MaxCalls if zero or greater
+	Ended        time.Time // selects only calls that ended after this time and started at most a minute before it
+	Before       Cursor    // only calls after this position; zero for the first page
+	Limit        int       // MaxCalls if zero or greater
 }
 
 // Local, used as a server, selects calls to tools that do not belong to a server.

@@ -17,10 +17,9 @@ const MaxMinutes = 20_000
 type CostQuery struct {
 	Account      string    // empty selects all accounts
 	Since, Until time.Time // Until is exclusive; zero means no bound
-	By           []string  // account, tool, and one of day, week or month; if empty, the result is a single
-	// row
-	Top  int  // maximum number of groups, ranked by Most; zero for all
-	Most Most // Spent if empty
+	By           []string  // account, tool, and one of day, week or month; if empty, the result is a single row
+	Top          int       // maximum number of groups, ranked by Most; zero for all
+	Most         Most      // Spent if empty
 }
 
 // Most specifies how groups are ranked.

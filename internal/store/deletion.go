@@ -16,8 +16,7 @@ import (
 type Deletion struct {
 	Pseudonym string           // replaces the caller's ID in rows that are kept
 	Deleted   map[string]int64 // number of deleted rows by table
-	Kept      map[string]int64 // number of rows by table that now contain the pseudonym instead, with
-	// arguments and messages removed
+	Kept      map[string]int64 // number of rows by table that now contain the pseudonym instead, with arguments and messages removed
 }
 
 // deletions lists the tables whose rows are deleted. Evidence refers to queries, so it is deleted
@@ -134,8 +133,7 @@ func (d *deleter) run(lite bool) {
 		d.remove(table.table, strings.ReplaceAll(table.where, "{owner}", owner), args...)
 	}
 	for _, account := range append(accounts, d.caller) {
-		if d.account == "" || account == d.account { // running calls need their rows to finish; those rows
-			// expire later
+		if d.account == "" || account == d.account { // running calls need their rows to finish; those rows expire later
 			d.remove("runs", `scope = $1 AND state <> 'running'`, ledger.CallerKey(account, d.caller))
 		}
 	}

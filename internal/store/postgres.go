@@ -51,9 +51,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrateAt(context.WithoutCancel(ctx), config.ConnConfig.Copy()); err != nil { // may take long when a new
-		// version starts for the first
-		// time
+	if err := migrateAt(context.WithoutCancel(ctx), config.ConnConfig.Copy()); err != nil { // slow when a new version starts for the first time
 		return nil, pgError(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -62,8 +60,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	}
 	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), reports: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // spreads load
 	p.reports.SetMaxOpenConns(int(max(1, config.MaxConns/2)))
-	_ = p.createDays(ctx) // if a partition is missing, calls go to calls_default; Maintain tries again and
-	// reports errors
+	_ = p.createDays(ctx) // if a partition is missing, calls go to calls_default; Maintain tries again and reports errors
 	return newStore(&database{engine: p, db: p.db, reports: p.reports}, "postgres", p.close), nil
 }
 

@@ -25,8 +25,7 @@ func CallerKey(account, caller string) string {
 
 // FundingID returns the transfer ID for an account's funding reference.
 func FundingID(account, reference string) string {
-	return fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // the length makes the ID
-	// unambiguous
+	return fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // the length makes the ID unambiguous
 }
 
 // Refs returns the rows that the funding needs.

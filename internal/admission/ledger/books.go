@@ -109,8 +109,7 @@ func (b *books) settle(s Settlement) (SettlementResult, error) {
 		return SettlementResult{}, err
 	}
 	gone := h == nil || h.Change == Deleted || h.Unspent < s.Amount || (s.Amount > 0 && !reserved)
-	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a free run can be settled after its hold
-		// is gone
+	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a free run can be settled after its hold is gone
 		refused := &Refusal{Code: toolyard.OutcomeUnknown, Message: "The reservation for this call expired, and its funds were returned."}
 		return SettlementResult{refused}, b.settleSpend(s.Call, s.Spend, 0)
 	}
@@ -210,8 +209,7 @@ func (b *books) refund(p *BalanceRow) {
 	if p.State == StateOpen || p.Available == 0 || account == nil || account == p {
 		return
 	}
-	amount := min(p.Available, math.MaxInt64-account.Available) // the rest is returned once the account has
-	// room
+	amount := min(p.Available, math.MaxInt64-account.Available) // the rest is returned once the account has room
 	if amount <= 0 {
 		return
 	}

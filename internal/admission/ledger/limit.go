@@ -37,15 +37,13 @@ const (
 
 // limitState is a limit's usage, stored as JSON.
 type limitState struct {
-	Counts     []permitCount `json:"counts,omitempty"` // granted permits, oldest first
-	StartRight *startRight   `json:"turn,omitempty"`   // replica that may start calls, if there is a
-	// cooldown
-	Next  time.Time         `json:"next,omitzero"`  // end of the cooldown
-	Held  []heldConcurrency `json:"held,omitempty"` // one entry per grant
-	Queue []queuedReplica   `json:"line,omitempty"` // replicas that need more than they have, in
-	// order of arrival
-	Seen map[string]time.Time `json:"seen,omitempty"` // time of each replica's last request
-	Last time.Time            `json:"last"`           // latest time seen; never moves back
+	Counts     []permitCount        `json:"counts,omitempty"` // granted permits, oldest first
+	StartRight *startRight          `json:"turn,omitempty"`   // replica that may start calls, if there is a cooldown
+	Next       time.Time            `json:"next,omitzero"`    // end of the cooldown
+	Held       []heldConcurrency    `json:"held,omitempty"`   // one entry per grant
+	Queue      []queuedReplica      `json:"line,omitempty"`   // replicas that need more than they have, in order of arrival
+	Seen       map[string]time.Time `json:"seen,omitempty"`   // time of each replica's last request
+	Last       time.Time            `json:"last"`             // latest time seen; never moves back
 }
 
 type permitCount struct {
@@ -269,8 +267,7 @@ func Usage(state json.RawMessage, now time.Time) (LimitUsage, error) {
 	}
 	u := LimitUsage{Used: l.granted(), Running: l.running()}
 	switch {
-	case l.StartRight != nil: // the holder may start a call at any time; others have to wait until the right
-		// ends
+	case l.StartRight != nil: // the holder may start a call at any time; others have to wait until the right ends
 		u.Next = l.StartRight.Until.UTC()
 	case l.Next.After(l.Last):
 		u.Next = l.Next.UTC()

@@ -172,31 +172,27 @@ type Transfer struct {
 // CallRow is a recorded call. It is part of the ledger because a charge is recorded together with
 // its call.
 type CallRow struct {
-	ID         string        `json:"id"`
-	At         time.Time     `json:"at"`
-	Elapsed    time.Duration `json:"elapsedNs"`
-	Gate       string        `json:"gate"`
-	Mode       toolyard.Mode `json:"mode"`
-	Caller     string        `json:"caller"`
-	Account    string        `json:"account,omitempty"`
-	Session    string        `json:"session,omitempty"`
-	Server     string        `json:"server,omitempty"`
-	Tool       string        `json:"tool"`
-	Generation uint64        `json:"generation"`
-	AsOf       time.Time     `json:"asOf,omitzero" doc:"As-of time, if the caller set it."` // zero if the caller did not set
-	// it
+	ID         string          `json:"id"`
+	At         time.Time       `json:"at"`
+	Elapsed    time.Duration   `json:"elapsedNs"`
+	Gate       string          `json:"gate"`
+	Mode       toolyard.Mode   `json:"mode"`
+	Caller     string          `json:"caller"`
+	Account    string          `json:"account,omitempty"`
+	Session    string          `json:"session,omitempty"`
+	Server     string          `json:"server,omitempty"`
+	Tool       string          `json:"tool"`
+	Generation uint64          `json:"generation"`
+	AsOf       time.Time       `json:"asOf,omitzero" doc:"As-of time, if the caller set it."` // zero if the caller did not set it
 	Code       toolyard.Code   `json:"code"`
 	Price      toolyard.Money  `json:"priceUsd"`
 	ArgsSize   int             `json:"argsBytes"`
 	ResultSize int             `json:"resultBytes"`
-	Args       json.RawMessage `json:"args,omitempty"` // omitted if the configuration does not store
-	// arguments
-	Parent   string `json:"parent,omitempty"`  // the call that made this call
-	Message  string `json:"message,omitempty"` // error message of a failed call
-	Intended bool   `json:"-"`                 // its Intent is stored, and will be deleted when
-	// the call is recorded
-	Marks []Mark `json:"marks,omitempty"` // when the call reached each step, in whole
-	// microseconds
+	Args       json.RawMessage `json:"args,omitempty"`    // omitted if the configuration does not store arguments
+	Parent     string          `json:"parent,omitempty"`  // the call that made this call
+	Message    string          `json:"message,omitempty"` // error message of a failed call
+	Intended   bool            `json:"-"`                 // its Intent is stored, and will be deleted when the call is recorded
+	Marks      []Mark          `json:"marks,omitempty"`   // when the call reached each step, in whole microseconds
 }
 
 // Intent is a write call that is about to run. If an intent still exists after Until, the call's

@@ -32,13 +32,11 @@ type Store interface {
 }
 
 const (
-	pollTime = 2 * time.Second // interval between polls for a waiting call, in case a notification is
-	// lost
+	pollTime     = 2 * time.Second  // interval between polls for a waiting call, in case a notification is lost
 	progressTime = 5 * time.Second  // interval between progress reports to a waiting client
 	retryAfter   = 15 * time.Second // suggested delay before repeating a call
 	sendTimeout  = 2 * time.Second  // time limit for sending a notification
-	maxWaiting   = 1000             // calls waiting on this replica; others fail immediately and can be
-	// repeated
+	maxWaiting   = 1000             // calls waiting on this replica; others fail immediately and can be repeated
 )
 
 // Options configures a Service.
@@ -128,8 +126,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 			return "", unavailable(ctx, err)
 		}
 		switch a.State {
-		case ledger.ApprovalApproved, ledger.ApprovalUsed: // if it was used by a call with another
-			// idempotency key, admission refuses this one
+		case ledger.ApprovalApproved, ledger.ApprovalUsed: // if it was used by a call with another idempotency key, admission refuses this one
 			return a.ID, nil
 		case ledger.ApprovalDeclined:
 			return "", declined(a)

@@ -63,11 +63,9 @@ func Export(ctx context.Context, from Source, o Options, sink Sink) (n int, err 
 
 // A replica stores a change with its own clock before making it, and completes it afterwards.
 const (
-	settleTime = 10 * time.Second // changes older than this are already stored, even if the replicas' clocks
-	// differ
-	pendingTime = 5 * time.Minute // a change that still has no outcome after this time never gets one: its
-	// replica was killed
-	pollTime = time.Second
+	settleTime  = 10 * time.Second // changes older than this are already stored, even if the replicas' clocks differ
+	pendingTime = 5 * time.Minute  // a change that still has no outcome after this time never gets one: its replica was killed
+	pollTime    = time.Second
 )
 
 // ExportSettled exports the changes that are final, oldest first, and advances o.After past each

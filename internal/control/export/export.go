@@ -52,8 +52,7 @@ const (
 	Gemini    Format = "gemini"    // a tool for generateContent
 	AISDK     Format = "ai-sdk"    // tools for the AI SDK, by name
 
-	OpenAIDeferred Format = "openai-deferred" // tools for Responses, in namespaces that the API
-	// searches
+	OpenAIDeferred    Format = "openai-deferred"    // tools for Responses, in namespaces that the API searches
 	AnthropicDeferred Format = "anthropic-deferred" // tools for Messages that the API searches
 )
 

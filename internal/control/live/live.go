@@ -105,8 +105,7 @@ func (h *Hub) Policy() toolyard.Policy {
 				o = toolyard.Outcome{Err: toolyard.AsError(err), Start: start, Elapsed: o.Elapsed}
 			}
 			ended := &Call{CallRow: h.opts.Row(c, o)}
-			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Contexts) == 0 { // results based on context may
-				// contain private data
+			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Contexts) == 0 { // results based on context may contain private data
 				ended.Result = h.opts.Result(o.Result)
 			}
 			h.publishEnd(ended)

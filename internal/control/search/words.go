@@ -99,8 +99,7 @@ func squeeze(name string) string {
 // HTTPServer becomes HTTP and Server.
 func camel(chunk string) []string {
 	var parts []string
-	start, before, upper := 0, 0, false // start of the part, start of the previous character, and whether
-	// that is upper case
+	start, before, upper := 0, 0, false // start of the part, start of the previous character, and whether that is upper case
 	for i, r := range chunk {
 		now := unicode.IsUpper(r)
 		switch {
@@ -151,8 +150,7 @@ func nearly(word, other string) bool {
 		return false
 	}
 	b, m := utf8.DecodeRuneInString(other)
-	if strings.HasPrefix(other[m:], word[n:]) || strings.HasPrefix(other[m:], word) { // a different letter, or one
-		// missing
+	if strings.HasPrefix(other[m:], word[n:]) || strings.HasPrefix(other[m:], word) { // a different letter, or one missing
 		return true
 	}
 	c, k := utf8.DecodeRuneInString(word[n:])

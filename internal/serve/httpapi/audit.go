@@ -118,8 +118,7 @@ func (a *auditor) refused(r *request, route *route, err error) error {
 	}
 	over, ok := a.refusals.acquire(r.caller.ID, a.now())
 	if ok {
-		_, _ = a.record(r, route, unrecorded(over), func(*request) (*reply, error) { return nil, err }) // the request is refused in any
-		// case
+		_, _ = a.record(r, route, unrecorded(over), func(*request) (*reply, error) { return nil, err }) // the request is refused in any case
 	} else if over == 1 {
 		a.log.WarnContext(r.Context(), "further refused requests from this caller will only be counted", "caller", r.caller.ID, "for", refusalTime)
 	}

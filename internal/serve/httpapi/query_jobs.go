@@ -65,8 +65,7 @@ func (h *queryHandler) start(r *request) (*reply, error) {
 		return &reply{status: http.StatusAccepted, body: h.jobResult(existing), location: prefix + "/query/jobs/" + existing.ID}, nil
 	}
 	if r.caller.Authenticated() {
-		call.IdempotencyKey = job.Key // the key makes the query run only once and finish even if this replica
-		// is about to stop
+		call.IdempotencyKey = job.Key // the key makes the query run only once and finish even if this replica is about to stop
 	}
 	go h.runJob(context.WithoutCancel(r.Context()), job, body, call)
 	return &reply{status: http.StatusAccepted, body: h.jobResult(job), location: prefix + "/query/jobs/" + job.ID}, nil

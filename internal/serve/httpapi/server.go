@@ -27,9 +27,8 @@ import (
 
 // Options configures the API. Routes whose data source is nil respond with NOT_FOUND.
 type Options struct {
-	Identify func(*http.Request) (toolyard.Caller, error) // nil accepts every request as anonymous
-	Seal     func() SealKey                               // returns the key for cookies, called before the
-	// first is set; nil for a new key
+	Identify    func(*http.Request) (toolyard.Caller, error) // nil accepts every request as anonymous
+	Seal        func() SealKey                               // returns the key for cookies, called before the first is set; nil for a new key
 	Yard        Yard
 	Ledger      ledger.Ledger
 	Balances    Balances

@@ -206,8 +206,7 @@ func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message,
 		return m, release, false
 	}
 	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // don't allocate the declared
-	// length, which may never arrive
+	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // don't allocate the declared length, which may never arrive
 	from := http.MaxBytesReader(w, r.Body, limit)
 	_, err := body.ReadFrom(io.LimitReader(from, smallBody))
 	if err == nil && body.Len() == smallBody {

@@ -25,8 +25,7 @@ func (r *request) resolveTool() *toolyard.Error {
 		return nil
 	}
 	r.meta = r.name
-	t, err := r.gate.menu(r.view).Resolve(r.name, r.Args, offer.Requester{Caller: r.Caller, Checked: r.params != nil}) // MCP messages are checked as a
-	// whole
+	t, err := r.gate.menu(r.view).Resolve(r.name, r.Args, offer.Requester{Caller: r.Caller, Checked: r.params != nil}) // MCP messages are checked as a whole
 	if err != nil {
 		return err
 	}

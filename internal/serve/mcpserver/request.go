@@ -49,10 +49,8 @@ type request struct {
 	meta   string                                          // meta-tool that made the request; may be empty
 	answer func(context.Context) (*toolyard.Result, error) // set by resolve for requests that call no tool
 
-	tool *toolyard.Tool // set by resolve; nil for a
-	// completion that has no
-	// provider
-	ask func(context.Context, *inputRequired) (answers json.RawMessage, err error) // asks a legacy client
+	tool *toolyard.Tool                                                             // set by resolve; nil for a completion that has no provider
+	ask  func(context.Context, *inputRequired) (answers json.RawMessage, err error) // asks a legacy client
 }
 
 // run resolves the request, runs it and encodes the result.

@@ -26,8 +26,7 @@ type requestContext struct {
 	trace   tracecontext.Trace // from the transport; overridden by a trace in _meta
 	request *request           // for methods that use the call path
 
-	peer string // identifies the session or connection for cancellations and answers;
-	// may be empty
+	peer   string                    // identifies the session or connection for cancellations and answers; may be empty
 	send   func(message []byte) bool // sends a message ahead of the response; false if it cannot be delivered
 	gone   context.Context           // ends when the client is unreachable
 	silent context.Context           // ends when the client stops sending; nil if that cannot be observed

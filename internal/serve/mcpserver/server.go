@@ -60,11 +60,10 @@ type Options struct {
 	Log           *slog.Logger      // may be nil
 	Now           func() time.Time  // nil for time.Now
 	MaxBody       int64             // maximum bytes per request; 1 MiB if zero
-	MaxStreams    int               // maximum open streams; 10,000 if zero. A single caller gets at most a
-	// quarter
-	Keepalive time.Duration // interval between comments on an idle stream; 25 s if zero
-	Replicas  ReplicaOptions
-	Results   offer.Results // stores long results; nil stores them in memory
+	MaxStreams    int               // maximum open streams; 10,000 if zero. A single caller gets at most a quarter
+	Keepalive     time.Duration     // interval between comments on an idle stream; 25 s if zero
+	Replicas      ReplicaOptions
+	Results       offer.Results // stores long results; nil stores them in memory
 
 	// Authorize authenticates the sender of an HTTP request and authorizes it for a gate. The code
 	// PermissionDenied means that the listed scopes are missing, and Unavailable means a temporary

@@ -28,8 +28,7 @@ type updates struct {
 	subscribing sync.Mutex // held while sources are called
 	watched     map[string]watchedResource
 
-	mu sync.Mutex // never held while sources are called, because they call changed with their own locks
-	// held
+	mu    sync.Mutex // never held while sources are called, because they call changed with their own locks held
 	state map[string]*updateState
 }
 

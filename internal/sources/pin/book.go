@@ -19,9 +19,8 @@ import (
 // Entry is a server's pinned state.
 type Entry struct {
 	Protocol string                     // protocol version of the last connection
-	Tools    map[string]json.RawMessage // approved definitions by tool name, in their original key order; nil
-	// if none was ever approved
-	Rejected map[string]string // hashes of rejected definitions, by tool name
+	Tools    map[string]json.RawMessage // approved definitions by tool name, in their original key order; nil if none was ever approved
+	Rejected map[string]string          // hashes of rejected definitions, by tool name
 
 	encoded []byte // cached JSON as written to the file
 }
@@ -58,10 +57,9 @@ type Book struct {
 
 	writing sync.Mutex // held while the stored book is reloaded or changed
 
-	mu      sync.RWMutex
-	saved   map[string]*Entry // entries as last read or written; immutable
-	unsaved map[string]*Entry // entries not written yet, which override saved; nil marks a removed
-	// entry
+	mu             sync.RWMutex
+	saved          map[string]*Entry // entries as last read or written; immutable
+	unsaved        map[string]*Entry // entries not written yet, which override saved; nil marks a removed entry
 	seen           reading
 	changedServers map[string]bool // servers that other processes changed since the last call to Changed
 }

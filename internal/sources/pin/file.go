@@ -328,8 +328,7 @@ func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 	if err != nil {
 		return nil, &damage{at, fmt.Errorf("definition of %s: %w", name, err)}
 	}
-	if Digest(canonical) != digest { // edited by hand: no definition matches this digest, so the tool is
-		// withheld
+	if Digest(canonical) != digest { // edited by hand: no definition matches this digest, so the tool is withheld
 		return json.RawMessage(`{"name":` + string(appendString(nil, mustQuote(name))) + `,"edited":"by hand; the digest does not match"}`), nil
 	}
 	return compact(raw), nil

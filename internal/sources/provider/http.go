@@ -45,10 +45,9 @@ type HTTPOptions struct {
 	Timeout time.Duration     // for the whole request
 	Cache   time.Duration     // how long a caller's response is cached; zero disables caching
 
-	Links  Links                                     // nil if links are not stored
-	Expand func(header, text string) (string, error) // replaces references to secrets in a header; may be
-	// nil
-	Private []netip.Prefix // private networks that the provider may reach
+	Links   Links                                     // nil if links are not stored
+	Expand  func(header, text string) (string, error) // replaces references to secrets in a header; may be nil
+	Private []netip.Prefix                            // private networks that the provider may reach
 	Now     func() time.Time
 	Log     *slog.Logger
 }

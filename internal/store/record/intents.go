@@ -90,9 +90,7 @@ func (s *intents) storeAll() {
 }
 
 func (s *intents) storeBatch(batch []*pendingIntent) {
-	ctx, cancel := context.WithTimeout(context.Background(), intentTime) // not a caller's context: other
-	// callers' intents are in the same
-	// batch
+	ctx, cancel := context.WithTimeout(context.Background(), intentTime) // not a caller's context: other callers' intents are in the same batch
 	defer cancel()
 	list := make([]*ledger.Intent, len(batch))
 	for i, p := range batch {
