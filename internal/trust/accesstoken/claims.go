@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	skew        = time.Minute    // by which clocks may differ
-	maxLifetime = 24 * time.Hour // of a token
-	maxEntries  = 1000           // scopes, groups or audiences of a token
+	skew        = time.Minute    // tolerated clock difference
+	maxLifetime = 24 * time.Hour // maximum lifetime of a token
+	maxEntries  = 1000           // scopes, groups or audiences per token
 	maxSubject  = 1 << 10        // bytes
 )
 
@@ -30,10 +30,10 @@ type claims struct {
 	profile
 }
 
-// profile describes a person for display. It does not affect access.
+// profile describes a person for display. It has no effect on access.
 type profile struct{ name, email string }
 
-// maxProfile bounds a name or an e-mail address, in bytes.
+// maxProfile is the maximum length of a name or an e-mail address, in bytes.
 const maxProfile = 128
 
 func profileOf(members map[string]json.RawMessage) profile {
@@ -49,8 +49,8 @@ func profileText(value json.RawMessage) string {
 	return text
 }
 
-// readClaims reads the claims of a verified token and checks those that do not depend on the
-// request. Each claim is read only once.
+// readClaims reads a verified token's claims and checks those that do not depend on the request.
+// Each claim is read only once.
 func (i *Issuer) readClaims(u *unverified, now time.Time) (*claims, *refusal) {
 	members := maps.Collect(strictjson.Members(u.payload))
 	if r := i.checkType(u.typ, members); r != nil {
@@ -80,7 +80,7 @@ func (i *Issuer) readIdentity(c *claims, payload json.RawMessage, members map[st
 	return r
 }
 
-// readGroups returns the groups in the claims of a token.
+// readGroups returns the groups in a token's claims.
 func (i *Issuer) readGroups(payload json.RawMessage) ([]string, *refusal) {
 	if strictjson.Member(payload, "_claim_names") != nil || isTrue(strictjson.Member(payload, "hasgroups")) {
 		return nil, refuse(NoRule, "the token links to the caller's groups instead of listing them; use app roles instead of groups")
@@ -92,8 +92,8 @@ func (i *Issuer) readGroups(payload json.RawMessage) ([]string, *refusal) {
 	return groups, nil
 }
 
-// checkType refuses tokens that are not access tokens. Issuers that do not mark access tokens are
-// accepted only if configured, and then other marks must be absent.
+// checkType refuses tokens that are not access tokens. If an issuer does not mark access tokens,
+// they are accepted only if configured, and must not have other marks.
 func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refusal {
 	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
 	if typ == "at+jwt" {
@@ -119,7 +119,7 @@ func (i *Issuer) checkType(typ string, members map[string]json.RawMessage) *refu
 	return nil
 }
 
-// readTimes checks when the token is valid.
+// readTimes checks that the token is currently valid.
 func (c *claims) readTimes(members map[string]json.RawMessage, now time.Time) *refusal {
 	expires, ok := timeOf(members["exp"])
 	if !ok {
@@ -174,7 +174,8 @@ func scopesOf(members map[string]json.RawMessage) ([]string, bool) {
 	return nil, true
 }
 
-// stringList returns a claim that is a string or a list of strings; a missing claim is an empty list.
+// stringList returns a claim that is a string or a list of strings. If the claim is missing, the
+// list is empty.
 func stringList(value json.RawMessage) ([]string, bool) {
 	if value == nil {
 		return nil, true
@@ -197,7 +198,8 @@ func stringList(value json.RawMessage) ([]string, bool) {
 	return list, true
 }
 
-// claimAt returns the claim with a name. If there is none, a name with dots is a path.
+// claimAt returns the claim with the given name. If it does not exist and the name contains dots,
+// the name is treated as a path.
 func claimAt(payload json.RawMessage, name string) json.RawMessage {
 	if value := strictjson.Member(payload, name); value != nil {
 		return value

@@ -8,8 +8,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Explain returns the caller that a token identifies at a resource, or the reason why it is
-// refused, for operators.
+// Explain returns the caller that a token identifies at a resource, or the reason it is refused.
+// The result is meant for operators.
 func (v *Verifier) Explain(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
 	t, err := v.verify(ctx, token)
 	if err != nil {
@@ -21,16 +21,16 @@ func (v *Verifier) Explain(ctx context.Context, token string, resources []string
 	return t.caller, nil
 }
 
-// Explanation is what the claims of a token mean.
+// Explanation describes the access that a token's claims give.
 type Explanation struct {
 	Issuer *Issuer
 	Caller toolyard.Caller
-	Rights Rights // by the rules; the scopes of the token may reduce them
+	Rights Rights // granted by the rules; the token's scopes may reduce them
 
 	claims *claims
 }
 
-// CheckAudience returns why a token with the claims is refused at a resource, or nil.
+// CheckAudience returns the reason if a token with these claims is refused at a resource, or nil.
 func (e *Explanation) CheckAudience(resources []string) error {
 	if r := e.Issuer.checkAudience(e.claims, resources); r != nil {
 		return r
@@ -38,8 +38,8 @@ func (e *Explanation) CheckAudience(resources []string) error {
 	return nil
 }
 
-// ExplainClaims explains the claims of a token without the token: neither a signature nor the header
-// is checked, so the result is for operators and gives no access.
+// ExplainClaims explains a token's claims without the token. It checks neither the signature nor
+// the header, so the result is only for operators and gives no access.
 func (v *Verifier) ExplainClaims(payload json.RawMessage) (*Explanation, error) {
 	if err := strictjson.Check(payload); err != nil || len(payload) == 0 || payload[0] != '{' {
 		return nil, refuse(malformed, "the claims must be a JSON object without duplicate members")

@@ -16,19 +16,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// nonceReason is the reason for an ID token that belongs to another sign-in.
+// nonceReason means that an ID token belongs to another sign-in.
 const nonceReason Reason = "NONCE"
 
-// IDToken is an ID token and what it must match.
+// IDToken is an ID token and the values that it must match.
 type IDToken struct {
-	Issuer      string // the name of the issuer that sent it
+	Issuer      string // name of the issuer that sent it
 	Token       string
-	AccessToken string // that was sent with it; empty for none
+	AccessToken string // access token sent with it; may be empty
 	ClientID    string
 	Nonce       string
 }
 
-// Describe returns the metadata of an issuer. The error is temporary.
+// Describe returns an issuer's metadata. All errors are temporary.
 func (v *Verifier) Describe(ctx context.Context, issuer string) (*Metadata, error) {
 	s, err := v.source(issuer)
 	if err != nil {
@@ -37,7 +37,7 @@ func (v *Verifier) Describe(ctx context.Context, issuer string) (*Metadata, erro
 	return s.keys.describe(ctx)
 }
 
-// Client returns the client for requests to an issuer, or nil.
+// Client returns the HTTP client for an issuer, or nil.
 func (v *Verifier) Client(issuer string) *outbound.Client {
 	s, err := v.source(issuer)
 	if err != nil {
@@ -54,7 +54,7 @@ func (v *Verifier) Keys(issuer string) (state KeyState) {
 	return state
 }
 
-// source returns the issuer with a name.
+// source returns the issuer with the given name.
 func (v *Verifier) source(name string) (*source, error) {
 	issuer := v.Issuer(name)
 	if issuer == nil {
@@ -97,8 +97,8 @@ func (v *Verifier) VerifyIDToken(ctx context.Context, t *IDToken) (p *Person, ha
 	return c.person(s.Name), claimAt(u.payload, cmp.Or(s.Groups, "groups")) != nil, nil
 }
 
-// AddUserInfo adds the groups and the profile from the UserInfo endpoint, which some issuers do not
-// send in ID tokens. The response must be about the same person.
+// AddUserInfo adds the groups and profile from the UserInfo endpoint, because some issuers do not
+// include them in ID tokens. The response must be about the same person.
 func (v *Verifier) AddUserInfo(p *Person, idToken string, response json.RawMessage) error {
 	s, err := v.source(p.Issuer)
 	if err != nil {
@@ -120,7 +120,7 @@ func (v *Verifier) AddUserInfo(p *Person, idToken string, response json.RawMessa
 	return nil
 }
 
-// checkIDType refuses tokens of other kinds.
+// checkIDType refuses tokens that are not ID tokens.
 func checkIDType(typ string, members map[string]json.RawMessage) *refusal {
 	if typ = strings.ToLower(typ); typ != "" && typ != "jwt" {
 		return refuse(tokenType, "a token of type %.40q is not an ID token", typ)
@@ -137,7 +137,7 @@ func checkIDType(typ string, members map[string]json.RawMessage) *refusal {
 	return nil
 }
 
-// checkRecipient refuses ID tokens for other clients.
+// checkRecipient refuses ID tokens issued to other clients.
 func checkRecipient(members map[string]json.RawMessage, client string) *refusal {
 	audiences, ok := stringList(members["aud"])
 	if !ok || !slices.Contains(audiences, client) {
@@ -154,7 +154,7 @@ func checkRecipient(members map[string]json.RawMessage, client string) *refusal 
 	return nil
 }
 
-// checkBinding refuses ID tokens of other sign-ins, and those that do not belong to the access token.
+// checkBinding refuses ID tokens that belong to another sign-in or to another access token.
 func checkBinding(members map[string]json.RawMessage, t *IDToken, algorithm string) *refusal {
 	nonce, ok := strictjson.String(members["nonce"])
 	if !ok || t.Nonce == "" || subtle.ConstantTimeCompare([]byte(nonce), []byte(t.Nonce)) != 1 {

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	introspectTTL     = 30 * time.Second // after which an issuer is asked again about a token
+	introspectTTL     = 30 * time.Second // how long a result is cached
 	introspectTimeout = 5 * time.Second
-	maxIntrospections = 32 // requests to an issuer at the same time
+	maxIntrospections = 32 // concurrent requests to an issuer
 )
 
-// inactive is the reason for a token that the issuer does not recognize, or has revoked.
+// inactive means that the issuer does not recognize a token or has revoked it.
 const inactive Reason = "INACTIVE"
 
-// Introspection lets the issuer decide whether its tokens are valid (RFC 7662).
+// Introspection makes the issuer decide whether its tokens are valid (RFC 7662).
 type Introspection struct {
 	ClientID string
 	Secret   func() (string, error)
@@ -36,10 +36,11 @@ type Introspection struct {
 
 var errIntrospection = errors.New("the issuer's introspection endpoint is not available")
 
-// introspector asks an issuer about tokens. Requests about the same token are sent once.
+// introspector asks an issuer about tokens. Concurrent requests about the same token are combined
+// into one.
 type introspector struct {
 	*Introspection
-	keys *keySet // knows the endpoint
+	keys *keySet // provides the endpoint
 
 	mu      sync.Mutex
 	flights map[[sha256.Size]byte]*introspectionFlight // at most maxIntrospections
@@ -52,7 +53,7 @@ type introspectionFlight struct {
 	err    error
 }
 
-// claimsOf returns the claims of an active token.
+// claimsOf returns an active token's claims.
 func (i *introspector) claimsOf(ctx context.Context, token string) (json.RawMessage, error) {
 	hash := sha256.Sum256([]byte(token))
 	i.mu.Lock()
@@ -76,7 +77,8 @@ func (i *introspector) claimsOf(ctx context.Context, token string) (json.RawMess
 	}
 }
 
-// fly sends a request for all callers that wait for it. It does not end with the first of them.
+// fly sends a request for all callers that wait for it. The request continues if the first caller
+// disconnects.
 func (i *introspector) fly(ctx context.Context, f *introspectionFlight, hash [sha256.Size]byte, token string) {
 	ctx, cancel := context.WithTimeout(ctx, introspectTimeout)
 	defer cancel()
@@ -115,10 +117,10 @@ func (i *introspector) request(ctx context.Context, token string) (json.RawMessa
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	if basic { // RFC 6749 encodes both parts
+	if basic { // RFC 6749 requires both parts to be encoded
 		req.SetBasicAuth(url.QueryEscape(i.ClientID), url.QueryEscape(secret))
 	}
-	res, body, err := i.keys.client.Do(req, "error") //nolint:bodyclose // Do has read and closed it
+	res, body, err := i.keys.client.Do(req, "error") //nolint:bodyclose // Do has already read and closed it
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errIntrospection, err)
@@ -131,7 +133,7 @@ func (i *introspector) request(ctx context.Context, token string) (json.RawMessa
 	return body, nil
 }
 
-// introspect verifies a token, except for its audience, by asking its issuer.
+// introspect verifies everything about a token except its audience by asking its issuer.
 func (s *source) introspect(ctx context.Context, token string, now time.Time) (verified, error) {
 	if len(token) > maxToken {
 		return verified{}, refuse(malformed, "the token is %d bytes; the limit is %d", len(token), maxToken)
@@ -165,7 +167,7 @@ func (s *source) introspect(ctx context.Context, token string, now time.Time) (v
 	}
 	if claimAt(payload, cmp.Or(s.Groups, "groups")) == nil {
 		var r *refusal
-		if c.groups, r = s.readGroups(strictjson.Member(payload, "ext")); r != nil { // where Dex and Hydra put claims of their own
+		if c.groups, r = s.readGroups(strictjson.Member(payload, "ext")); r != nil { // Dex and Hydra put custom claims here
 			return verified{}, r
 		}
 	}
@@ -176,7 +178,8 @@ func (s *source) introspect(ctx context.Context, token string, now time.Time) (v
 	return verified{s, c, caller, until}, nil
 }
 
-// checkIntrospected refuses tokens that are active but no access tokens, as far as issuers mark them.
+// checkIntrospected refuses active tokens that the issuer does not mark as access tokens, if it
+// marks tokens at all.
 func checkIntrospected(members map[string]json.RawMessage) *refusal {
 	if kind := members["token_type"]; kind != nil {
 		if text, _ := strictjson.String(kind); !strings.EqualFold(text, "Bearer") && !strings.EqualFold(text, "access_token") {

@@ -16,16 +16,16 @@ import (
 
 // Issuer is an authorization server whose access tokens are accepted.
 type Issuer struct {
-	Name       string   // the prefix of caller IDs
-	URL        string   // the issuer identifier, exactly as in the iss claim
-	Audiences  []string // accepted audiences; if empty, the resource's URL
-	AnyType    bool     // accept tokens whose type is not at+jwt
-	Algorithms []string // accepted signature algorithms; if empty, all of [Algorithms]
-	Subject    string   // the claim with the ID of the caller; sub if empty
-	Groups     string   // the claim with the groups of the caller, or a path to it such as realm_access.roles; groups if empty
+	Name       string   // prefix of caller IDs
+	URL        string   // issuer identifier, exactly as in the iss claim
+	Audiences  []string // accepted audiences; empty means the resource's URL
+	AnyType    bool     // accepts tokens whose type is not at+jwt
+	Algorithms []string // accepted signature algorithms; empty means all [Algorithms]
+	Subject    string   // claim that contains the caller's ID; sub if empty
+	Groups     string   // claim that contains the caller's groups, or a path to it such as realm_access.roles; groups if empty
 
-	// Scopes lists, for each token scope, the permissions that require it. A scope never grants a
-	// permission; the rules do.
+	// Scopes maps each token scope to the permissions that require it. A scope never grants
+	// permissions; only the rules do.
 	Scopes map[string][]string
 	Rules  []Rule
 
@@ -37,12 +37,12 @@ var Algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", 
 
 // Rule grants permissions to callers. All matching rules apply.
 type Rule struct {
-	Anyone  bool     // matches every caller of the issuer
-	Groups  []string // matches callers in one of the groups
-	Gates   []string // gates that the caller may use; * for all
-	Write   bool     // whether the caller may use gates with mode write
+	Anyone  bool     // matches every caller from the issuer
+	Groups  []string // matches callers in any of these groups
+	Gates   []string // gates that the caller may use; * means all
+	Write   bool     // allows gates with mode write
 	Role    string   // viewer, operator or empty
-	Account string   // the account that pays; if empty, the caller
+	Account string   // account that pays; empty means the caller's own
 }
 
 func (r *Rule) matches(groups []string) bool {
@@ -62,8 +62,8 @@ func (r *Rule) rights() (rights []string) {
 	return rights
 }
 
-// caller returns the caller that a verified token identifies. Its permissions are those that the
-// rules grant, minus those that require a scope that the token lacks.
+// caller returns the caller that a verified token identifies. Its permissions are those granted by
+// the rules, minus those that require a scope that the token does not have.
 func (i *Issuer) caller(c *claims) (toolyard.Caller, *refusal) {
 	var rights []string
 	account, matched := "", false
@@ -79,20 +79,20 @@ func (i *Issuer) caller(c *claims) (toolyard.Caller, *refusal) {
 	}
 	rights = slices.DeleteFunc(rights, func(right string) bool { return !i.scopesAllow(right, c.scopes) })
 	id := i.callerID(c.subject)
-	// Without a gate scope, a caller could use all gates. A caller must name its gates.
+	// A caller with no gate scope could use all gates, so callers with tokens need a scope for each
+	// gate.
 	rights = append(rights, identity.NamedGatesOnly, identity.IssuerRole(i.Name))
 	slices.Sort(rights)
 	return toolyard.Caller{ID: id, Account: cmp.Or(account, id), Roles: slices.Compact(rights)}, nil
 }
 
-// scopesAllow reports whether the scopes of a token include one that a right requires.
+// scopesAllow reports whether a token's scopes include one that a right requires.
 func (i *Issuer) scopesAllow(right string, scopes []string) bool {
 	needed := i.ScopesFor(right)
 	return len(needed) == 0 || slices.ContainsFunc(needed, func(scope string) bool { return slices.Contains(scopes, scope) })
 }
 
-// ScopesFor returns the scopes of the issuer that a right requires, in order. Any of them is
-// sufficient.
+// ScopesFor returns the issuer's scopes that a right requires, sorted. Any of them is sufficient.
 func (i *Issuer) ScopesFor(right string) (scopes []string) {
 	for scope, rights := range i.Scopes {
 		if slices.Contains(rights, right) {
@@ -103,8 +103,8 @@ func (i *Issuer) ScopesFor(right string) (scopes []string) {
 	return scopes
 }
 
-// callerID returns the ID of a caller: the name of the issuer and the subject. A subject that is
-// not valid in an ID is replaced by its hash.
+// callerID returns a caller's ID: the issuer's name and the subject. If the subject is not valid in
+// an ID, its hash is used instead.
 func (i *Issuer) callerID(subject string) string {
 	id := i.Name + ":" + subject
 	if identity.CheckID(id) == nil {

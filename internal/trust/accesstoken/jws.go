@@ -10,10 +10,11 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// maxToken bounds a token in bytes.
+// maxToken is the maximum length of a token in bytes.
 const maxToken = 8 << 10
 
-// Reason is the check that a token failed. Operators see it in the log; callers do not.
+// Reason identifies the check that a token failed. It is logged for operators but not sent to
+// callers.
 type Reason string
 
 // The reasons.
@@ -30,7 +31,7 @@ const (
 	NoRule      Reason = "RULE" // no access rule matches the caller
 )
 
-// refusal is the reason why a token is refused. It never contains the token.
+// refusal is the error for a refused token. It never contains the token.
 type refusal struct {
 	reason Reason
 	detail string
@@ -40,8 +41,8 @@ func refuse(reason Reason, format string, args ...any) *refusal {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// ReasonOf returns why a token was refused. It is empty for other errors, such as an issuer that is
-// not responding.
+// ReasonOf returns the reason if a token was refused. It returns "" for other errors, for example
+// if an issuer is not responding.
 func ReasonOf(err error) Reason {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.reason
@@ -54,17 +55,17 @@ func (r *refusal) Error() string { return string(r.reason) + ": " + r.detail }
 // unverified is a token whose signature has not been verified yet.
 type unverified struct {
 	algorithm, keyID, typ string
-	issuer                string // only to choose the keys
+	issuer                string // only used to choose the keys
 	payload               json.RawMessage
 }
 
-// signedForm reports whether a text has the format of a signed JSON Web Token.
+// signedForm reports whether a string looks like a signed JSON Web Token.
 func signedForm(token string) bool {
 	return strings.HasPrefix(token, "eyJ") && strings.Count(token, ".") == 2
 }
 
 // parse splits a token and decodes its header. It accepts only the compact serialization in its
-// canonical encoding, and refuses header parameters that would change how the token is verified.
+// canonical encoding, and rejects header parameters that affect how the token is verified.
 func parse(token string) (*unverified, *refusal) {
 	if len(token) > maxToken {
 		return nil, refuse(malformed, "the token is %d bytes; the limit is %d", len(token), maxToken)
@@ -113,7 +114,7 @@ func parse(token string) (*unverified, *refusal) {
 	return u, nil
 }
 
-// maxName bounds a key ID and other names in a token.
+// maxName is the maximum length of a key ID and other names in a token.
 const maxName = 1 << 10
 
 // decodePart decodes a part of a token that must be a JSON object.
@@ -131,8 +132,8 @@ func decodePart(text string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// decodeBase64 decodes base64url in its canonical form. The decoder of the standard library
-// ignores line breaks.
+// decodeBase64 decodes base64url in its canonical form. The standard library's decoder would ignore
+// line breaks.
 func decodeBase64(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") {
 		return nil, fmt.Errorf("base64url contains line breaks")

@@ -21,22 +21,22 @@ import (
 )
 
 const (
-	keysTTL      = 15 * time.Minute // after which the keys are fetched again
-	staleTTL     = 24 * time.Hour   // for which keys are used while the issuer is unavailable
-	discoveryTTL = time.Hour        // after which the URL of the keys is looked up again
-	fetchPause   = 30 * time.Second // between fetches
+	keysTTL      = 15 * time.Minute // age at which keys are fetched again
+	staleTTL     = 24 * time.Hour   // maximum age of keys while the issuer is unavailable
+	discoveryTTL = time.Hour        // age at which the keys' URL is looked up again
+	fetchPause   = 30 * time.Second // minimum time between fetches
 	fetchTimeout = 5 * time.Second
-	fetchWait    = 2 * time.Second // for which a request waits for a fetch
-	maxDocument  = 256 << 10       // bytes of a metadata document or a key set
+	fetchWait    = 2 * time.Second // how long a request waits for a fetch
+	maxDocument  = 256 << 10       // bytes of a metadata document or key set
 	maxKeys      = 64
 	minRSA       = 2048 // bits
 )
 
-// errNoKeys is returned while the keys of an issuer are not available.
+// errNoKeys is returned if an issuer's keys are not available.
 var errNoKeys = errors.New("the issuer's keys are not available")
 
-// keySet caches the keys of an issuer. Unknown key IDs cause a fetch at most once per fetchPause,
-// so made-up ones cannot make us flood the issuer.
+// keySet caches an issuer's keys. Unknown key IDs trigger a fetch at most once per fetchPause, so
+// invented IDs cannot cause a flood of requests to the issuer.
 type keySet struct {
 	issuer   string
 	optional bool // the issuer may have no keys
@@ -46,22 +46,23 @@ type keySet struct {
 	mu         sync.Mutex
 	keys       []jose.JSONWebKey
 	fetched    time.Time     // last successful fetch
-	attempted  time.Time     // last start of a fetch
-	failure    error         // of the last fetch; nil if it succeeded
+	attempted  time.Time     // start of the last fetch
+	failure    error         // error of the last fetch; nil if it succeeded
 	metadata   *Metadata     // nil before the first fetch
-	discovered time.Time     // when the metadata was read; zero to read it again
-	fetching   chan struct{} // closed when the fetch in flight ends; nil if there is none
+	discovered time.Time     // when the metadata was read; zero forces a new read
+	fetching   chan struct{} // closed when the running fetch ends; may be nil
 }
 
 func newKeySet(issuer string, private []netip.Prefix, now func() time.Time) *keySet {
 	reach := outbound.Allowlist{"*"}
 	if u, err := url.Parse(issuer); err == nil {
-		reach = append(reach, u.Hostname()) // by name, so that a private address is possible
+		reach = append(reach, u.Hostname()) // allowed by name, so that it may resolve to a private address
 	}
 	return &keySet{issuer: issuer, now: now, client: outbound.NewClient(reach, nil, outbound.Network{Private: private}, maxDocument)}
 }
 
-// find returns the key for a token. Without a key ID the set must have a single key.
+// find returns the key for a token. If the token has no key ID, the set must contain exactly one
+// key.
 func (k *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebKey, error) {
 	key, current := k.lookup(id, algorithm)
 	if key != nil && current {
@@ -74,8 +75,8 @@ func (k *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebK
 	return key, nil
 }
 
-// refresh fetches the keys unless the last fetch is recent, and waits for the result for some time.
-// The error is errNoKeys if there are no keys that are recent enough.
+// refresh fetches the keys unless the last fetch is recent, and waits for the result for up to
+// wait. The error is errNoKeys if there are no sufficiently recent keys.
 func (k *keySet) refresh(ctx context.Context, wait time.Duration) error {
 	if done := k.startFetch(); done != nil {
 		timer := time.NewTimer(wait)
@@ -94,8 +95,8 @@ func (k *keySet) refresh(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// describe returns the metadata of the issuer. A person waits for it, who is more patient than a
-// program.
+// describe returns the issuer's metadata. It waits longer than other requests, because a person is
+// waiting for the result.
 func (k *keySet) describe(ctx context.Context) (*Metadata, error) {
 	k.mu.Lock()
 	m, current := k.metadata, k.now().Sub(k.fetched) < discoveryTTL
@@ -111,7 +112,6 @@ func (k *keySet) describe(ctx context.Context) (*Metadata, error) {
 	return k.metadata, nil
 }
 
-// state returns the state of the keys.
 func (k *keySet) state() KeyState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,8 +136,8 @@ func (k *keySet) lookup(id, algorithm string) (key *jose.JSONWebKey, current boo
 	return nil, current
 }
 
-// startFetch starts to fetch the keys, or joins the fetch in flight. It returns nil if the last
-// fetch is too recent.
+// startFetch starts fetching the keys, or joins the running fetch. It returns nil if the last fetch
+// is too recent.
 func (k *keySet) startFetch() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,7 +160,7 @@ func (k *keySet) startFetch() <-chan struct{} {
 		defer close(done)
 		k.fetching, k.failure = nil, err
 		if err != nil {
-			k.discovered = time.Time{} // the address may have changed
+			k.discovered = time.Time{} // the URL of the keys may have changed
 			return
 		}
 		k.keys, k.fetched = keys, now
@@ -171,7 +171,7 @@ func (k *keySet) startFetch() <-chan struct{} {
 	return done
 }
 
-// fetch reads the metadata of the issuer, unless it is known, and its keys.
+// fetch reads the issuer's keys, and its metadata if that is not cached.
 func (k *keySet) fetch(ctx context.Context) (keys []jose.JSONWebKey, metadata *Metadata, err error) {
 	k.mu.Lock()
 	metadata, discovered := k.metadata, k.discovered
@@ -195,7 +195,7 @@ func (k *keySet) fetch(ctx context.Context) (keys []jose.JSONWebKey, metadata *M
 	return keys, metadata, err
 }
 
-// readKeys reads a JSON Web Key Set. Keys that cannot verify signatures are skipped.
+// readKeys parses a JSON Web Key Set. It skips keys that cannot verify signatures.
 func readKeys(raw json.RawMessage) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -219,7 +219,7 @@ func readKeys(raw json.RawMessage) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// verifies reports whether a key is a public key of sufficient size for signatures.
+// verifies reports whether a key is a public signature key of sufficient size.
 func verifies(key *jose.JSONWebKey) bool {
 	if !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" {
 		return false
@@ -230,7 +230,7 @@ func verifies(key *jose.JSONWebKey) bool {
 	return true
 }
 
-// Metadata is the part of an authorization server's metadata that is used.
+// Metadata is the relevant part of an authorization server's metadata.
 type Metadata struct {
 	Issuer            string   `json:"issuer"`
 	JWKSURI           string   `json:"jwks_uri"`
@@ -247,12 +247,12 @@ type Metadata struct {
 // KeyState is the state of an issuer's keys.
 type KeyState struct {
 	IDs       []string
-	Fetched   time.Time // last successful fetch; zero if there is none
-	Attempted time.Time // last fetch; zero if there is none
-	Failure   error     // of the last fetch; nil if it succeeded
+	Fetched   time.Time // last successful fetch; zero if never
+	Attempted time.Time // last fetch; zero if never
+	Failure   error     // error of the last fetch; nil if it succeeded
 }
 
-// discover reads the metadata of an issuer, from OpenID Connect Discovery or RFC 8414.
+// discover reads an issuer's metadata using OpenID Connect Discovery or RFC 8414.
 func discover(ctx context.Context, client *outbound.Client, issuer string) (*Metadata, error) {
 	var first error
 	for _, address := range metadataAddresses(issuer) {
@@ -275,7 +275,7 @@ func discover(ctx context.Context, client *outbound.Client, issuer string) (*Met
 	return nil, first
 }
 
-// metadataAddresses returns where an issuer may publish its metadata.
+// metadataAddresses returns the URLs at which an issuer may publish its metadata.
 func metadataAddresses(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {

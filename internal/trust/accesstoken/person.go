@@ -7,11 +7,11 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Person is a person, or a program, that an issuer has identified.
+// Person is a person or program identified by an issuer.
 type Person struct {
-	Issuer  string   `json:"issuer"` // its name in the configuration
+	Issuer  string   `json:"issuer"` // issuer's name in the configuration
 	Subject string   `json:"subject"`
-	Name    string   `json:"name,omitempty"` // for display; like the email address, it is not an identifier
+	Name    string   `json:"name,omitempty"` // for display only; not an identifier, like the e-mail address
 	Email   string   `json:"email,omitempty"`
 	Groups  []string `json:"groups,omitempty"`
 	Scopes  []string `json:"scopes,omitempty"`
@@ -27,8 +27,9 @@ func (c *claims) person(issuer string) *Person {
 	return &Person{Issuer: issuer, Subject: c.subject, Name: c.name, Email: c.email, Groups: c.groups, Scopes: c.scopes}
 }
 
-// CallerOf returns the caller for a person, with the permissions that the rules currently grant. The error
-// is Unauthenticated if the issuer is no longer configured, and PermissionDenied if no rule matches.
+// CallerOf returns the caller for a person, with the permissions that the rules currently grant.
+// The error is Unauthenticated if the issuer is no longer configured and PermissionDenied if no
+// rule matches.
 func (v *Verifier) CallerOf(p *Person) (toolyard.Caller, error) {
 	issuer := v.Issuer(p.Issuer)
 	if issuer == nil {
@@ -41,7 +42,8 @@ func (v *Verifier) CallerOf(p *Person) (toolyard.Caller, error) {
 	return caller, nil
 }
 
-// Essential returns a copy of a person with only those groups and scopes that affect permissions.
+// Essential returns a copy of a person that contains only the groups and scopes that affect
+// permissions.
 func (v *Verifier) Essential(p *Person) *Person {
 	essential := *p
 	issuer := v.Issuer(p.Issuer)
@@ -55,17 +57,17 @@ func (v *Verifier) Essential(p *Person) *Person {
 	return &essential
 }
 
-// Rights are what the rules of an issuer grant.
+// Rights are the rights granted by an issuer's rules.
 type Rights struct {
-	Gates   []string // * for all
+	Gates   []string // * means all
 	Write   bool
 	Role    string // viewer, operator or empty
-	Account string // the account that pays; empty for an account of the caller
-	Rules   []int  // the rules that match, by position; none grants nothing
+	Account string // account that pays; empty means the caller's own
+	Rules   []int  // indexes of the matching rules; if empty, nothing is granted
 }
 
-// RightsOf returns what the rules grant to the members of groups. The scopes of a token may reduce
-// it.
+// RightsOf returns the rights that the rules grant to members of groups. A token's scopes may
+// reduce them.
 func (i *Issuer) RightsOf(groups []string) (rights Rights) {
 	for n, rule := range i.Rules {
 		if !rule.matches(groups) {

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	cacheTTL  = time.Minute // of a verified token
-	maxCached = 10_000      // verified tokens
+	cacheTTL  = time.Minute // how long a verified token is cached
+	maxCached = 10_000      // maximum number of cached tokens
 )
 
-// Verifier verifies access tokens of the configured issuers. It caches verified tokens; whether a
-// token is valid for a resource is decided for each request.
+// Verifier verifies access tokens from the configured issuers. It caches verified tokens, but
+// checks for each request whether a token is valid for the resource.
 type Verifier struct {
 	issuers map[string]*source // by issuer identifier
-	opaque  *source            // decides about tokens that do not name their issuer; may be nil
+	opaque  *source            // handles tokens that do not name their issuer; may be nil
 	byName  map[string]*Issuer
 	seen    func(callerID string, p *Person)
 	now     func() time.Time
@@ -35,7 +35,7 @@ type Verifier struct {
 	cached map[[sha256.Size]byte]verified // at most maxCached
 }
 
-// source is an issuer with its keys.
+// source is an issuer and its keys.
 type source struct {
 	*Issuer
 	keys         *keySet
@@ -43,7 +43,7 @@ type source struct {
 	introspector *introspector // nil if signatures are verified
 }
 
-// verified is a token that was verified.
+// verified is a verified token.
 type verified struct {
 	issuer *source
 	claims *claims
@@ -51,12 +51,12 @@ type verified struct {
 	until  time.Time
 }
 
-// Options configure a Verifier.
+// Options configures a Verifier.
 type Options struct {
 	Issuers  []Issuer
-	Private  []netip.Prefix                   // private networks that the host names of issuers may resolve to
-	Previous *Verifier                        // shares the keys of issuers that have not changed; may be nil
-	Seen     func(callerID string, p *Person) // is called with persons whose tokens are accepted, but not for each request; may be nil
+	Private  []netip.Prefix                   // private networks that issuers' host names may resolve to
+	Previous *Verifier                        // reuses the keys of unchanged issuers; may be nil
+	Seen     func(callerID string, p *Person) // called with people whose tokens are accepted, but not on every request; may be nil
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -93,7 +93,7 @@ func (v *Verifier) keysOf(url string) *keySet {
 	return v.issuers[url].keys
 }
 
-// Issuer returns the issuer with a name, or nil.
+// Issuer returns the issuer with the given name, or nil.
 func (v *Verifier) Issuer(name string) *Issuer {
 	if v == nil {
 		return nil
@@ -101,14 +101,14 @@ func (v *Verifier) Issuer(name string) *Issuer {
 	return v.byName[name]
 }
 
-// Accepts reports whether a text, which is no API key, may be a token of a configured issuer.
+// Accepts reports whether a string that is not an API key may be a token from a configured issuer.
 func (v *Verifier) Accepts(token string) bool {
 	return v.opaque != nil || strings.Count(token, ".") >= 2
 }
 
 // Verify returns the caller that a token identifies, if the token was issued for one of the
 // resources. The error is Unauthenticated, PermissionDenied if no rule matches the caller, or
-// Unavailable. Callers do not learn why a token is refused; the log does.
+// Unavailable. The reason for a refusal is logged, but not returned to callers.
 func (v *Verifier) Verify(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
 	t, fresh, err := v.find(ctx, token)
 	if err == nil {
@@ -135,7 +135,7 @@ func (v *Verifier) CallerOfToken(ctx context.Context, token string) (string, err
 	return t.caller.ID, nil
 }
 
-// publicError returns the error for the caller, who may be a stranger.
+// publicError returns the error for the caller, who may be untrusted.
 func publicError(err error) error {
 	var r *refusal
 	switch {
@@ -147,7 +147,8 @@ func publicError(err error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: "Access tokens cannot be verified right now. Try again later.", RetryAfter: fetchPause, Err: err}
 }
 
-// find returns a verified token from the cache, or verifies it; then it is fresh.
+// find returns a verified token from the cache, or verifies it. fresh reports whether it was just
+// verified.
 func (v *Verifier) find(ctx context.Context, token string) (t verified, fresh bool, err error) {
 	hash := sha256.Sum256([]byte(token))
 	now := v.now()
@@ -164,7 +165,7 @@ func (v *Verifier) find(ctx context.Context, token string) (t verified, fresh bo
 		delete(v.cached, hash)
 		return t, false, err
 	}
-	for other := range v.cached { // an arbitrary one; it is verified again when it is used
+	for other := range v.cached { // removes an arbitrary token, which is verified again on its next use
 		if len(v.cached) < maxCached {
 			break
 		}
@@ -174,7 +175,7 @@ func (v *Verifier) find(ctx context.Context, token string) (t verified, fresh bo
 	return t, true, nil
 }
 
-// verify verifies a token, except for its audience.
+// verify verifies everything about a token except its audience.
 func (v *Verifier) verify(ctx context.Context, token string) (verified, error) {
 	u, r := parse(token)
 	if r != nil && v.opaque != nil && !signedForm(token) {
@@ -209,7 +210,7 @@ func (v *Verifier) verify(ctx context.Context, token string) (verified, error) {
 	return verified{issuer, c, caller, until}, nil
 }
 
-// checkSignature verifies the signature with the key that the token names.
+// checkSignature verifies the signature with the key identified by the token.
 func (s *source) checkSignature(ctx context.Context, token string, u *unverified) error {
 	if !slices.Contains(s.algorithms, jose.SignatureAlgorithm(u.algorithm)) {
 		return refuse(algorithm, "algorithm %.40q is not accepted", u.algorithm)

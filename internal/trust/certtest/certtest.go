@@ -1,4 +1,4 @@
-// Package certtest makes TLS certificates for tests.
+// Package certtest creates TLS certificates for tests.
 package certtest
 
 import (
@@ -16,13 +16,14 @@ import (
 	"time"
 )
 
-// Pair is a self-signed certificate for 127.0.0.1 and tools.example.com, and its key, in PEM form.
+// Pair is a self-signed certificate for 127.0.0.1 and tools.example.com, and its key, both in PEM
+// format.
 type Pair struct {
 	Cert, Key []byte
 	Leaf      *x509.Certificate
 }
 
-// New returns a pair that is valid for 90 days until notAfter.
+// New returns a pair that is valid for the 90 days before notAfter.
 func New(t testing.TB, notAfter time.Time) Pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,7 +60,7 @@ func New(t testing.TB, notAfter time.Time) Pair {
 	}
 }
 
-// Write writes the files tls.crt and tls.key, as a Kubernetes secret has them.
+// Write writes the files tls.crt and tls.key, with the same names as in a Kubernetes secret.
 func (p Pair) Write(t testing.TB, dir string) (cert, key string) {
 	t.Helper()
 	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")

@@ -1,5 +1,5 @@
-// Package framing splits streams from untrusted senders into messages: server-sent events and
-// lines, both with bounded memory.
+// Package framing splits streams from untrusted senders into messages: server-sent events or lines.
+// Its memory use is bounded.
 package framing
 
 import (
@@ -22,26 +22,26 @@ var (
 const (
 	firstBuffer = 4 << 10   // initial size of a buffer, in bytes
 	keptBuffer  = MaxReused // a buffer that grew beyond this is not kept
-	maxField    = 4 << 10   // bytes of an event's name, id or retry
-	maxNothing  = 100       // consecutive reads without data
-	maxHead     = 4 << 10   // bytes kept from the beginning of a line that is too long
-	maxTail     = 256       // and from its end
-	endless     = 1 << 30   // bytes of a line that is skipped
+	maxField    = 4 << 10   // bytes of an event's name, ID or retry
+	maxNothing  = 100       // consecutive reads that return no data
+	maxHead     = 4 << 10   // bytes stored from the start of a line that is too long
+	maxTail     = 256       // bytes stored from its end
+	endless     = 1 << 30   // maximum bytes of a line to skip
 )
 
-// MaxReused is the length up to which the buffer of a line or event is reused. A longer one
-// belongs to the caller.
+// MaxReused is the maximum length of a line or event whose buffer is reused. Longer buffers belong
+// to the caller.
 const MaxReused = 256 << 10
 
-// Event is one event of a stream. Its data is not necessarily UTF-8.
+// Event is one event in a stream. Its data is not necessarily UTF-8.
 type Event struct {
-	Name  string        // "message" if the event has none
-	ID    string        // of this event, or of the last that had one
-	Data  []byte        // valid until the next event is read, unless it is longer than [MaxReused]
-	Retry time.Duration // before reconnecting, as last sent
+	Name  string        // "message" if the event has no name
+	ID    string        // ID of this event, or of the last event that had one
+	Data  []byte        // valid until the next event is read, or forever if longer than [MaxReused]
+	Retry time.Duration // last reconnection delay sent
 }
 
-// EventReader reads a text/event-stream as HTML defines it, with the memory for one event.
+// EventReader reads a text/event-stream as defined by HTML. It needs memory for only one event.
 type EventReader struct {
 	in        source
 	maxData   int
@@ -50,47 +50,47 @@ type EventReader struct {
 	err       error
 
 	line    line
-	began   bool // beyond the byte order mark
-	afterCR bool // a LF that follows belongs to the line before
+	began   bool // the byte order mark has been handled
+	afterCR bool // a following LF belongs to the previous line
 
 	partialEvent
 
-	lastName string // kept to make one string of it for many events
+	lastName string // reused, so that events with the same name share one string
 	lastID   string
 	retry    time.Duration
 }
 
-// partialEvent is the event that is being read.
+// partialEvent is an event that has not been read completely.
 type partialEvent struct {
 	data    []byte
 	hasData bool
 	name    []byte
 	id      []byte
-	value   []byte // of the field that is being read, unless it is data
+	value   []byte // value of the current field, unless it is data
 }
 
 // line is the state of a partially read line.
 type line struct {
-	field [len("event") + 1]byte // enough of the field's name to distinguish it from others
-	named int                    // bytes of that name
+	field [len("event") + 1]byte // enough bytes of the field's name to distinguish it from others
+	named int                    // number of bytes in field
 	colon bool                   // the name has ended
 	value bool                   // the value has started
-	size  int                    // bytes of the line
+	size  int                    // bytes in the line
 }
 
 func (l *line) is(field string) bool {
 	return l.named == len(field) && string(l.field[:l.named]) == field
 }
 
-// NewEventReader reads events of at most maxEvent bytes of data, and at most maxEvents of them; 0
-// means no limit. Other lines may have at most maxEvent bytes or 4 KiB, whichever is more. The
-// caller bounds the size of the stream.
+// NewEventReader reads at most maxEvents events, each with at most maxEvent bytes of data. Zero
+// events means no limit. Other lines may have at most maxEvent bytes or 4 KiB, whichever is more.
+// The caller limits the size of the stream.
 func NewEventReader(r io.Reader, maxEvent int, maxEvents int) *EventReader {
 	return &EventReader{in: source{r: r}, maxData: maxEvent, maxEvents: maxEvents}
 }
 
-// Next reads the next event. At the end it returns io.EOF with the ID and Retry for reconnecting;
-// an incomplete event is dropped. Errors are permanent.
+// Next reads the next event. At the end, it returns io.EOF with the ID and Retry for reconnecting,
+// and drops an incomplete event. Errors are permanent.
 func (e *EventReader) Next() (Event, error) {
 	if cap(e.data) > keptBuffer {
 		e.data = nil
@@ -116,7 +116,7 @@ func (e *EventReader) Next() (Event, error) {
 
 var bom = []byte("\uFEFF")
 
-// step reads up to the end of the line, and reports whether it ended an event.
+// step reads up to the end of the line and reports whether that ended an event.
 func (e *EventReader) step(b []byte) bool {
 	if e.afterCR {
 		e.afterCR = false
@@ -191,7 +191,7 @@ func (e *EventReader) endName() {
 	}
 }
 
-// take stores a part of a value of a known field.
+// take stores part of a known field's value.
 func (e *EventReader) take(part []byte) error {
 	l := &e.line
 	switch {
@@ -211,7 +211,7 @@ func (e *EventReader) take(part []byte) error {
 	return nil
 }
 
-// appendBounded appends to a buffer without growing it beyond the limit.
+// appendBounded appends to a buffer but does not grow it beyond the limit.
 func appendBounded(b, part []byte, limit int) []byte {
 	if need := len(b) + len(part); need > cap(b) {
 		grown := make([]byte, len(b), min(max(2*cap(b), need, 256), max(need, limit)))
@@ -221,10 +221,10 @@ func appendBounded(b, part []byte, limit int) []byte {
 	return append(b, part...)
 }
 
-// endLine stores the field of a line.
+// endLine stores the line's field.
 func (e *EventReader) endLine() error {
 	if !e.line.colon {
-		e.endName() // a name alone is a field without a value
+		e.endName() // a line that is only a name is a field with an empty value
 	}
 	switch l := &e.line; {
 	case l.is("event"):
@@ -235,14 +235,14 @@ func (e *EventReader) endLine() error {
 		if ms, err := strconv.ParseUint(string(e.value), 10, 32); err == nil {
 			e.retry = time.Duration(ms) * time.Millisecond
 		}
-	case l.is("data") && len(e.data) > e.maxData: // by the line feeds between
+	case l.is("data") && len(e.data) > e.maxData: // exceeded because of the line feeds between lines
 		return ErrLongEvent
 	}
 	e.line = line{}
 	return nil
 }
 
-// dispatch ends an event, and reports whether there was one.
+// dispatch ends an event and reports whether there was one.
 func (e *EventReader) dispatch() bool {
 	if string(e.id) != e.lastID {
 		e.lastID = string(e.id)
@@ -265,18 +265,18 @@ func (e *EventReader) dispatch() bool {
 	return true
 }
 
-// LongLineError is returned for a line that exceeded the limit and was skipped. Its parts help to
-// identify the message.
+// LongLineError is returned for a line that exceeded the limit and was skipped. Head and Tail help
+// to identify the message.
 type LongLineError struct {
-	Head, Tail []byte // its first 4 KiB and its last 256 bytes
-	Size       int64  // bytes, without its end
+	Head, Tail []byte // first 4 KiB and last 256 bytes
+	Size       int64  // bytes, excluding the line ending
 }
 
 func (e *LongLineError) Error() string {
 	return fmt.Sprintf("the server sent a line of %d bytes, which exceeds the limit", e.Size)
 }
 
-// LineReader reads lines of bounded length.
+// LineReader reads lines of limited length.
 type LineReader struct {
 	in    source
 	max   int
@@ -287,9 +287,10 @@ type LineReader struct {
 // NewLineReader reads lines of at most max bytes.
 func NewLineReader(r io.Reader, max int) *LineReader { return &LineReader{in: source{r: r}, max: max} }
 
-// Next returns the next line without its line ending, valid until the next call unless it is
-// longer than [MaxReused]. A line longer than max is skipped and reported as [*LongLineError]; other
-// errors are permanent: io.EOF, or [ErrEndlessLine] for a line of more than 1 GiB.
+// Next returns the next line without its line ending. The line is valid until the next call, or
+// forever if it is longer than [MaxReused]. A line longer than max is skipped and reported as
+// [*LongLineError]; other errors are permanent: io.EOF, or [ErrEndlessLine] for a line of more than
+// 1 GiB.
 func (l *LineReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -317,7 +318,7 @@ func (l *LineReader) Next() ([]byte, error) {
 	}
 }
 
-// checked returns a line without its LF, if it is within the limit.
+// checked returns a line without its LF if it is within the limit.
 func (l *LineReader) checked(b []byte) ([]byte, error) {
 	line := bytes.TrimSuffix(b, cr)
 	if len(line) > l.max {
@@ -353,7 +354,7 @@ func (l *LineReader) skip() error {
 	return long
 }
 
-// add adds a part of the line. It keeps one byte more than needed, for a trailing CR.
+// add adds part of the line. It stores one extra byte for a trailing CR.
 func (e *LongLineError) add(part []byte) {
 	e.Size += int64(len(part))
 	e.Head = append(e.Head, part[:min(len(part), maxHead-len(e.Head))]...)
@@ -371,7 +372,7 @@ func (e *LongLineError) trim() {
 	e.Head = e.Head[:min(int64(len(e.Head)), e.Size)]
 }
 
-// lastOf returns at most the last n bytes of b.
+// lastOf returns the last n bytes of b, or fewer if b is shorter.
 func lastOf(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
 // source reads ahead into a buffer.
@@ -379,12 +380,12 @@ type source struct {
 	r        io.Reader
 	buf      []byte
 	pos, end int
-	err      error // returned with the last bytes
+	err      error // returned after the remaining bytes
 }
 
 func (s *source) unread() []byte { return s.buf[s.pos:s.end] }
 
-// fill reads more data. A full buffer grows, at most to limit.
+// fill reads more data. If the buffer is full, it grows up to limit.
 func (s *source) fill(limit int) error {
 	if s.err != nil {
 		return s.err
@@ -413,7 +414,7 @@ func (s *source) fill(limit int) error {
 	return io.ErrNoProgress
 }
 
-// renew gives the buffer to the caller and continues with a new one.
+// renew hands the buffer over to the caller and continues with a new one.
 func (s *source) renew() {
 	next := make([]byte, max(firstBuffer, s.end-s.pos))
 	s.end = copy(next, s.unread())

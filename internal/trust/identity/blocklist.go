@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// blocklistTTL is how long the list of blocked callers is used without a notification.
+// blocklistTTL is how long the cached list of blocked callers is used if there is no notification.
 const blocklistTTL = 15 * time.Second
 
 // BlockedCallers lists the IDs of blocked callers.
@@ -25,19 +25,18 @@ type Blocklist struct {
 
 	mu       sync.Mutex
 	blocked  map[string]bool
-	read     time.Time     // start of the last successful read; zero if there is none
-	failed   time.Time     // the last failure; zero after a successful read
-	changes  int           // calls of Refresh
-	seen     int           // those of them before the last successful read
-	inFlight chan struct{} // closed when the read in flight ends; nil if there is none
+	read     time.Time     // start of the last successful read; zero if never
+	failed   time.Time     // last failure; zero after a successful read
+	changes  int           // number of calls to Refresh
+	seen     int           // value of changes before the last successful read
+	inFlight chan struct{} // closed when the running read ends; may be nil
 }
 
-// NewBlocklist returns a list that is read from a store.
 func NewBlocklist(store BlockedCallers, now func() time.Time) *Blocklist {
 	return &Blocklist{store: store, now: now}
 }
 
-// Refresh makes the next check read the list again, because it has changed.
+// Refresh makes the next check read the list again. It is called when the list has changed.
 func (b *Blocklist) Refresh() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,8 +49,8 @@ var (
 	errReadCanceled = &toolyard.Error{Code: toolyard.Canceled, Message: "The request was canceled."}
 )
 
-// Check refuses a caller that is blocked. The error is PermissionDenied, or Unavailable if the list
-// cannot be read.
+// Check returns an error if a caller is blocked. The error is PermissionDenied, or Unavailable if
+// the list cannot be read.
 func (b *Blocklist) Check(ctx context.Context, caller string) error {
 	for {
 		b.mu.Lock()
@@ -86,8 +85,8 @@ func (b *Blocklist) decide(caller string, now time.Time) error {
 	return nil
 }
 
-// start reads the list. The read does not end with the request that started it, because others may
-// wait for it.
+// start reads the list. The read continues if the request that started it ends, because others may
+// be waiting for it.
 func (b *Blocklist) start(ctx context.Context, now time.Time) chan struct{} {
 	done, changes := make(chan struct{}), b.changes
 	go func() {

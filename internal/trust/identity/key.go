@@ -35,38 +35,37 @@ const (
 )
 
 const (
-	maxText   = 128 // bytes of a name, caller or account
+	maxText   = 128 // bytes per name, caller or account
 	maxScopes = 64
 )
 
 // Key is a stored API key. Only the hash of the secret is stored. A fast hash is sufficient for 256
-// random bits; slow hashes are for passwords.
+// random bits; slow hashes are only needed for passwords.
 type Key struct {
 	Prefix  string
-	Hash    [sha256.Size]byte // of the secret
+	Hash    [sha256.Size]byte // hash of the secret
 	Name    string            // chosen by the operator
 	Caller  string
-	Account string   // pays for the calls
+	Account string   // account that pays for the calls
 	Scopes  []string // sorted
 	Created time.Time
-	Expires time.Time // zero if never
+	Expires time.Time // zero if it does not expire
 	Revoked time.Time // zero if not revoked
 }
 
 // Keys looks up keys.
 type Keys interface {
-	// Key returns the key with a prefix. The error is NotFound if there is none; any other error
-	// means that the lookup failed.
+	// Key returns the key with the given prefix. The error is NotFound if it does not exist. Any
+	// other error means that the lookup failed.
 	Key(ctx context.Context, prefix string) (Key, error)
 }
 
 // Lister is implemented by Keys that can list all keys.
 type Lister interface {
-	// Prefixes returns the prefixes of all keys.
 	Prefixes(ctx context.Context) ([]string, error)
 }
 
-// State is whether a key can be used.
+// State tells whether a key can be used.
 type State string
 
 // The states of a key.
@@ -76,8 +75,8 @@ const (
 	Revoked State = "revoked"
 )
 
-// State returns the state of the key at a time. A revoked key is revoked at any time, because clocks
-// differ.
+// State returns the key's state at a given time. A revoked key counts as revoked at any time,
+// because clocks differ.
 func (k *Key) State(now time.Time) State {
 	switch {
 	case !k.Revoked.IsZero():
@@ -88,7 +87,7 @@ func (k *Key) State(now time.Time) State {
 	return Active
 }
 
-// Entry is a key in a list, without its hash.
+// Entry is a key as shown in lists. It does not contain the hash.
 type Entry struct {
 	Prefix  string    `json:"prefix"`
 	Name    string    `json:"name"`
@@ -101,7 +100,7 @@ type Entry struct {
 	State   State     `json:"state" enum:"active,expired,revoked"`
 }
 
-// Entry returns the key with its state at a time.
+// Entry returns the key's entry, including its state at the given time.
 func (k *Key) Entry(now time.Time) Entry {
 	scopes := append([]string{}, k.Scopes...) // never null in JSON
 	return Entry{k.Prefix, k.Name, k.Caller, k.Account, scopes, k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(), k.State(now)}
@@ -116,8 +115,8 @@ var (
 	castagnoli     = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// New creates a key and its token, which is not stored. The default account is the caller. A key
-// with a ttl of zero does not expire.
+// New creates a key and its token. The token is not stored. The default account is the caller. If
+// ttl is zero, the key does not expire.
 func New(name, caller, account string, scopes []string, ttl time.Duration, now time.Time) (key Key, token string, err error) {
 	scopes = spellOut(scopes)
 	account = cmp.Or(account, caller)
@@ -139,13 +138,13 @@ func New(name, caller, account string, scopes []string, ttl time.Duration, now t
 	return key, token + checksum(token), nil
 }
 
-// idPattern matches caller and account IDs. It is limited to ASCII, so that no two IDs look alike.
+// idPattern matches caller and account IDs. It allows only ASCII, so that no two IDs look alike.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$`)
 
 // Local is the ID of the user who started the process.
 const Local = "local"
 
-// reserved are IDs that keys cannot have.
+// reserved lists the IDs that keys cannot have.
 var reserved = []string{ident.Anonymous, Local}
 
 // CheckID returns an error if an ID is not valid for a caller or an account.
@@ -177,8 +176,8 @@ func check(name, caller, account string, scopes []string, ttl time.Duration) err
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checksum distinguishes mistyped and truncated tokens from unknown ones. It offers no protection,
-// because anyone can compute it.
+// checksum distinguishes mistyped and truncated tokens from unknown ones. It is not a security
+// feature, because anyone can compute it.
 func checksum(token string) string {
 	var sum [4]byte
 	binary.BigEndian.PutUint32(sum[:], crc32.Checksum([]byte(token), castagnoli))
@@ -201,7 +200,7 @@ func parse(token string) (prefix string, hash [sha256.Size]byte, err error) {
 	return prefix, sha256.Sum256([]byte(secret)), nil
 }
 
-// CheckPrefix reports whether a string is a valid prefix of a key.
+// CheckPrefix reports whether a string is a valid key prefix.
 func CheckPrefix(prefix string) bool {
 	return len(prefix) == prefixLen && !strings.ContainsFunc(prefix, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '2' || r > '7')

@@ -8,14 +8,15 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// maxToken limits the length of the Authorization header's value. Access tokens are longer than API keys.
+// maxToken is the maximum length of the Authorization header's value. Access tokens are longer than
+// API keys.
 const maxToken = 8<<10 + len("Bearer ")
 
 const tokenFormat = `The Authorization header must consist of "Bearer", one space and an API key or access token.`
 
-// Token returns the token in the Authorization header of a request. Tokens in URLs are refused,
-// because URLs end up in logs and browser histories. The error is Unauthenticated and never
-// contains the token.
+// Token returns the token in a request's Authorization header. It refuses tokens in URLs, because
+// URLs end up in logs and browser histories. The error is Unauthenticated and never contains the
+// token.
 func Token(r *http.Request) (token string, present bool, err error) {
 	if err := checkQuery(r.URL); err != nil {
 		return "", false, err
@@ -43,19 +44,19 @@ func Token(r *http.Request) (token string, present bool, err error) {
 // tokenRune reports whether RFC 6750 allows a character in a token.
 func tokenRune(r rune) bool { return urlSafe(r) || strings.ContainsRune(".~+/=", r) }
 
-// IsKey reports whether a token is an API key or an operator token, and not an access token.
+// IsKey reports whether a token is an API key or an operator token, as opposed to an access token.
 func IsKey(token string) bool {
 	return strings.HasPrefix(token, mark) || strings.HasPrefix(token, "tyl_")
 }
 
-// looksSecret reports whether a text may be a token. The prefix alone is not secret.
+// looksSecret reports whether a string may be a token. The prefix alone is not secret.
 func looksSecret(text string) bool {
 	rest, ours := strings.CutPrefix(text, mark)
 	return ours && strings.Contains(rest, "_") || strings.HasPrefix(text, "tyl_") || isJWT(text)
 }
 
-// isJWT reports whether a text looks like a JSON Web Token: three parts, of which the first encodes a
-// JSON object.
+// isJWT reports whether a string looks like a JSON Web Token: it has three parts, and the first one
+// encodes a JSON object.
 func isJWT(text string) bool { return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2 }
 
 // checkQuery refuses tokens in a URL: the access_token parameter of RFC 6750, and any value that
@@ -78,7 +79,7 @@ func checkQuery(u *url.URL) error {
 	return nil
 }
 
-// Identify returns the caller whose API key a request carries. The error is Unauthenticated, or
+// Identify returns the caller whose API key is in the request. The error is Unauthenticated, or
 // Unavailable if the key cannot be verified.
 func (v *Verifier) Identify(r *http.Request) (toolyard.Caller, error) {
 	token, present, err := Token(r)

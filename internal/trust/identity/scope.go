@@ -10,20 +10,20 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// Without scopes, a key may use every gate that only reads. Gate scopes restrict it to the named
-// gates; the other scopes grant more.
+// A key with no scopes may use every read-only gate. Gate scopes restrict it to the named gates;
+// other scopes grant more.
 const (
-	All      = "all"      // short for gate:* and write when a key is created
-	Write    = "write"    // use gates with mode write
-	Viewer   = "viewer"   // read everything that operators can read
-	Operator = "operator" // read and change everything
-	Approver = "approver" // decide on the account's calls that need approval
+	All      = "all"      // short for gate:* and write when creating a key
+	Write    = "write"    // may use gates with mode write
+	Viewer   = "viewer"   // may read everything that operators can read
+	Operator = "operator" // may read and change everything
+	Approver = "approver" // may decide on the account's calls that need approval
 
-	gateScope = "gate:" // followed by the name of a gate, or * for all gates
+	gateScope = "gate:" // followed by a gate's name, or * for all gates
 	anyGate   = gateScope + "*"
 
-	// NamedGatesOnly restricts a caller to the gates in its other scopes. If there are none, it may
-	// use no gate.
+	// NamedGatesOnly restricts a caller to the gates in its other scopes. If there are none, the
+	// caller may not use any gate.
 	NamedGatesOnly = gateScope
 
 	issuerRole = "issuer:" // followed by the name of the issuer whose access token identified the caller
@@ -32,7 +32,8 @@ const (
 // GateScope returns the scope for a gate, or for all gates if the name is *.
 func GateScope(name string) string { return gateScope + name }
 
-// IssuerRole returns the role of callers with an access token from an issuer. API keys cannot have it.
+// IssuerRole returns the role of callers identified by an issuer's access token. API keys cannot
+// have it.
 func IssuerRole(name string) string { return issuerRole + name }
 
 // IssuerOf returns the name of the issuer whose access token identified a caller. It is empty for
@@ -55,7 +56,7 @@ func checkScope(scope string) error {
 	return fmt.Errorf("%q is not a valid scope: use gate:NAME, gate:*, write, all, viewer, approver or operator", scope)
 }
 
-// spellOut expands the scope all, sorts scopes and removes duplicates.
+// spellOut expands the scope all, sorts the scopes and removes duplicates.
 func spellOut(scopes []string) []string {
 	if slices.Contains(scopes, All) {
 		scopes = append(slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s == All }), anyGate, Write)
@@ -91,8 +92,8 @@ func Describe(scopes []string) string {
 	return text
 }
 
-// Approves reports whether a caller may decide on calls that need approval: operators on all calls,
-// approvers on those of their own account.
+// Approves reports whether a caller may decide on calls that need approval. Operators may decide on
+// all calls, approvers only on those of their own account.
 func Approves(c toolyard.Caller) bool {
 	return Operates(c) || c.Authenticated() && slices.Contains(c.Roles, Approver)
 }
@@ -108,7 +109,7 @@ func Operates(c toolyard.Caller) bool { return c.Authenticated() && slices.Conta
 
 // Allows returns an error if a caller, whose roles are the scopes of its key, may not use a gate.
 // The error is PermissionDenied and lists the missing scopes in Missing. Unauthenticated callers
-// have no scopes; the gate itself decides whether to accept them.
+// have no scopes, so the gate's settings decide whether they are accepted.
 func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	if !caller.Authenticated() {
 		return nil
@@ -140,8 +141,8 @@ func credential(c toolyard.Caller) string {
 	return "API key"
 }
 
-// acceptsCredential returns an error if a gate does not accept the kind of credential with which
-// the caller was identified.
+// acceptsCredential returns an error if a gate does not accept the kind of credential that
+// identified the caller.
 func acceptsCredential(caller toolyard.Caller, gate *gates.Gate) error {
 	switch issuer := IssuerOf(caller); {
 	case issuer != "" && !slices.Contains(gate.Tokens.Issuers, issuer):
@@ -152,7 +153,8 @@ func acceptsCredential(caller toolyard.Caller, gate *gates.Gate) error {
 	return nil
 }
 
-// entersGate reports whether scopes include a gate. Without gate scopes, all gates are included.
+// entersGate reports whether the scopes include a gate. If there are no gate scopes, all gates are
+// included.
 func entersGate(scopes []string, gate string) bool {
 	named := false
 	for _, scope := range scopes {

@@ -11,42 +11,42 @@ import (
 )
 
 const (
-	knownTTL      = 30 * time.Second // of a cached key
-	unknownTTL    = 5 * time.Second  // of a cached unknown prefix
-	staleTTL      = 5 * time.Minute  // of a cached key while the store is unavailable
-	listTTL       = 10 * time.Second // of the list of prefixes; also the timeout for reading it
-	retryPause    = 2 * time.Second  // without lookups after the store failed
+	knownTTL      = 30 * time.Second // lifetime of a cached key
+	unknownTTL    = 5 * time.Second  // lifetime of a cached unknown prefix
+	staleTTL      = 5 * time.Minute  // lifetime of a cached key while the store is unavailable
+	listTTL       = 10 * time.Second // lifetime of the list of prefixes, and timeout for reading it
+	retryPause    = 2 * time.Second  // time with no lookups after the store failed
 	lookupTimeout = 2 * time.Second
-	maxKnown      = 10_000 // cached keys
-	maxUnknown    = 10_000 // unknown prefixes that are cached or being looked up
-	maxLookups    = 16     // concurrent lookups of unlisted prefixes, and as many of listed ones
+	maxKnown      = 10_000 // maximum number of cached keys
+	maxUnknown    = 10_000 // maximum number of unknown prefixes that are cached or being looked up
+	maxLookups    = 16     // maximum number of concurrent lookups of unlisted prefixes, and of listed ones
 )
 
-// Verifier verifies tokens. It caches keys and unknown prefixes, and concurrent requests for a
-// prefix share one lookup. A flood of made-up prefixes must not exhaust the store: at most
-// maxUnknown of them are looked up per unknownTTL, and further ones are refused without a lookup.
-// Valid keys are not affected: cached ones need no lookup, and during a flood the verifier reads the
-// list of all prefixes to recognize the others. It does not limit by client address, because all
-// clients behind a proxy share one.
+// Verifier verifies tokens. It caches keys and unknown prefixes, and concurrent requests for the
+// same prefix share one lookup. A flood of invented prefixes must not exhaust the store, so at most
+// maxUnknown of them are looked up per unknownTTL, and the rest are refused without a lookup. Valid
+// keys are not affected: cached keys need no lookup, and during a flood the verifier reads the list
+// of all prefixes to recognize the others. It does not limit requests by client address, because
+// all clients behind a proxy share one address.
 type Verifier struct {
 	keys         Keys
 	now          func() time.Time
-	unknownSlots chan struct{} // for lookups of prefixes that may not exist
-	listedSlots  chan struct{} // for lookups of listed prefixes
+	unknownSlots chan struct{} // limits lookups of prefixes that may not exist
+	listedSlots  chan struct{} // limits lookups of listed prefixes
 
 	mu              sync.Mutex
 	known           map[string]cachedKey // at most maxKnown
-	unknown         map[string]time.Time // time of the reply
-	order           []string             // the keys of unknown, oldest first
-	lookups         map[string]*lookup   // in flight, by prefix
-	unknownInFlight int                  // lookups of prefixes that may not exist
-	listed          map[string]bool      // the prefixes in the last list
-	listedAt        time.Time            // start of the last listing; zero if never
+	unknown         map[string]time.Time // maps prefixes to the time of the reply
+	order           []string             // keys of unknown, oldest first
+	lookups         map[string]*lookup   // running lookups by prefix
+	unknownInFlight int                  // number of running lookups of prefixes that may not exist
+	listed          map[string]bool      // prefixes in the last list
+	listedAt        time.Time            // start of the last read of the list; zero if never
 	storeFailedAt   time.Time            // zero after a successful lookup
-	refreshedAt     time.Time            // last call of Refresh
+	refreshedAt     time.Time            // last call to Refresh
 }
 
-// cachedKey is a key as of a time.
+// cachedKey is a key and the time at which it was read.
 type cachedKey struct {
 	key Key
 	at  time.Time
@@ -57,13 +57,12 @@ type result struct {
 	err error
 }
 
-// lookup is a lookup in flight. The result is set when done is closed.
+// lookup is a running lookup. The result is set when done is closed.
 type lookup struct {
 	result
 	done chan struct{}
 }
 
-// NewVerifier returns a verifier that looks up keys in a store.
 func NewVerifier(keys Keys, now func() time.Time) *Verifier {
 	return &Verifier{
 		keys: keys, now: now, unknownSlots: make(chan struct{}, maxLookups), listedSlots: make(chan struct{}, maxLookups),
@@ -71,8 +70,9 @@ func NewVerifier(keys Keys, now func() time.Time) *Verifier {
 	}
 }
 
-// Verify returns the caller with a token. The error is Unauthenticated, or Unavailable if the token
-// cannot be verified. Only the holder of the secret learns that a key is revoked or expired.
+// Verify returns the caller identified by a token. The error is Unauthenticated, or Unavailable if
+// the token cannot be verified. The error reveals that a key is revoked or expired only to the
+// holder of its secret.
 func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, error) {
 	prefix, hash, err := parse(token)
 	if err != nil {
@@ -82,7 +82,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, e
 	if f.err != nil && !isNotFound(f.err) {
 		return toolyard.Caller{}, f.err
 	}
-	// An unknown key is compared with the zero hash, so that both cases take the same time.
+	// Compare an unknown key with the zero hash, so that both cases take the same time.
 	same := subtle.ConstantTimeCompare(f.key.Hash[:], hash[:]) == 1
 	if f.err != nil || !same {
 		return toolyard.Caller{}, refusal("Unknown API key.")
@@ -93,7 +93,8 @@ func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, e
 	return f.key.caller(), nil
 }
 
-// Refresh makes the next use of each cached key read it from the store again, because one was revoked.
+// Refresh makes the verifier read each cached key from the store again before its next use. It is
+// called when a key was revoked.
 func (v *Verifier) Refresh() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -103,8 +104,8 @@ func (v *Verifier) Refresh() {
 	}
 }
 
-// cachedAt returns the time from which a cached key's age is measured. A key that was read before the
-// last refresh is used only while the store is unavailable.
+// cachedAt returns the time from which a cached key's age is measured. A key that was read before
+// the last refresh is only used while the store is unavailable.
 func (v *Verifier) cachedAt(read time.Time) time.Time {
 	if oldest := v.refreshedAt.Add(-knownTTL); !read.After(v.refreshedAt) && read.After(oldest) {
 		return oldest
@@ -120,7 +121,7 @@ var (
 	errBusy        = &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many unknown API keys are being sent. Try again later.", RetryAfter: unknownTTL}
 )
 
-// find returns the key with a prefix from the cache or the store.
+// find returns the key with the given prefix from the cache or the store.
 func (v *Verifier) find(ctx context.Context, prefix string) result {
 	v.mu.Lock()
 	f, ok := v.cached(prefix)
@@ -138,7 +139,8 @@ func (v *Verifier) find(ctx context.Context, prefix string) result {
 	}
 }
 
-// cached returns a result without a lookup. It is not ok if a lookup is required and possible.
+// cached returns a result that needs no lookup. It returns false if a lookup is required and
+// possible.
 func (v *Verifier) cached(prefix string) (r result, ok bool) {
 	now := v.now()
 	v.expireUnknown(now)
@@ -162,7 +164,7 @@ func (v *Verifier) cached(prefix string) (r result, ok bool) {
 	return result{}, false
 }
 
-// stale returns the result while the store is unavailable.
+// stale returns the result to use while the store is unavailable.
 func (v *Verifier) stale(prefix string, now time.Time) result {
 	if a, ok := v.known[prefix]; ok && fresh(a.at, now, staleTTL) {
 		return result{key: a.key}
@@ -170,8 +172,8 @@ func (v *Verifier) stale(prefix string, now time.Time) result {
 	return result{err: errUnavailable}
 }
 
-// fresh reports whether the age of an event is below a limit. A time in the future is not fresh:
-// the clock was set back.
+// fresh reports whether the age of an event is below a limit. A time in the future is not fresh,
+// because it means that the clock was set back.
 func fresh(at, now time.Time, limit time.Duration) bool {
 	age := now.Sub(at)
 	return !at.IsZero() && 0 <= age && age < limit
@@ -185,8 +187,8 @@ func (v *Verifier) expireUnknown(now time.Time) {
 	}
 }
 
-// startLookup starts the lookup of a prefix, or joins the one in flight. It does not end with the
-// request that started it, because others may wait for it.
+// startLookup starts looking up a prefix, or joins a running lookup. The lookup continues if the
+// request that started it ends, because others may be waiting for it.
 func (v *Verifier) startLookup(ctx context.Context, prefix string) *lookup {
 	if l := v.lookups[prefix]; l != nil {
 		return l
@@ -212,7 +214,7 @@ func (v *Verifier) startLookup(ctx context.Context, prefix string) *lookup {
 	return l
 }
 
-// slots returns the semaphore for the lookup of a prefix, or nil if there is no limit.
+// slots returns the semaphore for looking up a prefix, or nil if there is no limit.
 func (v *Verifier) slots(prefix string) chan struct{} {
 	if _, known := v.known[prefix]; known {
 		return nil
@@ -223,8 +225,8 @@ func (v *Verifier) slots(prefix string) chan struct{} {
 	return v.unknownSlots
 }
 
-// query reads a key from the store. It waits for a slot, so that lookups do not use up the
-// connections of the store.
+// query reads a key from the store. It waits for a slot, so that lookups do not use up the store's
+// connections.
 func (v *Verifier) query(ctx context.Context, prefix string, slots chan struct{}) (Key, error) {
 	if slots != nil {
 		select {
@@ -239,7 +241,7 @@ func (v *Verifier) query(ctx context.Context, prefix string, slots chan struct{}
 	return v.keys.Key(ctx, prefix)
 }
 
-// cache caches the outcome of a lookup that started at a time.
+// cache caches the outcome of a lookup. start is when the lookup started.
 func (v *Verifier) cache(prefix string, key Key, err error, start time.Time) result {
 	if errors.Is(err, errBusy) { // the store was not queried
 		return result{err: errBusy}
@@ -262,8 +264,8 @@ func (v *Verifier) cache(prefix string, key Key, err error, start time.Time) res
 	return result{key: key}
 }
 
-// relist reads the list of prefixes during a flood: when lookups of unlisted prefixes would have to
-// wait, or would soon be refused. If it fails, the previous list stays in use.
+// relist reads the list of prefixes during a flood, that is, if lookups of unlisted prefixes would
+// have to wait or would soon be refused. If it fails, the previous list stays in use.
 func (v *Verifier) relist(now time.Time) {
 	lister, ok := v.keys.(Lister)
 	flooded := v.unknownInFlight >= maxLookups || len(v.unknown)+v.unknownInFlight >= maxUnknown/2
@@ -288,7 +290,7 @@ func (v *Verifier) relist(now time.Time) {
 	}()
 }
 
-// evict removes arbitrary keys if the cache is full. An evicted key is looked up again.
+// evict removes arbitrary keys if the cache is full. They are looked up again when they are used.
 func (v *Verifier) evict() {
 	for prefix := range v.known {
 		if len(v.known) < maxKnown {

@@ -1,5 +1,5 @@
 // Package inbound protects servers from their clients: it refuses cross-origin requests, parses
-// query strings strictly, and limits how much one client may hold at once.
+// query strings strictly, and limits how many resources one client may hold at the same time.
 package inbound
 
 import (
@@ -11,9 +11,10 @@ import (
 )
 
 // RefuseCrossOrigin refuses requests from web pages of other origins, and requests for host names
-// that the server does not have (DNS rebinding). Valid host names are those in hosts, loopback
+// that do not belong to the server (DNS rebinding). Valid host names are those in hosts, loopback
 // names on loopback, and IP addresses elsewhere. Pages from the given origins may call the server.
-// Links from other sites may open pages, which are path prefixes of static content.
+// Links from other sites may only open paths that start with one of pages, which must be static
+// content.
 func RefuseCrossOrigin(next http.Handler, origins, hosts []string, pages ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if reason := refusalReason(r, origins, hosts, pages); reason != "" {
@@ -59,7 +60,7 @@ func followsLink(r *http.Request, pages []string) bool {
 		slices.ContainsFunc(pages, func(page string) bool { return r.URL.Path == page || strings.HasPrefix(r.URL.Path, page+"/") })
 }
 
-// hasKnownHost reports whether the request is for a host name of this server.
+// hasKnownHost reports whether the request is for one of this server's host names.
 func hasKnownHost(r *http.Request, hosts []string) bool {
 	if slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, hostOf(r.Host)) }) {
 		return true
@@ -70,7 +71,7 @@ func hasKnownHost(r *http.Request, hosts []string) bool {
 	return net.ParseIP(hostOf(r.Host)) != nil || isLoopback(r.Host)
 }
 
-// hostOf returns an address without its port.
+// hostOf removes the port from an address.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
@@ -85,7 +86,7 @@ func isLoopback(address string) bool {
 }
 
 // allowOrigin sets the CORS headers for an allowed origin, and reports whether the request is a
-// preflight.
+// preflight request.
 func allowOrigin(h http.Header, r *http.Request, origin string) (preflight bool) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")

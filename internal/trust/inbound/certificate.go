@@ -11,31 +11,31 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// maxCertificate limits the size of a certificate file with its chain, and of a key file, in bytes.
+// maxCertificate is the maximum size in bytes of a certificate file, including its chain, and of a
+// key file.
 const maxCertificate = 1 << 20
 
-// Certificate is a TLS certificate whose files may be replaced while it is in use. Its methods may
-// be called concurrently.
+// Certificate is a TLS certificate whose files may be replaced while it is in use. Its methods are
+// safe for concurrent use.
 type Certificate struct {
 	mu      sync.Mutex
 	files   CertificateFiles
 	current *tls.Certificate
-	loaded  contents // of the files of current
-	failed  contents // that could not be used; zero if the last ones could
-	err     error    // why
+	loaded  contents // content of the files in use
+	failed  contents // content that could not be used; zero if the last content could
+	err     error    // why it could not be used
 }
 
-// CertificateFiles are the paths of the PEM files with a certificate and its chain, and with its key.
+// CertificateFiles holds the paths of two PEM files: the certificate with its chain, and the key.
 type CertificateFiles struct{ Cert, Key string }
 
-// contents of the two files.
+// contents is the content of the two files.
 type contents struct{ cert, key []byte }
 
 func (c contents) equal(d contents) bool {
 	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key)
 }
 
-// LoadCertificate reads a certificate and its key.
 func LoadCertificate(files CertificateFiles) (*Certificate, error) {
 	data, err := files.read()
 	if err != nil {
@@ -58,7 +58,7 @@ func (f CertificateFiles) read() (data contents, err error) {
 	return data, nil
 }
 
-// parsePair checks that the key belongs to the certificate. Errors never quote a key.
+// parsePair checks that the key belongs to the certificate. Errors never contain a key.
 func parsePair(files CertificateFiles, data contents) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(data.cert, data.key)
 	if err != nil {
@@ -67,9 +67,9 @@ func parsePair(files CertificateFiles, data contents) (*tls.Certificate, error) 
 	return &pair, nil
 }
 
-// Reload reads the files again. If they cannot be used, the previous certificate stays in use, and
-// Err reports why once two consecutive reads have found the same problem, because the two files are
-// not replaced at the same time.
+// Reload reads the files again. If they cannot be used, the previous certificate stays in use.
+// Because the two files are not replaced at the same time, Err reports a problem only after two
+// consecutive reads have found it.
 func (c *Certificate) Reload(files CertificateFiles) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,14 +97,14 @@ func (c *Certificate) Reload(files CertificateFiles) (changed bool) {
 	return changed
 }
 
-// Err returns why the current files are not in use, or nil.
+// Err returns the reason if the current files are not in use, or nil.
 func (c *Certificate) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Validity returns the validity period of the certificate in use.
+// Validity returns the current certificate's validity period.
 func (c *Certificate) Validity() (notBefore, notAfter time.Time) {
 	leaf := c.leaf()
 	return leaf.NotBefore, leaf.NotAfter
@@ -116,15 +116,15 @@ func (c *Certificate) leaf() *x509.Certificate {
 	return c.current.Leaf
 }
 
-// Expiring reports whether the certificate should already have been renewed: less than a sixth of
-// its lifetime, or 14 days, remain.
+// Expiring reports whether the certificate should already have been renewed, because less than a
+// sixth of its lifetime or less than 14 days remain.
 func (c *Certificate) Expiring(now time.Time) bool {
 	notBefore, notAfter := c.Validity()
 	return notAfter.Sub(now) < min(notAfter.Sub(notBefore)/6, 14*24*time.Hour)
 }
 
-// Config returns the settings of a server with this certificate: TLS 1.2 and newer, with the cipher
-// suites of the standard library.
+// Config returns the TLS configuration for a server with this certificate. It allows TLS 1.2 and
+// newer, with the standard library's cipher suites.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

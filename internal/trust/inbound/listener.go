@@ -4,9 +4,9 @@ import (
 	"net"
 )
 
-// LimitConnections limits a listener's open connections: to maximum in total, and to half of that
-// from one address, so that one host or proxy cannot use all of them. Connections over the limit
-// are closed immediately.
+// LimitConnections limits a listener's open connections. It allows maximum in total, and half of
+// that from one address, so that one host or proxy cannot use all of them. Connections over the
+// limit are closed immediately.
 func LimitConnections(l net.Listener, maximum int, onRefuse func(address string)) net.Listener {
 	return &boundListener{Listener: l, shares: NewShares(maximum, maximum/2), onRefuse: onRefuse}
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxQuery limits the length of a query string, in bytes.
+// maxQuery is the maximum length of a query string, in bytes.
 const maxQuery = 8 << 10
 
 // QueryError is returned for an invalid query string.
 type QueryError struct {
-	Name string // of the parameter, safe to show; empty for the whole query
-	Text string // follows the name
+	Name string // name of the parameter, safe to display; empty for the whole query
+	Text string // the problem; follows the name
 }
 
 func (e *QueryError) Error() string { return cmp.Or(e.Name, "the query string") + " " + e.Text }
 
-// ParseQuery parses a query string strictly: each parameter must be known and appear once, with a
-// value of at most longest bytes. The error is a [*QueryError].
+// ParseQuery parses a query string strictly: each parameter must be known and appear only once, and
+// its value may have at most longest bytes. The error is a [*QueryError].
 func ParseQuery(raw string, longest int, known ...string) (map[string]string, error) {
 	if len(raw) > maxQuery {
 		return nil, &QueryError{Text: fmt.Sprintf("exceeds %d bytes", maxQuery)}
@@ -43,7 +43,7 @@ func ParseQuery(raw string, longest int, known ...string) (map[string]string, er
 	return once, nil
 }
 
-// checkParameter returns what is wrong with a parameter, or "".
+// checkParameter returns the problem with a parameter, or "".
 func checkParameter(name string, values []string, longest int, known []string) string {
 	switch value := values[0]; {
 	case !slices.Contains(known, name) && len(known) == 0:

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Shares limits how much of a resource can be held at the same time, in total and by each caller,
-// so that no caller can take all of it.
+// Shares limits how much of a resource can be held at the same time, both in total and by each
+// caller, so that no caller can take all of it.
 type Shares struct {
 	max, each int
 
@@ -15,7 +15,7 @@ type Shares struct {
 	by    map[string]int
 }
 
-// NewShares creates shares with a limit for all callers together and one for each.
+// NewShares creates shares with a total limit and a limit for each caller.
 func NewShares(maximum, each int) *Shares {
 	return &Shares{max: maximum, each: max(1, each), by: make(map[string]int)}
 }
@@ -30,8 +30,8 @@ const (
 	AllFull            // the total limit is reached
 )
 
-// Take takes n for a caller. If the verdict is Granted, release returns it; further calls of
-// release have no effect.
+// Take takes n units for a caller. If the verdict is Granted, release returns them; further calls
+// to release have no effect.
 func (s *Shares) Take(origin string, n int) (release func(), v Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +53,8 @@ func (s *Shares) Take(origin string, n int) (release func(), v Verdict) {
 	}), Granted
 }
 
-// CallerAddress returns the address under which a remote host and port is counted. For IPv6 it is
-// the /64 network, which one host usually owns.
+// CallerAddress returns the address under which a remote host is counted. For IPv6, it is the /64
+// network, which usually belongs to one host.
 func CallerAddress(remote string) string {
 	from, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 const (
 	exchangeGrant  = "urn:ietf:params:oauth:grant-type:token-exchange"
-	accessTokens   = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // no credential
-	idTokens       = "urn:ietf:params:oauth:token-type:id_token"     //nolint:gosec // no credential
+	accessTokens   = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // not a credential
+	idTokens       = "urn:ietf:params:oauth:token-type:id_token"     //nolint:gosec // not a credential
 	assertionType  = "urn:ietf:params:oauth:token-type:id-jag"
 	assertionValid = 5 * time.Minute
 )
@@ -31,15 +31,15 @@ type Assertions struct {
 	refusal  string
 }
 
-// AssertionChange replaces parts of the next assertions; a nil value removes a claim or member.
+// AssertionChange replaces parts of the next assertions. A nil value removes a claim or member.
 type AssertionChange struct {
 	Claims   map[string]any
 	Header   map[string]any
-	Response map[string]any // members of the response
-	Refusal  string         // the error code with which requests are refused
+	Response map[string]any // members of the response to replace
+	Refusal  string         // error code with which requests are refused
 }
 
-// AllowAssertions lets the issuer's clients obtain assertions, which name the client by its ID at the
+// AllowAssertions lets the issuer's clients obtain assertions. client is the client's ID at the
 // other authorization server.
 func (i *Issuer) AllowAssertions(client string) {
 	i.Assertions.mu.Lock()
@@ -96,8 +96,8 @@ func (i *Issuer) serveAssertion(w http.ResponseWriter, r *http.Request) {
 	}, a.response))
 }
 
-// verifySubject returns the person whom a token of this issuer identifies. An ID token must be for the
-// client.
+// verifySubject returns the person identified by a token from this issuer. An ID token must have
+// been issued to the client.
 func (i *Issuer) verifySubject(token, kind, client string) (string, bool) {
 	signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {

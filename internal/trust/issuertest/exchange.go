@@ -14,7 +14,7 @@ type Exchange struct {
 	respond  atomic.Pointer[func(subject, audience string) (status int, body map[string]any)]
 }
 
-// SetExchange replaces the responses of the token endpoint to exchanges; nil restores them.
+// SetExchange replaces the token endpoint's responses to exchanges; nil restores them.
 func (i *Issuer) SetExchange(respond func(subject, audience string) (status int, body map[string]any)) {
 	if respond == nil {
 		i.Exchange.respond.Store(nil)
@@ -23,8 +23,8 @@ func (i *Issuer) SetExchange(respond func(subject, audience string) (status int,
 	i.Exchange.respond.Store(&respond)
 }
 
-// Exchanged returns the token that an exchange for a subject and an audience yields. That of the client
-// itself has an empty subject.
+// Exchanged returns the token that an exchange for a subject and an audience yields. The client's
+// own token has an empty subject.
 func Exchanged(subject, audience string) string { return "exchanged/" + subject + "/" + audience }
 
 // serveExchange responds to token exchanges and to client credentials.
@@ -57,7 +57,7 @@ func (i *Issuer) serveExchange(w http.ResponseWriter, r *http.Request, grant str
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// subjectOf returns the subject of a signed token.
+// subjectOf returns a signed token's subject.
 func subjectOf(token string) string {
 	var claims struct{ Sub string }
 	if parts := strings.Split(token, "."); len(parts) == 3 {

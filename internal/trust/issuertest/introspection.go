@@ -19,12 +19,12 @@ const (
 type introspection struct {
 	requests atomic.Int64
 	mu       sync.Mutex
-	tokens   map[string]json.RawMessage // responses, by token
-	serve    http.HandlerFunc           // replaces the endpoint, if set
+	tokens   map[string]json.RawMessage // responses by token
+	serve    http.HandlerFunc           // replaces the endpoint; may be nil
 }
 
-// Opaque returns an opaque access token for a resource. Overrides replace members of the response of
-// the introspection endpoint; nil removes one.
+// Opaque returns an opaque access token for a resource. Overrides replace members of the
+// introspection response; nil removes a member.
 func (i *Issuer) Opaque(resource string, overrides map[string]any) string {
 	i.t.Helper()
 	response, err := json.Marshal(override(i.Claims(resource, map[string]any{"active": true, "token_type": "Bearer"}), overrides))
@@ -36,7 +36,7 @@ func (i *Issuer) Opaque(resource string, overrides map[string]any) string {
 	return token
 }
 
-// SetIntrospection sets the response about a token; nil revokes it.
+// SetIntrospection sets the introspection response for a token; nil revokes the token.
 func (i *Issuer) SetIntrospection(token string, response json.RawMessage) {
 	i.introspection.mu.Lock()
 	defer i.introspection.mu.Unlock()
@@ -82,7 +82,7 @@ func (i *Issuer) serveIntrospection(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(response)
 }
 
-// unescape decodes a part of Basic authentication, as RFC 6749 requires.
+// unescape decodes part of a Basic authentication header, as RFC 6749 requires.
 func unescape(text string) string {
 	decoded, err := url.QueryUnescape(text)
 	if err != nil {

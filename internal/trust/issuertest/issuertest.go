@@ -1,5 +1,5 @@
-// Package issuertest runs an issuer of access tokens for tests. It publishes its metadata and keys
-// like an authorization server, signs tokens, and signs people in.
+// Package issuertest runs an access token issuer for tests. Like an authorization server, it
+// publishes its metadata and keys, signs tokens, and signs people in.
 package issuertest
 
 import (
@@ -21,8 +21,8 @@ import (
 
 // Issuer is a running issuer.
 type Issuer struct {
-	URL        string       // the issuer identifier
-	Fetches    atomic.Int64 // of the keys
+	URL        string       // issuer identifier
+	Fetches    atomic.Int64 // number of times the keys were fetched
 	Provider   Provider
 	Exchange   Exchange
 	Assertions Assertions
@@ -31,12 +31,12 @@ type Issuer struct {
 	mu   sync.Mutex
 	id   int
 	key  *rsa.PrivateKey
-	keys func(w http.ResponseWriter) // replaces the key set, if set
+	keys func(w http.ResponseWriter) // replaces the key set; may be nil
 
 	introspection introspection
 }
 
-// New starts an issuer, which is stopped when the test ends.
+// New starts an issuer that is stopped when the test ends.
 func New(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, Provider: Provider{codes: make(map[string]url.Values), refresh: make(map[string]url.Values)}}
@@ -64,7 +64,6 @@ func New(t testing.TB) *Issuer {
 	return i
 }
 
-// Rotate replaces the key.
 func (i *Issuer) Rotate() {
 	i.t.Helper()
 	key, err := nextKey()
@@ -76,7 +75,7 @@ func (i *Issuer) Rotate() {
 	i.id, i.key = i.id+1, key
 }
 
-// pool holds keys that issuers share in turn, because keys take long to generate. Two keys in a row
+// pool holds keys that issuers share in turn, because generating keys is slow. Two consecutive keys
 // always differ.
 var pool struct {
 	sync.Mutex
@@ -95,7 +94,7 @@ func nextKey() (key *rsa.PrivateKey, err error) {
 	return *slot, err
 }
 
-// ServeKeys replaces the response with the key set; nil restores it.
+// ServeKeys replaces the key set response; nil restores it.
 func (i *Issuer) ServeKeys(serve func(w http.ResponseWriter)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -111,7 +110,8 @@ func (i *Issuer) PublicKey() (key *rsa.PublicKey, id string) {
 	return &i.key.PublicKey, i.keyID()
 }
 
-// Claims returns the claims of a valid token for a resource. Overrides replace them; nil removes one.
+// Claims returns the claims of a valid token for a resource. Overrides replace claims; nil removes
+// a claim.
 func (i *Issuer) Claims(resource string, overrides map[string]any) map[string]any {
 	now := time.Now()
 	claims := map[string]any{
@@ -123,7 +123,8 @@ func (i *Issuer) Claims(resource string, overrides map[string]any) map[string]an
 	return claims
 }
 
-// Token returns a signed access token for a resource. Overrides replace claims; nil removes one.
+// Token returns a signed access token for a resource. Overrides replace claims; nil removes a
+// claim.
 func (i *Issuer) Token(resource string, overrides map[string]any) string {
 	i.t.Helper()
 	payload, err := json.Marshal(i.Claims(resource, overrides))

@@ -14,50 +14,50 @@ import (
 	"time"
 )
 
-// Provider is the part of an issuer where people sign in.
+// Provider is the part of an issuer that signs people in.
 type Provider struct {
-	TokenRequests atomic.Int64 // requests to the token endpoint
-	Secret        string       // of every client
+	TokenRequests atomic.Int64 // number of requests to the token endpoint
+	Secret        string       // secret of every client
 
 	mu       sync.Mutex
-	codes    map[string]url.Values // authorization requests, by code
+	codes    map[string]url.Values // authorization requests by code
 	metadata map[string]any        // replaces members of the metadata
 	claims   map[string]any        // replaces claims of ID tokens
-	userInfo map[string]any        // the response of the UserInfo endpoint
-	refresh  map[string]url.Values // authorization requests, by refresh token
-	last     string                // ID token
+	userInfo map[string]any        // response of the UserInfo endpoint
+	refresh  map[string]url.Values // authorization requests by refresh token
+	last     string                // last ID token
 }
 
-// SetMetadata replaces members of the metadata; nil removes one.
+// SetMetadata replaces members of the metadata; nil removes a member.
 func (p *Provider) SetMetadata(members map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.metadata = members
 }
 
-// SetClaims replaces claims of the next ID tokens; nil removes one.
+// SetClaims replaces claims in the next ID tokens; nil removes a claim.
 func (p *Provider) SetClaims(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.claims = claims
 }
 
-// SetUserInfo sets the response of the UserInfo endpoint.
+// SetUserInfo sets the UserInfo endpoint's response.
 func (p *Provider) SetUserInfo(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.userInfo = claims
 }
 
-// LastIDToken returns the ID token that was issued last.
+// LastIDToken returns the last ID token that was issued.
 func (p *Provider) LastIDToken() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
 }
 
-// Authorize signs a person in, without a page, and returns the parameters with which the issuer sends
-// the browser back.
+// Authorize signs a person in without showing a page, and returns the parameters of the redirect
+// back to the client.
 func (i *Issuer) Authorize(address string) url.Values {
 	i.t.Helper()
 	u, err := url.Parse(address)
@@ -71,7 +71,7 @@ func (i *Issuer) Authorize(address string) url.Values {
 	return url.Values{"code": {code}, "state": {u.Query().Get("state")}, "iss": {i.URL}}
 }
 
-// describe returns the metadata of the issuer.
+// describe returns the issuer's metadata.
 func (i *Issuer) describe() map[string]any {
 	m := map[string]any{
 		"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
@@ -88,7 +88,7 @@ func override(m, by map[string]any) map[string]any {
 	return m
 }
 
-// serveToken exchanges a code for tokens, once.
+// serveToken exchanges a code for tokens. Each code can be used once.
 func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	i.Provider.TokenRequests.Add(1)
 	grant := r.PostFormValue("grant_type")
@@ -103,7 +103,7 @@ func (i *Issuer) serveToken(w http.ResponseWriter, r *http.Request) {
 	i.Provider.mu.Lock()
 	request, ok := i.Provider.codes[r.PostFormValue("code")]
 	delete(i.Provider.codes, r.PostFormValue("code"))
-	if grant == "refresh_token" { // once
+	if grant == "refresh_token" { // each refresh token can be used once
 		request, ok = i.Provider.refresh[r.PostFormValue("refresh_token")]
 		delete(i.Provider.refresh, r.PostFormValue("refresh_token"))
 	}

@@ -3,12 +3,12 @@ package jsonschema
 import "fmt"
 
 const (
-	maxExpansions = 10_000 // subschemas that apply to one value
-	maxChain      = 1_000  // nested references among them
+	maxExpansions = 10_000 // maximum number of subschemas that apply to one value
+	maxChain      = 1_000  // maximum number of nested references among them
 )
 
-// analyze refuses schemas that refer to themselves for the same value, and prepares lookup tables for
-// the evaluation.
+// analyze rejects schemas that refer to themselves for the same value, and prepares lookup tables
+// for the evaluation.
 func (c *compiler) analyze(root *schema) error {
 	a := &analyzer{met: make(map[*schema]int)}
 	for _, p := range c.library.places {
@@ -98,7 +98,7 @@ func (r *objectRules) prepare() {
 	}
 }
 
-// fallbackOf returns the default of a schema or of the schema it refers to.
+// fallbackOf returns the default of a schema or of the schema that it refers to.
 func fallbackOf(s *schema) string {
 	for range 10 {
 		if s == nil || s.fallback != "" {
@@ -112,7 +112,7 @@ func fallbackOf(s *schema) string {
 	return s.fallback
 }
 
-// prepare finds a way to select a branch without evaluating all of them.
+// prepare looks for a way to select a branch without evaluating all branches.
 func (u *union) prepare(once bool) {
 	u.set = u.constants(once)
 	if u.set != nil || len(u.branches) < 2 {
@@ -130,7 +130,7 @@ func (u *union) prepare(once bool) {
 	}
 }
 
-// constants returns the values of a union of constants, or nil for any other union. In oneOf, a
+// constants returns the values if all branches of a union are constants, or nil. In oneOf, a
 // duplicate value prevents this, because it would match two branches.
 func (u *union) constants(once bool) *valueSet {
 	var list []*value
@@ -154,7 +154,7 @@ func (u *union) constants(once bool) *valueSet {
 	return set
 }
 
-// target follows schemas that consist only of a reference.
+// target follows references from schemas that contain nothing but a reference.
 func (s *schema) target() *schema {
 	for range 10 {
 		pure := *s
@@ -166,7 +166,8 @@ func (s *schema) target() *schema {
 	return s
 }
 
-// tagged groups branches by the constant strings of a property. It returns nil if a branch has none.
+// tagged groups branches by a property's constant strings. It returns nil if the property is not
+// constant in every branch.
 func (u *union) tagged(name string) map[string][]*schema {
 	byTag := make(map[string][]*schema)
 	for _, b := range u.branches {

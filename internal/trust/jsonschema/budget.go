@@ -6,35 +6,36 @@ import (
 	"strconv"
 )
 
-// The budget of a validation is baseSteps plus stepsPerByte of the value; a step takes about 20 ns.
-// Typical values need a few steps per member. The base is for small values with large schemas.
+// The budget of a validation is baseSteps plus stepsPerByte for each byte of the value. A step
+// takes about 20 ns. Typical values need a few steps per member. The base allows for small values
+// with large schemas.
 const (
 	baseSteps     = 400_000
 	stepsPerByte  = 4
 	baseMemory    = 6 << 20
 	memoryPerByte = 40
 	maxValueDepth = 1_000
-	maxEvalDepth  = 6_000 // nested subschemas during evaluation
-	checkEvery    = 2_048 // steps between two checks of the context
+	maxEvalDepth  = 6_000 // maximum nesting of subschemas during evaluation
+	checkEvery    = 2_048 // steps between checks of the context
 )
 
-// LimitError reports that a validation was stopped because it spent its budget.
+// LimitError reports that a validation was stopped because it used up its budget.
 type LimitError struct {
-	Limit string // what was limited, such as "400,000 steps"
+	Limit string // the limit, such as "400,000 steps"
 }
 
 func (e *LimitError) Error() string {
 	return "validation stopped after " + e.Limit + ": the value is too complex for the schema; send less or simpler data"
 }
 
-// budget is the remaining budget of one validation. When it is exhausted, it panics with stopped,
+// budget is the remaining budget of one validation. When it is used up, it panics with stopped,
 // which [run] recovers, so that the evaluator does not have to check for errors everywhere.
 type budget struct {
 	ctx    context.Context
 	limits limits
-	steps  int // left
-	next   int // the context is checked when fewer steps are left
-	memory int // bytes left
+	steps  int // remaining steps
+	next   int // the context is checked when fewer steps remain
+	memory int // remaining bytes
 }
 
 type limits struct{ steps, memory int }
@@ -50,7 +51,7 @@ func newBudget(ctx context.Context, l limits) budget {
 // stopped is the panic value that ends a validation early.
 type stopped struct{ err error }
 
-// spend takes n steps.
+// spend uses n steps.
 func (b *budget) spend(n int) {
 	if b.steps -= n; b.steps < b.next {
 		b.look()
@@ -67,14 +68,14 @@ func (b *budget) look() {
 	b.next = b.steps - checkEvery
 }
 
-// allocate takes n bytes of memory.
+// allocate uses n bytes of memory.
 func (b *budget) allocate(n int) {
 	if b.memory -= n; b.memory < 0 {
 		panic(stopped{&LimitError{grouped(b.limits.memory>>10) + " KiB of memory"}})
 	}
 }
 
-// run calls f, and returns an error if its budget is exhausted or its context ends.
+// run calls f and returns an error if the budget is used up or the context ends.
 func run(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -89,7 +90,7 @@ func run(f func()) (err error) {
 	return nil
 }
 
-// grouped writes 1000000 as 1,000,000.
+// grouped formats 1000000 as 1,000,000.
 func grouped(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -100,7 +101,7 @@ func grouped(n int) string {
 
 // SyntaxError reports that a value is not JSON.
 type SyntaxError struct {
-	Offset  int // bytes before the error
+	Offset  int // number of bytes before the error
 	Message string
 }
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Compile compiles a schema. The error describes the problem or the exceeded limit, and its position.
+// Compile compiles a schema. Errors contain the problem or the exceeded limit, and its position.
 func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > maxSchema {
 		return nil, fmt.Errorf("the schema is %s bytes; the limit is %s", grouped(len(raw)), grouped(maxSchema))
@@ -84,8 +84,8 @@ func metaSchema(draft int) (*Schema, error) {
 type compiler struct {
 	library *library
 	queue   []*place
-	refs    map[*schema]int // number of references to a schema
-	insts   int             // instructions of all patterns
+	refs    map[*schema]int // number of references to each schema
+	insts   int             // number of instructions in all patterns
 	dynamic bool
 }
 
@@ -108,7 +108,7 @@ func compile(uri string, root any) (*Schema, error) {
 	return s, c.analyze(s.root)
 }
 
-// schemaAt returns the schema of a place, which may not be compiled yet.
+// schemaAt returns the schema for a place. It may not be compiled yet.
 func (c *compiler) schemaAt(p *place) *schema {
 	if p.schema == nil {
 		p.schema = &schema{place: p, types: allTypes}
@@ -137,7 +137,7 @@ func (c *compiler) compile(p *place) error {
 	draft := p.resource.draft
 	if ref, ok := o["$ref"].(string); ok {
 		if err := c.reference(s, ref); err != nil || draft < 2019 {
-			return err // old drafts ignore siblings of $ref
+			return err // old drafts ignore other keywords next to $ref
 		}
 	}
 	if err := c.dynamicReference(s, o, draft); err != nil {
@@ -161,7 +161,7 @@ func (c *compiler) compile(p *place) error {
 	return nil
 }
 
-// enterResource compiles the dynamic anchors of a resource.
+// enterResource compiles a resource's dynamic anchors.
 func (c *compiler) enterResource(r *resource) {
 	if r.scope != nil || len(r.dynamic) == 0 {
 		return
@@ -231,7 +231,7 @@ func (c *compiler) list(p *place, o map[string]any, key string) (list []*schema)
 	return list
 }
 
-// common compiles the keywords for values of every type.
+// common compiles the keywords that apply to values of all types.
 func (c *compiler) common(s *schema, o map[string]any, draft int) (err error) {
 	switch t := o["type"].(type) {
 	case string:
@@ -266,7 +266,7 @@ func (c *compiler) common(s *schema, o map[string]any, draft int) (err error) {
 	return nil
 }
 
-// setOf parses the values of a schema.
+// setOf parses values in a schema.
 func setOf(list []any) (*valueSet, error) {
 	values := make([]*value, 0, len(list))
 	for _, item := range list {
@@ -280,16 +280,16 @@ func setOf(list []any) (*valueSet, error) {
 	return newValueSet(values), nil
 }
 
-// text returns the JSON of a value of a schema.
+// text returns a schema value as JSON.
 func text(value any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(value) // decoded from JSON
+	_ = enc.Encode(value) // cannot fail: the value was decoded from JSON
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// example formats an example for messages: a string has no quotes unless it looks like a number.
+// example formats an example for messages. It does not quote strings unless they look like numbers.
 func example(value any) string {
 	s, isText := value.(string)
 	if !isText {
@@ -344,7 +344,7 @@ func (c *compiler) properties(p *place, o map[string]any, r *objectRules) {
 	}
 }
 
-// fold normalizes names that differ only by case.
+// fold maps names that differ only by case to the same string.
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 func (c *compiler) patternProperties(p *place, o map[string]any) (list []patternProperty, err error) {
@@ -426,7 +426,7 @@ func (c *compiler) texts(s *schema, o map[string]any) (err error) {
 	return nil
 }
 
-// pattern compiles a pattern of a schema.
+// pattern compiles a pattern in a schema.
 func (c *compiler) pattern(p *place, expression string) (*pattern, error) {
 	re, err := compilePattern(expression)
 	if err != nil {
@@ -467,7 +467,7 @@ func number(o map[string]any, key string) *bound {
 	return &bound{parseDecimal(string(n)), string(n)}
 }
 
-// integer returns a count, -1 for none. Counts larger than any value are clamped.
+// integer returns a count, or -1 if it is not set. Very large counts are clamped.
 func integer(o map[string]any, key string) int {
 	const huge = 1 << 40
 	n, ok := o[key].(json.Number)
@@ -481,7 +481,7 @@ func integer(o map[string]any, key string) int {
 	case d.compare(parseDecimal("1099511627776")) >= 0:
 		return huge
 	}
-	count := int(d.small) //nolint:gosec // it is below 2^40
+	count := int(d.small) //nolint:gosec // below 2^40
 	for range d.exp {
 		count *= 10
 	}
@@ -493,7 +493,7 @@ func (s *schema) isEmpty() bool {
 	return s.types == allTypes && s.onlyTypes() && s.constant == nil && s.enum == nil
 }
 
-// onlyTypes reports whether a schema has no rules except types and values.
+// onlyTypes reports whether a schema has no rules other than types and values.
 func (s *schema) onlyTypes() bool {
 	return s.format == nil && s.ref == nil && s.dynamicRef == nil && s.not == nil && s.allOf == nil && s.anyOf == nil && s.oneOf == nil &&
 		s.ifs == nil && s.object == nil && s.array == nil && s.text == nil && s.number == nil

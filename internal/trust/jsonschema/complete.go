@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxRounds   = 32        // nested defaults
-	maxDefaults = 256 << 10 // bytes of all defaults that are filled in
+	maxRounds   = 32        // maximum nesting of defaults
+	maxDefaults = 256 << 10 // total bytes of defaults to fill in
 )
 
-// Complete validates a JSON value, fills in the defaults of the schema, and rewrites whole numbers
-// where the schema requires an integer (5.0 becomes 5). A complete value is returned unchanged. The
-// errors are those of [Schema.Validate].
+// Complete validates a JSON value, fills in the schema's defaults, and rewrites whole numbers where
+// the schema requires an integer (5.0 becomes 5). A value that is already complete is returned
+// unchanged. It returns the same errors as [Schema.Validate].
 func (s *Schema) Complete(ctx context.Context, raw []byte) (completed []byte, issues []Issue, err error) {
 	e := s.begin(ctx, limitsFor(len(raw)))
 	defer e.end()
@@ -38,7 +38,7 @@ func (s *Schema) Complete(ctx context.Context, raw []byte) (completed []byte, is
 	return []byte(text), nil, nil
 }
 
-// completed fills in defaults, including those within other defaults.
+// completed fills in defaults, including defaults within defaults.
 func (e *evaluation) completed(s *Schema, text string) (string, error) {
 	grown := 0
 	for range maxRounds {
@@ -65,12 +65,12 @@ func (e *evaluation) completed(s *Schema, text string) (string, error) {
 // completion collects the edits that complete a value.
 type completion struct {
 	*evaluation
-	path   []string // to the current part of the value
+	path   []string // path to the current part of the value
 	edits  []edit
 	twins  []Issue
 	done   map[meeting]bool
 	filled map[missing]bool
-	grown  map[uint32]bool // objects with added members
+	grown  map[uint32]bool // objects to which members were added
 }
 
 // missing is a member to add to an object.
@@ -79,13 +79,12 @@ type missing struct {
 	name string
 }
 
-// edit replaces a part of the text.
 type edit struct {
 	span
 	text string
 }
 
-// visit completes a node by the schemas that apply unconditionally.
+// visit completes a node according to the schemas that apply unconditionally.
 func (c *completion) visit(s *schema, n uint32) {
 	if c.spend(2); s == nil || s.always || s.never {
 		return
@@ -166,7 +165,7 @@ func (c *completion) object(r *objectRules, n uint32) {
 	}
 }
 
-// fill adds the missing defaults of an object.
+// fill adds an object's missing defaults.
 func (c *completion) fill(r *objectRules, n uint32) {
 	for _, name := range r.defaults {
 		at := missing{n, name}
@@ -202,7 +201,7 @@ func (c *completion) number(s *schema, n uint32) {
 	c.edits = append(c.edits, edit{at, strconv.FormatInt(int64(f), 10)})
 }
 
-// apply returns the text with the edits.
+// apply applies the edits to the text.
 func (c *completion) apply(old string) string {
 	slices.SortStableFunc(c.edits, func(a, b edit) int { return cmp.Compare(a.start, b.start) })
 	size := len(old)
@@ -215,7 +214,7 @@ func (c *completion) apply(old string) string {
 	at := uint32(0)
 	for _, e := range c.edits {
 		if e.start < at {
-			continue // the same number was edited for another schema
+			continue // the same number was already edited for another schema
 		}
 		b.WriteString(old[at:e.start])
 		b.WriteString(e.text)

@@ -15,16 +15,16 @@ import (
 //go:embed meta
 var metaSchemas embed.FS
 
-// Bounds on a schema.
+// Limits on a schema.
 const (
 	maxSchema      = 256 << 10 // bytes
 	maxSchemaDepth = 64
 	maxNodes       = 20_000 // subschemas
-	maxProperties  = 2_000  // of one object
-	maxBranches    = 1_000  // of one anyOf, oneOf or allOf that are not constants
-	maxConstants   = 10_000 // of one enum, or of one union of constants
+	maxProperties  = 2_000  // per object
+	maxBranches    = 1_000  // per anyOf, oneOf or allOf whose branches are not all constants
+	maxConstants   = 10_000 // per enum, or per union of constants
 	maxPatterns    = 200
-	maxPaths       = 4 << 20 // total bytes of the pointers of all subschemas
+	maxPaths       = 4 << 20 // total bytes of the pointers to all subschemas
 )
 
 // document is a JSON document that contains schemas.
@@ -33,10 +33,10 @@ type document struct {
 	root any
 }
 
-// resource is a schema with its own identifier and the anchors in it.
+// resource is a schema that has its own identifier, and the anchors in it.
 type resource struct {
 	doc     *document
-	pointer string // in the document
+	pointer string // position in the document
 	uri     string
 	draft   int
 	anchors map[string]*place
@@ -44,13 +44,13 @@ type resource struct {
 	scope   map[string]*schema
 }
 
-// recursiveAnchor is the name of the dynamic anchor for $recursiveAnchor.
+// recursiveAnchor is the name of the dynamic anchor that represents $recursiveAnchor.
 const recursiveAnchor = "\x00recursive"
 
 // place is the position of a subschema.
 type place struct {
 	resource *resource
-	pointer  string // in the document
+	pointer  string // position in the document
 	value    any
 	schema   *schema // nil until compiled
 }
@@ -63,7 +63,7 @@ type location struct {
 	pointer string
 }
 
-// library has all subschemas of a schema and of the meta-schemas that it refers to.
+// library contains all subschemas of a schema and of the meta-schemas that it refers to.
 type library struct {
 	places    map[location]*place
 	resources map[string]*resource // by URI
@@ -78,7 +78,7 @@ func newLibrary() *library {
 	return &library{places: make(map[location]*place), resources: make(map[string]*resource)}
 }
 
-// add reads a document.
+// add adds a document.
 func (l *library) add(uri string, root any) (*place, error) {
 	doc := &document{uri, root}
 	draft, err := draftOf(root, 2020)
@@ -102,7 +102,7 @@ var drafts = map[string]int{
 	"json-schema.org/draft-04/schema":      4,
 }
 
-// metaFiles are the meta-schemas of the drafts.
+// metaFiles maps drafts to their meta-schemas.
 var metaFiles = map[int]string{
 	2020: "draft/2020-12/schema", 2019: "draft/2019-09/schema", 7: "draft-07/schema", 6: "draft-06/schema", 4: "draft-04/schema",
 }
@@ -123,7 +123,7 @@ func draftOf(root any, otherwise int) (int, error) {
 	return 0, fmt.Errorf("unknown $schema %q: use https://json-schema.org/draft/2020-12/schema, or omit it", cut(said))
 }
 
-// The keywords with subschemas: one, a list, or an object of them.
+// Keywords whose value is a schema, a list of schemas, or an object of schemas.
 var (
 	holdsOne = []string{
 		"not", "if", "then", "else", "items", "additionalItems", "contains", "additionalProperties", "unevaluatedProperties",
@@ -133,7 +133,7 @@ var (
 	holdsNamed = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
 
-// collect finds the subschemas of a schema. Values of unknown keywords are not schemas unless a
+// collect finds a schema's subschemas. The values of unknown keywords are not schemas unless a
 // reference points to them.
 func (l *library) collect(res *resource, pointer string, value any) error {
 	if l.nodes++; l.nodes > maxNodes {
@@ -165,7 +165,7 @@ func (l *library) collect(res *resource, pointer string, value any) error {
 	return l.collectAll(res, pointer, o)
 }
 
-// inner returns the resource of a subschema: a new one if it has an identifier.
+// inner returns a subschema's resource. If the subschema has an identifier, it is a new resource.
 func (l *library) inner(res *resource, pointer string, o map[string]any) (*resource, error) {
 	id := res.id(o)
 	if id == "" {
@@ -179,21 +179,21 @@ func (l *library) inner(res *resource, pointer string, o map[string]any) (*resou
 	return own, l.identify(own, res.uri, id)
 }
 
-// id returns the identifier of a schema without its fragment.
+// id returns a schema's identifier without its fragment.
 func (r *resource) id(o map[string]any) string {
 	keyword := "$id"
 	if r.draft == 4 {
 		keyword = "id"
 	}
 	if _, refers := o["$ref"]; refers && r.draft < 2019 {
-		return "" // siblings of $ref are ignored
+		return "" // other keywords next to $ref are ignored
 	}
 	id, _ := o[keyword].(string)
 	id, _, _ = strings.Cut(id, "#")
 	return id
 }
 
-// identify sets the URI of a resource.
+// identify sets a resource's URI.
 func (l *library) identify(res *resource, base, id string) error {
 	uri, err := join(base, id)
 	if err != nil {
@@ -222,7 +222,7 @@ func join(base, ref string) (string, error) {
 	return u.String(), nil
 }
 
-// name registers the anchors of a subschema.
+// name registers a subschema's anchors.
 func (r *resource) name(p *place, o map[string]any) {
 	if r.draft < 2019 {
 		keyword := map[bool]string{true: "id", false: "$id"}[r.draft == 4]
@@ -281,7 +281,7 @@ func isSchema(value any) bool {
 	return false
 }
 
-// checkWidth enforces the limits on the keywords of a subschema.
+// checkWidth checks the limits on a subschema's keywords.
 func (l *library) checkWidth(p *place, o map[string]any) error {
 	for _, key := range holdsNamed {
 		if named, _ := o[key].(map[string]any); len(named) > maxProperties {
@@ -319,7 +319,7 @@ func areConstants(list []any) bool {
 	return true
 }
 
-// resolve returns the target of a reference.
+// resolve returns a reference's target.
 func (l *library) resolve(from *place, ref string) (*place, error) {
 	uri, fragment, _ := strings.Cut(ref, "#")
 	res := from.resource
@@ -344,8 +344,8 @@ func (l *library) resolve(from *place, ref string) (*place, error) {
 	return l.placeAt(res, fragment, from, ref)
 }
 
-// placeAt returns the place at a pointer in a resource. It adds a place that was not recognized as a
-// schema before.
+// placeAt returns the place at a pointer in a resource. If the place was not known to be a schema,
+// it is added.
 func (l *library) placeAt(res *resource, fragment string, from *place, ref string) (*place, error) {
 	pointer := res.pointer + fragment
 	if p, ok := l.places[location{res.doc, pointer}]; ok {
@@ -361,7 +361,7 @@ func (l *library) placeAt(res *resource, fragment string, from *place, ref strin
 	return l.places[location{res.doc, pointer}], nil
 }
 
-// lookup follows a pointer, and returns the value and its resource.
+// lookup follows a pointer and returns the value and its resource.
 func (l *library) lookup(res *resource, fragment string) (any, *resource, bool) {
 	at, pointer := l.places[location{res.doc, res.pointer}].value, res.pointer
 	for token := range strings.SplitSeq(strings.TrimPrefix(fragment, "/"), "/") {
@@ -389,7 +389,7 @@ func (l *library) lookup(res *resource, fragment string) (any, *resource, bool) 
 	return at, res, true
 }
 
-// resourceAt finds a resource of the document, or loads a meta-schema.
+// resourceAt finds a resource in the document, or loads a meta-schema.
 func (l *library) resourceAt(uri string) (*resource, error) {
 	if res, ok := l.resources[uri]; ok {
 		return res, nil

@@ -2,10 +2,10 @@ package jsonschema
 
 import "hash/maphash"
 
-// seed is random for each process, so that collisions cannot be prepared.
+// seed is random for each process, so that attackers cannot prepare collisions.
 var seed = maphash.MakeSeed()
 
-// Hashes of values without content.
+// Hashes of values that have no content.
 const (
 	hashNull uint64 = 0x1e3779b97f4a7c15 + 0x0100000001000001*iota
 	hashTrue
@@ -14,10 +14,10 @@ const (
 	hashObject
 )
 
-// hashNumber is random, so that collisions of numbers cannot be prepared.
+// hashNumber is random, so that attackers cannot prepare collisions of numbers.
 var hashNumber = maphash.String(seed, "number")
 
-// hash returns the same hash for equal values. It spends one step per node.
+// hash returns a hash that is the same for equal values. It uses one step per node.
 func (v *value) hash(b *budget, n uint32) uint64 {
 	e := &v.nodes[n]
 	b.spend(2)
@@ -45,7 +45,7 @@ func (v *value) hash(b *budget, n uint32) uint64 {
 		h := hashObject
 		for c := n + 1; c < e.next; c = v.nodes[c].next {
 			b.spend(len(v.key(c)) / 32)
-			h += mix(mix(maphash.String(seed, v.key(c))) ^ v.hash(b, c)) // independent of the order
+			h += mix(mix(maphash.String(seed, v.key(c))) ^ v.hash(b, c)) // independent of the order of members
 		}
 		return mix(h)
 	}
@@ -67,7 +67,7 @@ func hashDecimal(d decimal) uint64 {
 	if d.negative {
 		h = ^h
 	}
-	return mix(mix(h) ^ uint64(d.exp)) //nolint:gosec // any bits will do
+	return mix(mix(h) ^ uint64(d.exp)) //nolint:gosec // the value of the bits does not matter
 }
 
 func (v *value) decimal(b *budget, n uint32) decimal {
@@ -76,7 +76,7 @@ func (v *value) decimal(b *budget, n uint32) decimal {
 	return parseDecimal(text)
 }
 
-// equal compares a node of v with a node of o.
+// equal compares node n in v with node m in o.
 func (v *value) equal(b *budget, n uint32, o *value, m uint32) bool {
 	x, y := &v.nodes[n], &o.nodes[m]
 	b.spend(1)
@@ -105,7 +105,7 @@ func (v *value) equal(b *budget, n uint32, o *value, m uint32) bool {
 	return v.equalObjects(b, n, o, m)
 }
 
-// equalObjects compares objects with the same number of members.
+// equalObjects compares objects that have the same number of members.
 func (v *value) equalObjects(b *budget, n uint32, o *value, m uint32) bool {
 	names := make(map[string]uint32, o.nodes[m].count)
 	b.allocate(48 * int(o.nodes[m].count))
@@ -122,7 +122,7 @@ func (v *value) equalObjects(b *budget, n uint32, o *value, m uint32) bool {
 	return true
 }
 
-// duplicates finds two equal items of an array.
+// duplicates finds two equal items in an array.
 func (v *value) duplicates(b *budget, n uint32) (first, second int, found bool) {
 	count := int(v.nodes[n].count)
 	if count < 2 {
@@ -141,7 +141,7 @@ func (v *value) duplicates(b *budget, n uint32) (first, second int, found bool) 
 			if v.equal(b, other.node, v, c) {
 				return int(other.index), int(i), true
 			}
-			h = mix(h + 1) // another value with this hash
+			h = mix(h + 1) // a different value with the same hash
 		}
 		seen[h] = item{c, i}
 		b.spend(2)
@@ -150,7 +150,7 @@ func (v *value) duplicates(b *budget, n uint32) (first, second int, found bool) 
 	return 0, 0, false
 }
 
-// valueSet is a set of JSON values, such as an enum's.
+// valueSet is a set of JSON values, such as those of an enum.
 type valueSet struct {
 	list  []*value // in the order of the schema
 	types typeSet
@@ -215,7 +215,7 @@ const (
 	allTypes   = typeNumber | typeNull | typeBoolean | typeString | typeArray | typeObject
 )
 
-// typeOf returns the type of a node.
+// typeOf returns a node's type.
 func (v *value) typeOf(b *budget, n uint32) typeSet {
 	switch v.nodes[n].kind {
 	case kindNull:

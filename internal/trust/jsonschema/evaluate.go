@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// evaluation is one validation of a value. The first pass only decides whether the value matches and
-// hardly allocates; [explanation] finds the reasons if it does not.
+// evaluation is one validation of a value. The first pass only determines whether the value
+// matches, and allocates very little. If it does not match, [explanation] finds the reasons.
 //
 // A schema that refers to itself in several ways can be evaluated very often for the same part of a
-// value. Expensive results are cached, so that the work is bounded by the size of the schema times
-// the size of the value.
+// value. Expensive results are cached, so that the amount of work is at most proportional to the
+// size of the schema times the size of the value.
 type evaluation struct {
 	budget
 	value   *value
@@ -18,20 +18,21 @@ type evaluation struct {
 	depth   int
 	known   map[meeting]bool
 	scopes  scope
-	twins   []Issue // names that differ from defined ones only by case
+	twins   []Issue // names that differ from defined names only by case
 }
 
-// meeting is the evaluation of a schema for a part of the value.
+// meeting identifies the evaluation of a schema for a part of the value.
 type meeting struct {
 	schema *schema
 	node   uint32
 	scope  *scope
 }
 
-// worthKnowing is the minimum number of steps of a result that is cached.
+// worthKnowing is the minimum number of steps for a result to be cached.
 const worthKnowing = 32
 
-// scope has the dynamic anchors of the enclosing resources, the outermost of each name.
+// scope contains the dynamic anchors of the enclosing resources. For each name, the outermost
+// anchor counts.
 type scope struct {
 	anchors map[string]*schema
 	inner   map[*resource]*scope
@@ -63,7 +64,8 @@ func (sc *scope) enter(r *resource) *scope {
 	return inner
 }
 
-// marks are the evaluated members or items of one node. Nil means that they are not needed.
+// marks records the evaluated members or items of a node. A nil *marks means that they are not
+// needed.
 type marks struct {
 	all  bool
 	bits []uint64
@@ -101,7 +103,7 @@ func (e *evaluation) newMarks(n uint32, needed bool) *marks {
 	return &marks{bits: make([]uint64, words)}
 }
 
-// valid reports whether the node matches the schema, and marks the evaluated parts.
+// valid reports whether the node matches the schema, and marks the parts it has evaluated.
 func (e *evaluation) valid(s *schema, n uint32, sc *scope, seen *marks) bool {
 	e.spend(2)
 	if s.always || s.never {
@@ -167,7 +169,7 @@ func (s *schema) unevaluated(k kind) *schema {
 	return nil
 }
 
-// simple checks the keywords without subschemas.
+// simple checks the keywords that have no subschemas.
 func (e *evaluation) simple(s *schema, n uint32) bool {
 	v := e.value
 	if s.types != allTypes && !e.hasType(s.types, n) {
@@ -262,7 +264,7 @@ func (e *evaluation) object(r *objectRules, n uint32, sc *scope, seen *marks) bo
 	return found == len(r.required) && e.dependencies(r, n, sc, seen)
 }
 
-// member checks the member i of an object.
+// member checks member i of an object.
 func (e *evaluation) member(r *objectRules, c uint32, i int, sc *scope, seen *marks) (required, ok bool) {
 	name, evaluated := e.value.key(c), false
 	e.spend(2 + len(name)/32)
@@ -296,7 +298,7 @@ func (e *evaluation) member(r *objectRules, c uint32, i int, sc *scope, seen *ma
 	return p.required, true
 }
 
-// nameOf returns a node for the name of a member.
+// nameOf returns a node for a member's name.
 func (e *evaluation) nameOf(c uint32) uint32 {
 	v := e.value
 	self := uint32(len(v.nodes)) //nolint:gosec // a text has less than 2^31 bytes
@@ -309,7 +311,7 @@ func (e *evaluation) nameOf(c uint32) uint32 {
 	return self
 }
 
-// find returns the member of an object with a name.
+// find returns an object's member by name.
 func (e *evaluation) find(n uint32, name string) (uint32, bool) {
 	nodes := e.value.nodes
 	for c := n + 1; c < nodes[n].next; c = nodes[c].next {
@@ -335,7 +337,7 @@ func (e *evaluation) dependencies(r *objectRules, n uint32, sc *scope, seen *mar
 	return true
 }
 
-// missing returns the first name that a dependency requires and the object lacks.
+// missing returns the first name that a dependency requires and the object does not have.
 func (e *evaluation) missing(d dependency, n uint32) (string, bool) {
 	if _, ok := e.find(n, d.name); !ok {
 		return "", false
@@ -381,7 +383,7 @@ func (e *evaluation) array(r *arrayRules, n uint32, sc *scope, seen *marks) bool
 	return true
 }
 
-// item returns the schema of an item, or nil.
+// item returns the schema for an item, or nil.
 func (r *arrayRules) item(i int) *schema {
 	if i < len(r.prefix) {
 		return r.prefix[i]
@@ -451,7 +453,7 @@ func (d *dynamicRef) resolve(sc *scope) *schema {
 	return d.target
 }
 
-// try is like valid, but marks only if the value matches.
+// try is like valid, but records marks only if the value matches.
 func (e *evaluation) try(s *schema, n uint32, sc *scope, seen *marks) bool {
 	own := e.newMarks(n, seen != nil)
 	if !e.valid(s, n, sc, own) {
@@ -463,7 +465,7 @@ func (e *evaluation) try(s *schema, n uint32, sc *scope, seen *marks) bool {
 	return true
 }
 
-// branch returns the schema that if selects, or nil.
+// branch returns the schema selected by if, or nil.
 func (e *evaluation) branch(s *schema, n uint32, sc *scope, seen *marks) *schema {
 	switch {
 	case s.ifs == nil || s.then == nil && s.otherwise == nil && seen == nil:
@@ -474,8 +476,8 @@ func (e *evaluation) branch(s *schema, n uint32, sc *scope, seen *marks) *schema
 	return s.otherwise
 }
 
-// candidates returns the branches of a union that the value may match. The tag, if any, selects them
-// without evaluation.
+// candidates returns the branches of a union that the value may match. If there is a tag, no
+// evaluation is needed.
 func (e *evaluation) candidates(u *union, n uint32) []*schema {
 	if u.tag == "" || e.value.nodes[n].kind != kindObject {
 		return u.branches
@@ -499,14 +501,14 @@ func (e *evaluation) anyOf(u *union, n uint32, sc *scope, seen *marks) bool {
 	for _, s := range e.candidates(u, n) {
 		if e.try(s, n, sc, seen) {
 			if matched = true; seen == nil {
-				break // otherwise every matching branch may mark something
+				break // otherwise every matching branch may add marks
 			}
 		}
 	}
 	return matched
 }
 
-// oneOf returns the first two branches that the value matches, -1 for none.
+// oneOf returns the first two branches that the value matches, or -1.
 func (e *evaluation) oneOf(u *union, n uint32, sc *scope, seen *marks) (first, second int) {
 	first, second = -1, -1
 	if u.set != nil {

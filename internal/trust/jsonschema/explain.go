@@ -9,20 +9,20 @@ import (
 
 // Issue is one reason why a value does not match a schema.
 type Issue struct {
-	Path     []string // of the part of the value
+	Path     []string // path to the part of the value
 	Message  string
-	Unknown  bool     // the last step is a name that the schema does not define
-	Known    []string // the names that it defines there
-	Examples []string // of valid values
+	Unknown  bool     // the last path element is a name that the schema does not define
+	Known    []string // names that the schema defines there
+	Examples []string // examples of valid values
 }
 
-// maxIssues is the maximum number of reported issues. A hostile value can have very many.
+// maxIssues is the maximum number of reported issues. A malicious value can have a great many.
 const maxIssues = 20
 
 // explanation finds the reasons why a value does not match.
 type explanation struct {
 	*evaluation
-	path   []string // to the current part of the value
+	path   []string // path to the current part of the value
 	issues []Issue
 }
 
@@ -44,7 +44,7 @@ func (e *explanation) add(issue Issue) {
 	}
 }
 
-// explainAt explains a part of the value unless it matches.
+// explainAt explains why a part of the value does not match, if that is the case.
 func (e *explanation) explainAt(step string, s *schema, n uint32, sc *scope) {
 	if len(e.issues) >= maxIssues || e.valid(s, n, sc, nil) {
 		return
@@ -54,14 +54,15 @@ func (e *explanation) explainAt(step string, s *schema, n uint32, sc *scope) {
 	e.path = e.path[:len(e.path)-1]
 }
 
-// explainSame explains the current part by another schema unless it matches.
+// explainSame explains why the current part does not match another schema, if that is the case.
 func (e *explanation) explainSame(s *schema, n uint32, sc *scope) {
 	if s != nil && len(e.issues) < maxIssues && !e.valid(s, n, sc, nil) {
 		e.explain(s, n, sc)
 	}
 }
 
-// explain reports why a node does not match a schema. The caller has checked that it does not.
+// explain reports why a node does not match a schema. The caller has already checked that it does
+// not match.
 func (e *explanation) explain(s *schema, n uint32, sc *scope) {
 	if e.spend(4); s.never {
 		e.report(s, "is not allowed")
@@ -93,7 +94,8 @@ func (e *explanation) explain(s *schema, n uint32, sc *scope) {
 	}
 }
 
-// explainSimple explains the keywords without subschemas. It reports whether to check the others.
+// explainSimple explains the keywords that have no subschemas. It reports whether to check the
+// others.
 func (e *explanation) explainSimple(s *schema, n uint32) bool {
 	v := e.value
 	if s.types != allTypes && !e.hasType(s.types, n) {
@@ -115,7 +117,7 @@ func (e *explanation) explainSimple(s *schema, n uint32) bool {
 	return true
 }
 
-// typeName returns the type of a node for messages.
+// typeName returns a node's type for use in messages.
 func (e *explanation) typeName(n uint32) string {
 	if e.value.nodes[n].kind == kindNumber {
 		return "number"
@@ -124,8 +126,8 @@ func (e *explanation) typeName(n uint32) string {
 }
 
 const (
-	maxShown     = 40  // values of an enum in a message
-	maxShownSize = 600 // bytes of them
+	maxShown     = 40  // maximum number of enum values in a message
+	maxShownSize = 600 // maximum total bytes of these values
 )
 
 // describe lists the allowed values.
@@ -343,7 +345,7 @@ func (e *explanation) explainUnevaluated(s *schema, n uint32, sc *scope) {
 	}
 }
 
-// knownNames returns the names of the properties that a schema and its parts define.
+// knownNames returns the names of all properties defined by a schema and its parts.
 func (e *explanation) knownNames(s *schema, list []string) []string {
 	if e.spend(1); s.object != nil {
 		list = append(list, s.object.names...)
@@ -357,7 +359,8 @@ func (e *explanation) knownNames(s *schema, list []string) []string {
 	return list
 }
 
-// explainUnion reports why a value matches no branch, for the branch that was probably intended.
+// explainUnion explains why a value matches no branch. It explains the branch that was probably
+// intended.
 func (e *explanation) explainUnion(s *schema, u *union, n uint32, sc *scope) {
 	if u.set != nil {
 		e.report(s, "%s", u.set.describe())
@@ -391,7 +394,7 @@ func (e *explanation) explainUnion(s *schema, u *union, n uint32, sc *scope) {
 	}
 }
 
-// explainTagged reports on the branches that the tag selects.
+// explainTagged explains the branches selected by the tag.
 func (e *explanation) explainTagged(s *schema, u *union, n uint32, sc *scope) {
 	c, ok := e.find(n, u.tag)
 	if !ok {
@@ -424,7 +427,7 @@ func (u *union) describeTags() string {
 	return (&valueSet{list: list}).describe()
 }
 
-// score rates how likely an object was intended for a schema.
+// score estimates how likely it is that an object was meant for a schema.
 func (e *explanation) score(s *schema, n uint32) (score int) {
 	if s.object == nil || e.value.nodes[n].kind != kindObject {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// format is a format of strings. The check takes linear time.
+// format is a string format. Its check takes linear time.
 type format struct {
 	name  string
 	check func(string) error
@@ -53,7 +53,7 @@ func isDate(s string) error {
 	return nil
 }
 
-// isTime accepts the times of RFC 3339, leap seconds included.
+// isTime accepts times in RFC 3339 format, including leap seconds.
 func isTime(s string) error {
 	wrong := errors.New("it must be a time such as 09:30:00Z")
 	if len(s) < 9 || s[2] != ':' || s[5] != ':' {
@@ -75,7 +75,7 @@ func isTime(s string) error {
 		return wrong
 	}
 	if inUTC := ((hour*60+minute-offset)%1440 + 1440) % 1440; second == 60 && inUTC != 23*60+59 {
-		return wrong // a leap second is the last one of a day
+		return wrong // a leap second is the last second of a day
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func twoDigits(s string, most int) (int, bool) {
 	return n, n <= most
 }
 
-// zoneOffset returns the minutes of a time zone such as +02:00.
+// zoneOffset returns the offset of a time zone such as +02:00 in minutes.
 func zoneOffset(s string) (minutes int, ok bool) {
 	if s == "Z" || s == "z" {
 		return 0, true
@@ -214,7 +214,7 @@ func isLocalPart(s string) bool {
 	return true
 }
 
-// parseURI parses a URI, including an IP address as its host.
+// parseURI parses a URI. The host may be an IP address.
 func parseURI(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 )
 
 // decimal is an exact JSON number: an integer times a power of ten. The integer has no trailing
-// zeros, so equal numbers are equal decimals. It is never expanded: 1e999999999 is as small as 1.
+// zeros, so equal numbers are equal decimals. It is never expanded, so 1e999999999 needs no more
+// memory than 1.
 type decimal struct {
 	negative bool
-	small    uint64 // the integer, if digits is empty
-	digits   string // the integer, if it does not fit into small
+	small    uint64 // the integer if digits is empty
+	digits   string // the integer if it does not fit in small
 	exp      int64
 }
 
@@ -103,18 +104,18 @@ func (d decimal) compareMagnitude(o decimal) int {
 	}
 	a, b := d.text(), o.text()
 	if c := cmp.Compare(int64(len(a))+d.exp, int64(len(b))+o.exp); c != 0 {
-		return c // one begins at a higher power of ten
+		return c // one starts at a higher power of ten
 	}
 	return strings.Compare(a, b)
 }
 
-// isMultipleOf reports whether d is a whole multiple of m, which is not zero.
+// isMultipleOf reports whether d is an integer multiple of m, which must not be zero.
 func (d decimal) isMultipleOf(m decimal) bool {
 	if d.isZero() {
 		return true
 	}
 	if d.exp < m.exp {
-		return false // its last digit is not zero, but a multiple's would be
+		return false // the last digit of a multiple would be zero
 	}
 	if shift := d.exp - m.exp; d.digits == "" && m.digits == "" && shift == 0 {
 		return d.small%m.small == 0

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FormatPath formats the location of a value: options.depth, items[2].name.
+// FormatPath formats the path to a value, such as options.depth or items[2].name.
 func FormatPath(location []string) string {
 	var b strings.Builder
 	for _, step := range location {

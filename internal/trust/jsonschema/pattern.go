@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	maxPattern      = 2_000  // bytes of one pattern
-	maxProgram      = 5_000  // instructions of one pattern
-	maxInstructions = 20_000 // instructions of all patterns of a schema
+	maxPattern      = 2_000  // bytes per pattern
+	maxProgram      = 5_000  // instructions per pattern
+	maxInstructions = 20_000 // instructions in all patterns of a schema
 )
 
-// pattern is a JavaScript regular expression. It is first matched by backtracking, which is fast for
-// most patterns and counts its steps. If that takes too long, Go's linear-time engine takes over. Go
-// does not support look-around and back references: patterns with these backtrack until the budget is
-// exhausted.
+// pattern is a JavaScript regular expression. It is first matched by backtracking, which is fast
+// for most patterns and counts its steps. If that takes too long, Go's linear-time engine takes
+// over. Go does not support look-around or back references, so patterns that use these backtrack
+// until the budget is used up.
 type pattern struct {
 	source string
 	search *program       // nil if only Go supports the pattern
 	linear *regexp.Regexp // nil if Go does not support the pattern
-	cost   int            // instructions
+	cost   int            // number of instructions
 }
 
 func compilePattern(source string) (*pattern, error) {
@@ -51,7 +51,7 @@ func compilePattern(source string) (*pattern, error) {
 	return p, nil
 }
 
-// onlyGo finds syntax that Go supports and JavaScript does not.
+// onlyGo matches syntax that Go supports but JavaScript does not.
 var onlyGo = regexp.MustCompile(`\[\[:|\(\?P<`)
 
 func parseLinear(source string) (tree *syntax.Regexp, translated string, err error) {
@@ -65,7 +65,7 @@ func parseLinear(source string) (tree *syntax.Regexp, translated string, err err
 
 var errNotLinear = errors.New("it cannot be matched in linear time")
 
-// match reports whether the pattern is found in s.
+// match reports whether the pattern matches anywhere in s.
 func (p *pattern) match(b *budget, s string) bool {
 	if p.search != nil {
 		patience := 1 << 62
@@ -76,7 +76,7 @@ func (p *pattern) match(b *budget, s string) bool {
 			return found
 		}
 	}
-	// Go's engine cannot be interrupted, so its maximum cost is spent in advance.
+	// Go's engine cannot be interrupted, so charge its maximum cost in advance.
 	b.spend(4 + len(s)/4 + len(s)*p.cost/10)
 	return p.linear.MatchString(s)
 }
@@ -90,7 +90,7 @@ func checkLength(source string) error {
 
 var errPatternSize = fmt.Errorf("it compiles to more than %s instructions: use smaller counts", grouped(maxProgram))
 
-// programSize estimates the number of instructions that Go needs for an expression.
+// programSize estimates the number of instructions in Go's program for an expression.
 func programSize(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/8
 	if re.Op == syntax.OpLiteral {
@@ -108,10 +108,10 @@ func programSize(re *syntax.Regexp) int {
 	return n
 }
 
-// spaces are the members of JavaScript's white space class.
+// spaces are the characters in JavaScript's white space class.
 const spaces = `\t\n\v\f\r \x{A0}\x{FEFF}\x{2028}\x{2029}\p{Zs}`
 
-// toGo translates a JavaScript pattern to Go, if Go has an equivalent.
+// toGo translates a JavaScript pattern to Go's syntax if there is an equivalent.
 func toGo(source string) (string, bool) {
 	var b strings.Builder
 	class := false
@@ -135,7 +135,7 @@ func toGo(source string) (string, bool) {
 	return b.String(), true
 }
 
-// escapeForGo translates an escape sequence, and returns its size.
+// escapeForGo translates an escape sequence and returns its size.
 func escapeForGo(b *strings.Builder, rest string, class bool) (size int, ok bool) {
 	switch c := rest[0]; {
 	case c == 'u':
@@ -148,7 +148,7 @@ func escapeForGo(b *strings.Builder, rest string, class bool) (size int, ok bool
 		b.WriteString("[" + spaces + "]")
 	case c == 'S' && !class:
 		b.WriteString("[^" + spaces + "]")
-	case strings.IndexByte("SAzZQECaG", c) >= 0: // has another meaning in Go
+	case strings.IndexByte("SAzZQECaG", c) >= 0: // has a different meaning in Go
 		return 0, false
 	default:
 		b.WriteString(`\` + string(c))
@@ -156,7 +156,7 @@ func escapeForGo(b *strings.Builder, rest string, class bool) (size int, ok bool
 	return 1, true
 }
 
-// hexadecimal parses exactly n digits; size is 0 if there are fewer.
+// hexadecimal parses exactly n digits. If there are fewer, size is 0.
 func hexadecimal(s string, n int) (r rune, size int) {
 	if len(s) < n {
 		return 0, 0
@@ -171,7 +171,8 @@ func hexadecimal(s string, n int) (r rune, size int) {
 	return r, n
 }
 
-// checkPattern reports whether a string is a regular expression, without compiling it.
+// checkPattern returns an error if a string is not a regular expression. It does not compile the
+// expression.
 func checkPattern(source string) error {
 	if err := checkLength(source); err != nil {
 		return err

@@ -5,18 +5,18 @@ import "context"
 // Schema is a compiled schema.
 type Schema struct {
 	root    *schema
-	dynamic bool // it has dynamic references
+	dynamic bool // contains dynamic references
 }
 
 var background = context.Background()
 
-// schema is one compiled subschema. It has only the keywords of its draft, so that evaluation does
-// not depend on the draft.
+// schema is a compiled subschema. It contains only the keywords of its draft, so that evaluation
+// does not depend on the draft.
 type schema struct {
 	place    *place
 	always   bool // true, or {}
 	never    bool // false
-	memo     bool // it may be evaluated repeatedly for one value
+	memo     bool // may be evaluated repeatedly for the same value
 	types    typeSet
 	constant *valueSet
 	enum     *valueSet
@@ -29,7 +29,7 @@ type schema struct {
 	text   *textRules
 	number *numberRules
 
-	fallback string   // the JSON of the default; empty for none
+	fallback string   // default value as JSON; may be empty
 	examples []string // for messages
 }
 
@@ -46,7 +46,7 @@ type applicators struct {
 	otherwise  *schema
 }
 
-// dynamicRef is a reference to an anchor that the outermost resource in scope defines.
+// dynamicRef is a reference to an anchor defined by the outermost resource in scope.
 type dynamicRef struct {
 	target *schema
 	anchor string // empty if the target is not dynamic
@@ -55,15 +55,15 @@ type dynamicRef struct {
 // union is anyOf or oneOf.
 type union struct {
 	branches []*schema
-	set      *valueSet // the values, if all branches are constants
-	tag      string    // a property that is a constant string in every branch; empty for none
+	set      *valueSet // the values if all branches are constants
+	tag      string    // a property that is a constant string in every branch; may be empty
 	byTag    map[string][]*schema
 }
 
 type objectRules struct {
-	min, max          int // -1 for none
+	min, max          int // -1 if not set
 	properties        map[string]property
-	names             []string // of properties, sorted
+	names             []string // names of properties, sorted
 	required          []string
 	patterns          []patternProperty
 	additional        *schema
@@ -76,7 +76,7 @@ type objectRules struct {
 }
 
 type property struct {
-	schema   *schema // nil if it is required but not described
+	schema   *schema // nil if it is required but has no schema
 	required bool
 }
 
@@ -93,18 +93,18 @@ type dependency struct {
 }
 
 type arrayRules struct {
-	min, max                 int // -1 for none
+	min, max                 int // -1 if not set
 	unique                   bool
 	prefix                   []*schema
 	items                    *schema // for items after prefix
 	contains                 *schema
-	minContains, maxContains int  // -1 for none
+	minContains, maxContains int  // -1 if not set
 	containsMarks            bool // items that match contains count as evaluated
 	unevaluated              *schema
 }
 
 type textRules struct {
-	min, max int // -1 for none
+	min, max int // -1 if not set
 	pattern  *pattern
 }
 
@@ -112,7 +112,7 @@ type numberRules struct {
 	minimum, maximum, above, below, multipleOf *bound
 }
 
-// bound is a number in a schema, and its source text.
+// bound is a number in a schema, with its source text.
 type bound struct {
 	decimal
 	text string
