@@ -117,7 +117,7 @@ func (c *Certificate) leaf() *x509.Certificate {
 }
 
 // Expiring reports whether the certificate should already have been renewed, because less than a
-// sixth of its lifetime or less than 14 days remain.
+// sixth of its lifetime, and less than 14 days, remain.
 func (c *Certificate) Expiring(now time.Time) bool {
 	notBefore, notAfter := c.Validity()
 	return notAfter.Sub(now) < min(notAfter.Sub(notBefore)/6, 14*24*time.Hour)

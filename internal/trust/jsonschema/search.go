@@ -7,38 +7,38 @@ import (
 	"unicode/utf8"
 )
 
-// program is a regular expression for backtracking, which look-around and back references require.
-// Each instruction spends a step of the budget.
+// program is a regular expression that is matched by backtracking, which look-around and back
+// references require. Each instruction uses one step of the budget.
 type program struct {
 	insts  []inst
 	groups int
-	slots  int // of captures and loops
+	slots  int // number of slots for captures and loops
 }
 
 type opcode uint8
 
 const (
 	opRune     opcode = iota
-	opClass           // one character of a class
-	opBegin           // of the text, or of a line
-	opEnd             // of the text, or of a line
-	opBoundary        // of a word
+	opClass           // matches one character in a class
+	opBegin           // matches the start of the text or of a line
+	opEnd             // matches the end of the text or of a line
+	opBoundary        // matches a word boundary
 	opSplit           // tries x, then y
 	opJump
 	opSave     // stores the position in slot x
-	opClear    // clears the slots x to y
+	opClear    // clears slots x to y
 	opProgress // fails if nothing was consumed since slot x
-	opBackRef  // matches the text of group x
+	opBackRef  // matches the text captured by group x
 	opLook     // look-ahead or look-behind; continues at x
 	opMatch
 )
 
 type inst struct {
 	op       opcode
-	backward bool // look-behind reads from right to left
+	backward bool // look-behind matches from right to left
 	not      bool
-	fold     bool // ignore case
-	lines    bool // opBegin and opEnd match at lines
+	fold     bool // ignores case
+	lines    bool // opBegin and opEnd match at line boundaries
 	x, y     int
 	r        rune
 	class    *class
@@ -47,7 +47,7 @@ type inst struct {
 // class is a set of characters.
 type class struct {
 	not    bool
-	ranges []rune // pairs
+	ranges []rune // pairs of first and last character
 	others []func(rune) bool
 }
 
@@ -78,7 +78,7 @@ type matcher struct {
 	slot   []int
 	stack  []choice
 
-	patience int // steps until it aborts
+	patience int // number of steps until the search aborts
 }
 
 // choice is a backtracking entry: an alternative to try, or a slot to restore.
@@ -87,10 +87,10 @@ type choice struct {
 	slot    int
 }
 
-// impatient is the maximum number of choices of a search that may abort.
+// impatient is the maximum number of choices in a search that may abort.
 const impatient = 1 << 10
 
-// match searches a text. It is not ok if the search aborted because its patience was exhausted.
+// match searches a text. ok is false if the search aborted because it took too many steps.
 func (p *program) match(b *budget, text string, patience int) (found, ok bool) {
 	b.spend(8)
 	b.allocate(256 + 8*p.slots)
@@ -149,7 +149,7 @@ func (m *matcher) run(pc, pos int) (end int, ok bool) {
 	}
 }
 
-// keepSlots removes the alternatives since base, but not the slots to restore.
+// keepSlots removes the alternatives added since base, but keeps the slots to restore.
 func (m *matcher) keepSlots(base int) {
 	kept := m.stack[:base]
 	for _, c := range m.stack[base:] {
@@ -215,12 +215,12 @@ func (in *inst) accepts(r rune) bool {
 	return r == in.r || in.fold && strings.EqualFold(string(r), string(in.r))
 }
 
-// look matches look-ahead and look-behind without moving.
+// look matches look-ahead or look-behind, and does not move the position.
 func (m *matcher) look(in *inst, pc, pos int) bool {
 	base := len(m.stack)
 	_, ok := m.run(pc+1, pos)
 	if ok && in.not {
-		for len(m.stack) > base { // a negative look captures nothing
+		for len(m.stack) > base { // a negative look-around captures nothing
 			m.back(base)
 		}
 	}
@@ -266,7 +266,7 @@ func (m *matcher) read(pos int, backward bool) (rune, int) {
 	return utf8.DecodeRuneInString(m.text[pos:])
 }
 
-// before and after return the characters around a position, -1 for none.
+// before and after return the characters around a position, or -1.
 func (m *matcher) before(pos int) rune {
 	if r, size := m.read(pos, true); size != 0 {
 		return r

@@ -15,7 +15,7 @@ type searchCompiler struct {
 	source   string
 	at       int
 	names    map[string]int // groups by name
-	groups   int            // seen so far
+	groups   int            // number of groups seen so far
 	backward bool
 	fold     bool
 	lines    bool
@@ -45,7 +45,7 @@ func (c *searchCompiler) fail(format string, args ...any) error {
 	return fmt.Errorf("%s (at byte %d)", fmt.Sprintf(format, args...), c.at)
 }
 
-// countGroups counts and names the groups in advance, because references may precede them.
+// countGroups counts and names the groups in advance, because references may come before them.
 func (c *searchCompiler) countGroups() (n int) {
 	class := false
 	for i := 0; i < len(c.source); i++ {
@@ -71,7 +71,7 @@ func (c *searchCompiler) countGroups() (n int) {
 	return n
 }
 
-// fragment is a part of a program; its jumps are relative to its start.
+// fragment is a part of a program. Its jumps are relative to its start.
 type fragment = []inst
 
 // join concatenates fragments.
@@ -199,7 +199,7 @@ func (c *searchCompiler) quantifier() (least, most int, ok bool, err error) {
 	return least, most, true, nil
 }
 
-// repeat expands the quantifier of an atom. Each iteration starts by clearing the groups of the atom.
+// repeat expands an atom's quantifier. Each iteration starts by clearing the atom's groups.
 func (c *searchCompiler) repeat(atom fragment, least, most int, lazy bool, firstGroup int) (all fragment, err error) {
 	if c.groups > firstGroup {
 		clear := fragment{{op: opClear, x: 2 * (firstGroup + 1), y: 2 * (c.groups + 1)}}
@@ -267,7 +267,7 @@ func (c *searchCompiler) atom() (fragment, error) {
 	return c.one(inst{op: opRune, r: r}), nil
 }
 
-// one returns an instruction that reads a character in the current direction.
+// one returns an instruction that matches a character in the current direction.
 func (c *searchCompiler) one(in inst) fragment {
 	in.backward, in.fold = c.backward, c.fold
 	return fragment{in}
@@ -300,9 +300,9 @@ func (c *searchCompiler) group() (fragment, error) {
 			return nil, err
 		}
 		if c.take(")") {
-			return nil, nil // for what follows
+			return nil, nil // applies to everything that follows
 		}
-		c.at++ // the colon
+		c.at++ // skips the colon
 		defer restore()
 		return c.enclosed()
 	}
@@ -316,7 +316,7 @@ func (c *searchCompiler) group() (fragment, error) {
 	return c.join(fragment{{op: opSave, x: open}}, inner, fragment{{op: opSave, x: close}})
 }
 
-// flags parses the modifiers of a group.
+// flags parses a group's modifiers.
 func (c *searchCompiler) flags() error {
 	on := true
 	for c.at < len(c.source) {
@@ -397,14 +397,14 @@ func (c *searchCompiler) escape() (fragment, error) {
 	return c.one(inst{op: opRune, r: r}), nil
 }
 
-// octal parses a reference to a nonexistent group, which is an octal escape.
+// octal parses an octal escape, which looks like a reference to a group that does not exist.
 func (c *searchCompiler) octal() (r rune) {
 	start := c.at
 	for c.at < len(c.source) && c.source[c.at] >= '0' && c.source[c.at] <= '7' && r*8 < 256 {
 		r = r*8 + rune(c.source[c.at]-'0')
 		c.at++
 	}
-	if c.at == start { // 8 or 9
+	if c.at == start { // the digit is 8 or 9
 		r = rune(c.source[c.at])
 		c.at++
 	}
@@ -440,7 +440,7 @@ func (c *searchCompiler) class() (fragment, error) {
 	return c.one(inst{op: opClass, class: set}), nil
 }
 
-// member parses a character of a class, or adds a set to it.
+// member parses a character in a class, or adds a set to the class.
 func (c *searchCompiler) member(set *class) (r rune, isSet bool, err error) {
 	if c.at >= len(c.source) {
 		return 0, false, c.fail("unterminated character class")
@@ -460,7 +460,7 @@ var controls = map[byte]rune{'t': '\t', 'n': '\n', 'v': '\v', 'f': '\f', 'r': '\
 
 var shorthands = map[byte]func(rune) bool{'d': isDigit, 'w': isWord, 's': isSpace}
 
-// escaped parses an escape sequence for a character, or for a set, which it adds.
+// escaped parses an escape sequence for a character, or for a set, which it adds to the class.
 func (c *searchCompiler) escaped(set *class) (r rune, isSet bool, err error) {
 	if c.at >= len(c.source) {
 		return 0, false, c.fail("trailing backslash")

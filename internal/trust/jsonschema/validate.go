@@ -7,7 +7,7 @@ import (
 )
 
 // Validate returns the reasons why a JSON value does not match the schema. The error is a
-// [SyntaxError], a [LimitError] or the error of the context.
+// [SyntaxError], a [LimitError] or the context's error.
 func (s *Schema) Validate(ctx context.Context, raw []byte) ([]Issue, error) {
 	return s.validate(ctx, string(raw), limitsFor(len(raw)))
 }
@@ -65,7 +65,7 @@ func (e *evaluation) check(s *Schema) []Issue {
 	if e.valid(s.root, 0, &e.scopes, nil) {
 		return nil
 	}
-	e.steps += e.limits.steps / 4 // for the explanation
+	e.steps += e.limits.steps / 4 // extra steps for the explanation
 	e.depth = 0
 	x := explanation{evaluation: e}
 	err := run(func() { x.explain(s.root, 0, &e.scopes) })

@@ -21,15 +21,15 @@ const (
 	kindObject
 )
 
-// node is one part of a value. Nodes are in the order of the text: the first child of a node follows
-// it, and next is the index of its sibling.
+// node is one part of a value. Nodes are in the order of the text: a node is followed by its first
+// child, and next is the index of its sibling.
 type node struct {
 	kind  kind
 	flags uint8
-	count uint32 // members or items
+	count uint32 // number of members or items
 	next  uint32
-	text  span // of the value; of a string without its quotes
-	key   span // of the name in an object, without its quotes
+	text  span // text of the value; excludes a string's quotes
+	key   span // name in an object, excluding its quotes
 }
 
 const (
@@ -38,11 +38,11 @@ const (
 	keyEscaped
 )
 
-// span is a part of the text of a value, or of unescaped for a string with escapes.
+// span is a part of a value's text, or of unescaped if a string contains escapes.
 type span struct{ start, end uint32 }
 
 func spanOf(start, end int) span {
-	return span{uint32(start), uint32(end)} //nolint:gosec // a text has less than 2^31 bytes
+	return span{uint32(start), uint32(end)} //nolint:gosec // a text has fewer than 2^31 bytes
 }
 
 // value is a parsed JSON text.
@@ -78,7 +78,7 @@ type parser struct {
 
 const maxNumber = 4_096 // characters of a number
 
-// parse parses one JSON value. It refuses duplicate names, because parsers differ in which one they
+// parse parses one JSON value. It rejects duplicate names, because parsers differ in which one they
 // use.
 func (p *parser) parse(data string) (err error) {
 	p.data, p.at = data, 0
@@ -113,7 +113,7 @@ func (p *parser) add(n node) uint32 {
 		p.nodes = grown
 	}
 	p.nodes = append(p.nodes, n)
-	return uint32(len(p.nodes) - 1) //nolint:gosec // a text has less than 2^31 bytes
+	return uint32(len(p.nodes) - 1) //nolint:gosec // a text has fewer than 2^31 bytes
 }
 
 func (p *parser) fail(format string, args ...any) error {
@@ -131,7 +131,7 @@ func (p *parser) space() {
 	}
 }
 
-// element parses a value, which belongs to the key, at a depth.
+// element parses the value for a key at the given depth.
 func (p *parser) element(key span, flags uint8, depth int) error {
 	p.space()
 	if p.at >= len(p.data) {
@@ -231,7 +231,7 @@ func scanNumber(s string, i int) (end int, ok bool) {
 	return i, true
 }
 
-// string parses a string and returns the span of its text.
+// string parses a string and returns the span of its content.
 func (p *parser) string() (text span, escaped bool, err error) {
 	start := p.at + 1
 	for i := start; i < len(p.data); i++ {
@@ -267,7 +267,7 @@ func (p *parser) unescape(start, end int) (span, error) {
 	return spanOf(len(p.unescaped)-1, 0), nil
 }
 
-// enter checks the depth and skips the bracket.
+// enter checks the depth and skips the opening bracket.
 func (p *parser) enter(depth int) error {
 	if depth >= p.maxDepth {
 		return p.fail("nested more than %d levels deep", p.maxDepth)
@@ -324,7 +324,7 @@ func (p *parser) array(key span, flags uint8, depth int) error {
 func (p *parser) close(self uint32, start int, count uint32) {
 	n := &p.nodes[self]
 	n.text, n.count = spanOf(start, p.at), count
-	n.next = uint32(len(p.nodes)) //nolint:gosec // a text has less than 2^31 bytes
+	n.next = uint32(len(p.nodes)) //nolint:gosec // a text has fewer than 2^31 bytes
 }
 
 func (p *parser) object(key span, flags uint8, depth int) error {
@@ -372,10 +372,10 @@ func (p *parser) member(depth int) (more bool, err error) {
 	return p.separator('}')
 }
 
-// fewNames is the maximum number of names that are compared pairwise instead of by a table.
+// fewNames is the maximum number of names that are compared pairwise rather than with a table.
 const fewNames = 12
 
-// checkNames refuses an object with duplicate names.
+// checkNames returns an error if an object has duplicate names.
 func (p *parser) checkNames(self uint32) error {
 	if p.nodes[self].count > fewNames {
 		return p.checkManyNames(self)
@@ -407,5 +407,5 @@ func (p *parser) checkManyNames(self uint32) error {
 	return nil
 }
 
-// cut shortens a name or value for a message.
+// cut shortens a name or value for use in a message.
 func cut(s string) string { return untrusted.Truncate(s, 100) }

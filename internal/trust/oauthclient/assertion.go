@@ -16,32 +16,33 @@ import (
 // Identifiers of the identity assertion authorization grant (ID-JAG).
 const (
 	typeAssertion    = "urn:ietf:params:oauth:token-type:id-jag"
-	grantJWTBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // no credential
+	grantJWTBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // not a credential
 	profileAssertion = "urn:ietf:params:oauth:grant-profile:id-jag"
-	headerAssertion  = "oauth-id-jag+jwt" // typ
+	headerAssertion  = "oauth-id-jag+jwt" // typ header
 )
 
-// maxAssertionTime is the longest remaining lifetime of an assertion, which is used at once.
+// maxAssertionTime is the maximum remaining lifetime of an assertion. Assertions are used
+// immediately.
 const maxAssertionTime = time.Hour
 
-// Assertion is a statement of an identity provider that a person allows a client to call a service. It
-// is signed for one authorization server, which accepts it once.
+// Assertion is an identity provider's statement that a person allows a client to call a service. It
+// is signed for one authorization server, which accepts it only once.
 type Assertion struct{ jwt string }
 
 // Reveal returns the encoded assertion, which is a credential.
 func (a Assertion) Reveal() string { return a.jwt }
 
-// Audience describes the authorization server for which an assertion is requested.
+// Audience describes the authorization server that an assertion is for.
 type Audience struct {
 	Server   *Server
 	Resource *Resource
-	ClientID string // of this client there
+	ClientID string // ID of this client at the server
 	Scopes   []string
 }
 
-// Assert exchanges the token of a person at its identity provider for an assertion, which Redeem
-// presents to the authorization server of another service. The own credentials are those at the
-// identity provider.
+// Assert exchanges a person's token at its identity provider for an assertion, which Redeem
+// presents to another service's authorization server. own are the credentials at the identity
+// provider.
 func (c *Client) Assert(ctx context.Context, provider *Server, own *Credentials, subject Subject, to Audience) (Assertion, error) {
 	if profiles := to.Server.Profiles; len(profiles) > 0 && !slices.Contains(profiles, profileAssertion) {
 		return Assertion{}, fmt.Errorf("authorization server %s does not accept identity assertions: its metadata lists the grant profiles %.200q, and %s is not among them", hostOf(to.Server.Issuer), profiles, profileAssertion)
@@ -66,7 +67,7 @@ func (c *Client) Assert(ctx context.Context, provider *Server, own *Credentials,
 }
 
 // checkAssertion refuses assertions that were issued for another purpose, before they are sent
-// anywhere. The authorization server verifies the signature.
+// anywhere. It does not verify the signature; the authorization server does.
 func checkAssertion(jwt, issuer string, to Audience, now time.Time) error {
 	header, claims, err := decodeJWT(jwt)
 	if err != nil {
@@ -108,7 +109,7 @@ func checkAssertion(jwt, issuer string, to Audience, now time.Time) error {
 	return nil
 }
 
-// single returns a string, which may be the only element of an array.
+// single returns a string, which may also be the only element of an array.
 func (o object) single(name string) (string, error) {
 	if value := strings.TrimSpace(string(strictjson.Member(json.RawMessage(o), name))); !strings.HasPrefix(value, "[") {
 		return o.text(name)
@@ -123,7 +124,7 @@ func (o object) single(name string) (string, error) {
 	return values[0], nil
 }
 
-// decodeJWT returns the header and the claims of a signed token, which are not verified.
+// decodeJWT returns a signed token's header and claims without verifying them.
 func decodeJWT(jwt string) (header, claims object, err error) {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 || parts[2] == "" {
@@ -141,8 +142,8 @@ func decodeJWT(jwt string) (header, claims object, err error) {
 }
 
 // RedeemAssertion exchanges an assertion for a token at the authorization server that it was issued
-// for (RFC 7523). The scopes are those of the assertion. A refresh token is not used: the next token
-// needs another assertion, so the identity provider decides again.
+// for (RFC 7523). The scopes are those of the assertion. Refresh tokens are not used: each new
+// token needs a new assertion, so that the identity provider decides again.
 func (c *Client) RedeemAssertion(ctx context.Context, own *Credentials, a Assertion, to Audience) (*Token, error) {
 	form := tokenForm(grantJWTBearer, to.Resource, nil)
 	form.Set("assertion", a.jwt)

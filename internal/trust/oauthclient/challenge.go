@@ -7,22 +7,22 @@ import (
 
 // Limits on challenges.
 const (
-	maxChallenge  = 8 << 10 // bytes of one header
-	maxChallenges = 8       // headers
+	maxChallenge  = 8 << 10 // bytes per header
+	maxChallenges = 8       // number of headers
 	maxScopes     = 100
 )
 
-// Challenge is a Bearer challenge, with which a service refuses a request.
+// Challenge is a Bearer challenge that a service sends when it refuses a request.
 type Challenge struct {
 	ResourceMetadata string   // URL of the service's metadata; may be empty
-	Scopes           []string // needed for the request; may be empty
+	Scopes           []string // scopes that the request needs; may be empty
 	Error            string   // such as insufficient_scope; empty if the request had no token
 }
 
-// InsufficientScope reports whether the token lacked scopes.
+// InsufficientScope reports whether the request failed because the token lacked scopes.
 func (c Challenge) InsufficientScope() bool { return c.Error == "insufficient_scope" }
 
-// ParseChallenge returns the first Bearer challenge of a response.
+// ParseChallenge returns the first Bearer challenge in a response.
 func ParseChallenge(h http.Header) (c Challenge, ok bool) {
 	values := h.Values("WWW-Authenticate")
 	for _, text := range values[:min(len(values), maxChallenges)] {
@@ -41,7 +41,7 @@ func ParseChallenge(h http.Header) (c Challenge, ok bool) {
 	return Challenge{}, false
 }
 
-// SplitScopes returns the scopes of a space-separated list. Invalid scopes are left out.
+// SplitScopes returns the scopes in a space-separated list. It omits invalid scopes.
 func SplitScopes(text string) (scopes []string) {
 	for scope := range strings.SplitSeq(text, " ") {
 		if scope == "" || strings.ContainsFunc(scope, notInScope) || len(scopes) == maxScopes {
@@ -52,17 +52,17 @@ func SplitScopes(text string) (scopes []string) {
 	return scopes
 }
 
-// notInScope reports whether RFC 6749 forbids a character in scopes.
+// notInScope reports whether a character is not allowed in scopes by RFC 6749.
 func notInScope(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }
 
-// challengeReader splits the value of a WWW-Authenticate header into challenges.
+// challengeReader splits a WWW-Authenticate header into challenges.
 type challengeReader struct {
 	rest   string
 	scheme string
-	params map[string]string // by name in lower case; the first value counts
+	params map[string]string // by lower-case name; the first value counts
 }
 
-// next reads one challenge. It reports false at the end and at a syntax error.
+// next reads one challenge. It returns false at the end or at a syntax error.
 func (r *challengeReader) next() bool {
 	r.rest = strings.TrimLeft(r.rest, " \t,")
 	if r.scheme = r.token(); r.scheme == "" {
@@ -82,7 +82,7 @@ func (r *challengeReader) next() bool {
 			return true
 		case !ok && len(r.params) == 0 && !strings.Contains(before[:len(before)-len(strings.TrimLeft(before, " \t,"))], ","):
 			r.skipToken68()
-		case !ok: // the next scheme
+		case !ok: // start of the next scheme
 			r.rest = before
 			return true
 		default:
@@ -93,7 +93,7 @@ func (r *challengeReader) next() bool {
 	}
 }
 
-// token reads a token of RFC 9110; it is empty if there is none.
+// token reads a token as defined by RFC 9110, or returns "".
 func (r *challengeReader) token() string {
 	end := strings.IndexFunc(r.rest, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
@@ -106,7 +106,7 @@ func (r *challengeReader) token() string {
 	return token
 }
 
-// value reads = and the value of a parameter. Without them it reads nothing.
+// value reads = and a parameter's value. If there is no =, it reads nothing.
 func (r *challengeReader) value() (string, bool) {
 	after, ok := strings.CutPrefix(strings.TrimLeft(r.rest, " \t"), "=")
 	if !ok || after == "" || after[0] == '=' {

@@ -1,6 +1,6 @@
 // Package oauthclient obtains access tokens for protected HTTP services as an OAuth client. It
-// finds a service's authorization server, identifies itself there, and requests, refreshes and
-// revokes tokens. It stores nothing.
+// finds a service's authorization server, registers or identifies itself there, and requests,
+// refreshes and revokes tokens. It does not store anything.
 package oauthclient
 
 import (
@@ -21,14 +21,14 @@ import (
 // Limits on responses from untrusted servers.
 const (
 	requestTimeout = 10 * time.Second
-	maxDocument    = 256 << 10 // bytes of a response
-	maxText        = 4 << 10   // bytes of a string in metadata
-	maxToken       = 16 << 10  // bytes of a token
-	maxList        = 500       // strings in a list
+	maxDocument    = 256 << 10 // bytes per response
+	maxText        = 4 << 10   // bytes per string in metadata
+	maxToken       = 16 << 10  // bytes per token
+	maxList        = 500       // strings per list
 )
 
-// Client sends requests to authorization servers. Every URL that it receives in a response is
-// checked: only https, or http on loopback, and only public addresses.
+// Client sends requests to authorization servers. It checks every URL that it receives in a
+// response: only https, or http on loopback, and only public addresses are allowed.
 type Client struct {
 	http    *outbound.Client
 	single  *outbound.Client // the same without reused connections
@@ -36,7 +36,7 @@ type Client struct {
 	timeout time.Duration // of a request
 }
 
-// New creates a client. The given hosts, which an operator has configured, may have addresses in
+// New creates a client. The named hosts, which an operator has configured, may have addresses in
 // private networks; all others must be public.
 func New(named []string, private []netip.Prefix, now func() time.Time) *Client {
 	reach := append(outbound.Allowlist{"*"}, named...)
@@ -44,7 +44,7 @@ func New(named []string, private []netip.Prefix, now func() time.Time) *Client {
 	return &Client{http: client, single: client.WithoutReuse(), now: now, timeout: requestTimeout}
 }
 
-// response is a bounded response.
+// response is a response of limited size.
 type response struct {
 	status int
 	body   object // nil if it is not a JSON object
@@ -72,7 +72,7 @@ func send(ctx context.Context, client *outbound.Client, method, address string, 
 	req.Header.Set("Accept", "application/json")
 	res, data, err := client.Do(req, "error") //nolint:bodyclose // Do has read and closed it
 	if err != nil {
-		if inner, ok := err.(*url.Error); ok { //nolint:errorlint // the outermost error quotes the whole URL
+		if inner, ok := err.(*url.Error); ok { //nolint:errorlint // the outermost error contains the whole URL
 			err = inner.Err
 		}
 		return nil, fmt.Errorf("%s: %w", hostOf(address), err)
@@ -84,7 +84,7 @@ func send(ctx context.Context, client *outbound.Client, method, address string, 
 	return out, nil
 }
 
-// get reads a JSON object. It returns nil if there is none at the URL.
+// get reads a JSON object, or returns nil if there is none at the URL.
 func (c *Client) get(ctx context.Context, address string) (object, error) {
 	res, err := c.do(ctx, http.MethodGet, address, http.Header{}, nil)
 	switch {
@@ -100,7 +100,7 @@ func (c *Client) get(ctx context.Context, address string) (object, error) {
 	return res.body, nil
 }
 
-// hostOf returns the host of an address for an error.
+// hostOf returns an address's host for use in an error.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -112,7 +112,7 @@ func hostOf(address string) string {
 // object is an untrusted JSON object. Names are compared exactly.
 type object json.RawMessage
 
-// text returns a string, or "" if there is none.
+// text returns a string, or "" if it is absent.
 func (o object) text(name string) (string, error) {
 	raw := strictjson.Member(json.RawMessage(o), name)
 	if raw == nil || string(raw) == "null" {
@@ -125,7 +125,7 @@ func (o object) text(name string) (string, error) {
 	return value, nil
 }
 
-// address returns a secure URL, or "" if there is none.
+// address returns a secure URL, or "" if it is absent.
 func (o object) address(name string) (string, error) {
 	value, err := o.text(name)
 	if err == nil && value != "" && !outbound.IsSecureURL(value) {
@@ -134,7 +134,7 @@ func (o object) address(name string) (string, error) {
 	return value, err
 }
 
-// list returns an array of strings, or nil if there is none.
+// list returns an array of strings, or nil if it is absent.
 func (o object) list(name string) (values []string, err error) {
 	raw := strictjson.Member(json.RawMessage(o), name)
 	if raw == nil || string(raw) == "null" {

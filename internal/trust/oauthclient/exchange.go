@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Identifiers of RFC 8693.
+// Identifiers from RFC 8693.
 const (
 	grantExchange   = "urn:ietf:params:oauth:grant-type:token-exchange"
-	typeAccessToken = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // no credential
-	typeIDToken     = "urn:ietf:params:oauth:token-type:id_token"     //nolint:gosec // no credential
-	typeJWT         = "urn:ietf:params:oauth:token-type:jwt"          //nolint:gosec // no credential
+	typeAccessToken = "urn:ietf:params:oauth:token-type:access_token" //nolint:gosec // not a credential
+	typeIDToken     = "urn:ietf:params:oauth:token-type:id_token"     //nolint:gosec // not a credential
+	typeJWT         = "urn:ietf:params:oauth:token-type:jwt"          //nolint:gosec // not a credential
 )
 
-// Subject is a token that identifies a person to the issuer that issued it.
+// Subject is a token that identifies a person to its issuer.
 type Subject struct {
 	Token string
 	kind  string // identifier of the token's type
@@ -29,11 +29,11 @@ func AccessToken(token string) Subject { return Subject{token, typeAccessToken} 
 // IDToken returns the subject that an ID token identifies.
 func IDToken(token string) Subject { return Subject{token, typeIDToken} }
 
-// Target is the service for which a token is requested.
+// Target is the service that a token is for.
 type Target struct {
-	Audience string   // the authorization server's name for the service; empty for none
-	Resource string   // the service's URL; empty for none
-	Scopes   []string // to request; empty for the default ones
+	Audience string   // the authorization server's name for the service; may be empty
+	Resource string   // the service's URL; may be empty
+	Scopes   []string // scopes to request; empty for the default scopes
 }
 
 func (t *Target) form(grant string) url.Values {
@@ -46,8 +46,8 @@ func (t *Target) form(grant string) url.Values {
 	return form
 }
 
-// Exchange exchanges the token of a person for a token with which this client calls another service
-// on behalf of the person (RFC 8693). The person's token is sent only to its issuer.
+// Exchange exchanges a person's token for a token that lets this client call another service on
+// behalf of the person (RFC 8693). The person's token is sent only to its issuer.
 func (c *Client) Exchange(ctx context.Context, s *Server, own *Credentials, subject Subject, to Target) (*Token, error) {
 	body, err := c.exchange(ctx, s, own, subject, to, typeAccessToken)
 	if err != nil {
@@ -66,11 +66,12 @@ func (c *Client) Exchange(ctx context.Context, s *Server, own *Credentials, subj
 	if token.Scopes == nil {
 		token.Scopes = to.Scopes
 	}
-	token.Refresh = "" // the next token is exchanged again, while the person has access
+	token.Refresh = "" // each new token requires another exchange, so that it ends with the person's access
 	return token, nil
 }
 
-// exchange requests a token of the given type in exchange for a person's token, and returns the response.
+// exchange requests a token of the given type in exchange for a person's token and returns the
+// response.
 func (c *Client) exchange(ctx context.Context, s *Server, own *Credentials, subject Subject, to Target, requested string) (object, error) {
 	form := to.form(grantExchange)
 	form.Set("subject_token", subject.Token)
@@ -88,7 +89,7 @@ func (c *Client) exchange(ctx context.Context, s *Server, own *Credentials, subj
 	return res.body, nil
 }
 
-// TargetToken requests a token with which this client itself can call a service.
+// TargetToken requests a token that lets this client call a service as itself.
 func (c *Client) TargetToken(ctx context.Context, s *Server, own *Credentials, to Target) (*Token, error) {
 	return c.request(ctx, s, own, to.form("client_credentials"), to.Scopes)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// SignedIn returns the tokens of a person who has signed in with an issuer: a verified ID token, and a
-// refresh token, which may be empty.
+// SignedIn returns the tokens of a person who has signed in with an issuer: a verified ID token and
+// an optional refresh token.
 func SignedIn(id, refresh string) (*Token, error) {
 	_, claims, err := decodeJWT(id)
 	if err != nil || len(id) > maxToken || len(refresh) > maxToken {
@@ -53,7 +53,7 @@ func (c *Client) RefreshIDToken(ctx context.Context, s *Server, own *Credentials
 	return token, nil
 }
 
-// samePerson refuses an ID token that does not identify the person of another one.
+// samePerson returns an error if two ID tokens identify different people.
 func samePerson(old, fresh string) error {
 	_, a, err := decodeJWT(old)
 	if err != nil {

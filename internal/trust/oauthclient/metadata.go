@@ -13,7 +13,7 @@ import (
 
 // Resource is a protected service.
 type Resource struct {
-	ID     string   `json:"id"` // the resource identifier, exactly as published
+	ID     string   `json:"id"` // resource identifier, exactly as published
 	Scopes []string `json:"scopes,omitempty"`
 }
 
@@ -24,12 +24,12 @@ type Server struct {
 	TokenURL         string   `json:"tokenUrl"`
 	RegistrationURL  string   `json:"registrationUrl,omitempty"`
 	RevocationURL    string   `json:"revocationUrl,omitempty"`
-	AuthMethods      []string `json:"authMethods,omitempty"` // of clients at the token endpoint
+	AuthMethods      []string `json:"authMethods,omitempty"` // client authentication methods at the token endpoint
 	Scopes           []string `json:"scopes,omitempty"`
 	S256             bool     `json:"s256,omitempty"`        // supports PKCE with S256
-	SendsIssuer      bool     `json:"sendsIssuer,omitempty"` // in authorization responses
+	SendsIssuer      bool     `json:"sendsIssuer,omitempty"` // sends iss in authorization responses
 	ClientDocuments  bool     `json:"clientDocuments,omitempty"`
-	Profiles         []string `json:"profiles,omitempty"` // of authorization grants
+	Profiles         []string `json:"profiles,omitempty"` // profiles of authorization grants
 }
 
 const resourcePath = "/.well-known/oauth-protected-resource"
@@ -37,7 +37,7 @@ const resourcePath = "/.well-known/oauth-protected-resource"
 // ErrNoMetadata is returned for a service that does not declare its authorization server.
 var ErrNoMetadata = errors.New("the server does not declare an authorization server; set auth.issuer")
 
-// Discover finds the authorization server of a service that has sent a challenge. If an operator
+// Discover finds the authorization server for a service that has sent a challenge. If an operator
 // has configured the issuer, the service must accept it.
 func (c *Client) Discover(ctx context.Context, service, issuer string, challenge Challenge) (*Resource, *Server, error) {
 	resource, issuers, err := c.discoverResource(ctx, service, challenge)
@@ -58,7 +58,7 @@ func (c *Client) Discover(ctx context.Context, service, issuer string, challenge
 	return resource, server, err
 }
 
-// discoverResource reads the metadata of a service (RFC 9728). It returns nil if there is none.
+// discoverResource reads a service's metadata (RFC 9728). It returns nil if there is none.
 func (c *Client) discoverResource(ctx context.Context, service string, challenge Challenge) (*Resource, []string, error) {
 	u, err := url.Parse(service)
 	if err != nil || u.Host == "" {
@@ -97,8 +97,8 @@ func pathOf(address string) string {
 	return u.EscapedPath()
 }
 
-// readResource parses the metadata of a service. Its identifier must be an expected one; otherwise,
-// tokens for another service could be sent to this one.
+// readResource parses a service's metadata. The identifier must be one of the expected ones;
+// otherwise, tokens for another service could be sent to this one.
 func readResource(document object, expected []string) (*Resource, []string, error) {
 	id, err := document.text("resource")
 	if err != nil {
@@ -135,8 +135,7 @@ func validScopes(scopes []string) []string {
 	return slices.DeleteFunc(scopes, func(s string) bool { return strings.ContainsFunc(s, notInScope) })
 }
 
-// DiscoverServer reads the metadata of an authorization server (RFC 8414, or OpenID Connect
-// Discovery).
+// DiscoverServer reads an authorization server's metadata (RFC 8414 or OpenID Connect Discovery).
 func (c *Client) DiscoverServer(ctx context.Context, issuer string) (*Server, error) {
 	if err := checkIssuer(issuer); err != nil {
 		return nil, fmt.Errorf("issuer: %w", err)
@@ -151,7 +150,7 @@ func (c *Client) DiscoverServer(ctx context.Context, issuer string) (*Server, er
 	return server, nil
 }
 
-// discoverServer returns nil if there is no metadata.
+// discoverServer is like DiscoverServer, but returns nil if there is no metadata.
 func (c *Client) discoverServer(ctx context.Context, issuer string) (*Server, error) {
 	for _, address := range metadataAddresses(issuer) {
 		document, err := c.get(ctx, address)
@@ -165,7 +164,8 @@ func (c *Client) discoverServer(ctx context.Context, issuer string) (*Server, er
 	return nil, nil
 }
 
-// metadataAddresses returns where an issuer may publish its metadata, in the order of MCP.
+// metadataAddresses returns the URLs at which an issuer may publish its metadata, in the order
+// specified by MCP.
 func metadataAddresses(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -179,7 +179,7 @@ func metadataAddresses(issuer string) []string {
 	return addresses
 }
 
-// readServer parses the metadata of an authorization server.
+// readServer parses an authorization server's metadata.
 func readServer(document object, issuer string) (*Server, error) {
 	s := &Server{
 		SendsIssuer:     document.flag("authorization_response_iss_parameter_supported"),
@@ -216,8 +216,8 @@ func readServer(document object, issuer string) (*Server, error) {
 	return s, nil
 }
 
-// discoverLegacy returns the authorization server of a service without metadata, as MCP 2025-03-26
-// defines it: the service's own origin, with metadata or with standard paths.
+// discoverLegacy returns the authorization server of a service that has no metadata, as defined by
+// MCP 2025-03-26: the service's own origin, with metadata or standard paths.
 func (c *Client) discoverLegacy(ctx context.Context, service string) (*Resource, *Server, error) {
 	u, err := url.Parse(service)
 	if err != nil || !outbound.IsSecureURL(service) {

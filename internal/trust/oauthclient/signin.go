@@ -22,15 +22,15 @@ import (
 type Registration struct {
 	Name     string // shown to people
 	Redirect string // where people are redirected after signing in
-	Document string // HTTPS URL of the client's metadata document; empty if there is none
+	Document string // HTTPS URL of the client's metadata document; may be empty
 	Native   bool   // runs on the person's computer
 }
 
-// ClientDocument returns the client metadata document that the client publishes at its address.
+// ClientDocument returns the metadata document that the client publishes.
 func (r *Registration) ClientDocument() []byte {
 	m := r.metadata(methodNone)
 	m["client_id"] = r.Document
-	raw, _ := json.Marshal(m) // strings can always be encoded
+	raw, _ := json.Marshal(m) // cannot fail
 	return raw
 }
 
@@ -46,9 +46,9 @@ func (r *Registration) metadata(method string) map[string]any {
 	}
 }
 
-// Identify returns credentials for a client that is not registered with a server: the URL of its
-// metadata document if the server supports such documents, or the credentials of a new
-// registration.
+// Identify returns credentials for a server at which the client is not registered. If the server
+// supports client metadata documents, they contain the document's URL. Otherwise, the client
+// registers itself.
 func (c *Client) Identify(ctx context.Context, s *Server, r *Registration) (*Credentials, error) {
 	switch {
 	case s.ClientDocuments && r.Document != "":
@@ -109,7 +109,7 @@ func readRegistration(body object, redirect, method string) (*Credentials, error
 	case own.Secret == "":
 		own.Method = methodNone
 	case own.Method != methodBasic && own.Method != methodPost:
-		own.Method = "" // a secret for a client that asked for none: use it as the server supports
+		own.Method = "" // the server returned a secret that was not requested: use it in a way that the server supports
 	}
 	redirects, err := body.list("redirect_uris")
 	if err != nil {
@@ -128,8 +128,8 @@ func readRegistration(body object, redirect, method string) (*Credentials, error
 }
 
 // SelectScopes returns the scopes to request: those that the service requires or, failing that,
-// those that it declares, together with those that were granted before. A refresh token is
-// requested from servers that have a scope for it.
+// those that it declares, and those that were granted before. If the server has a scope for refresh
+// tokens, it is included.
 func SelectScopes(challenge Challenge, r *Resource, s *Server, granted []string) []string {
 	scopes := slices.Clone(challenge.Scopes)
 	if len(scopes) == 0 {
@@ -147,7 +147,7 @@ func SelectScopes(challenge Challenge, r *Resource, s *Server, granted []string)
 	return scopes
 }
 
-// SignIn is a sign-in of a person in progress. It contains secrets.
+// SignIn is a person's sign-in in progress. It contains secrets.
 type SignIn struct {
 	Server   *Server      `json:"server"`
 	Resource *Resource    `json:"resource"`
@@ -188,18 +188,18 @@ func (f *SignIn) URL() (string, error) {
 		}
 	}
 	if slices.Contains(f.Scopes, "offline_access") {
-		q.Set("prompt", "consent") // OpenID Connect requires it
+		q.Set("prompt", "consent") // required by OpenID Connect
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil
 }
 
 // ErrForged is returned for an authorization response that does not belong to the sign-in. No part
-// of it may be used or shown.
+// of it may be used or displayed.
 var ErrForged = errors.New("the response does not belong to this sign-in")
 
-// Code returns the code of an authorization response, which the person's browser delivers. It
-// verifies that the response is from the expected server before it looks at anything else.
+// Code returns the code in an authorization response, which the person's browser delivers. Before
+// it uses any other part, it verifies that the response comes from the expected server.
 func (f *SignIn) Code(response url.Values) (string, error) {
 	for _, name := range []string{"state", "iss", "code", "error"} {
 		if len(response[name]) > 1 {

@@ -27,7 +27,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Methods of client authentication.
+// Client authentication methods.
 const (
 	methodNone  = "none"
 	methodBasic = "client_secret_basic"
@@ -39,24 +39,24 @@ const (
 type Credentials struct {
 	ID      string    `json:"id"`
 	Secret  string    `json:"secret,omitempty"`
-	Key     string    `json:"key,omitempty"`    // a private key in PEM, instead of a secret
-	Method  string    `json:"method,omitempty"` // of authentication; empty to choose one that the server supports
-	Expires time.Time `json:"expires,omitzero"` // zero for never
+	Key     string    `json:"key,omitempty"`    // private key in PEM format, instead of a secret
+	Method  string    `json:"method,omitempty"` // authentication method; if empty, one that the server supports
+	Expires time.Time `json:"expires,omitzero"` // zero if they do not expire
 }
 
 // Token is a token from an authorization server.
 type Token struct {
 	Access  string    `json:"access"`
 	Refresh string    `json:"refresh,omitempty"`
-	ID      string    `json:"id,omitempty"`     // an ID token, instead of an access token; see [SignedIn]
-	Expires time.Time `json:"expires,omitzero"` // of the access or ID token; zero if unknown
-	Scopes  []string  `json:"scopes,omitempty"` // granted
+	ID      string    `json:"id,omitempty"`     // ID token, instead of an access token; see [SignedIn]
+	Expires time.Time `json:"expires,omitzero"` // expiry of the access or ID token; zero if unknown
+	Scopes  []string  `json:"scopes,omitempty"` // granted scopes
 }
 
 // RefusedError is returned when an authorization server refuses a request.
 type RefusedError struct {
 	Status int
-	Code   string // of RFC 6749, such as invalid_grant; may be empty
+	Code   string // error code from RFC 6749, such as invalid_grant; may be empty
 }
 
 func (e *RefusedError) Error() string {
@@ -78,8 +78,8 @@ func (c *Client) ClientToken(ctx context.Context, s *Server, r *Resource, own *C
 	return c.request(ctx, s, own, tokenForm("client_credentials", r, scopes), scopes)
 }
 
-// Refresh replaces a token. The new one keeps the refresh token and the scopes unless the server
-// sends others. It waits for the response until ctx ends, because the server may accept a refresh
+// Refresh replaces a token. The new token keeps the refresh token and the scopes unless the server
+// sends new ones. It waits for the response until ctx ends, because the server may accept a refresh
 // token only once. If the outcome is unknown, the error is [ErrUncertain].
 func (c *Client) Refresh(ctx context.Context, s *Server, r *Resource, own *Credentials, old *Token) (*Token, error) {
 	body, err := c.refresh(ctx, s, own, r, old)
@@ -130,13 +130,13 @@ func (c *Client) refresh(ctx context.Context, s *Server, own *Credentials, r *Re
 	return res.body, nil
 }
 
-// Revoke revokes a token, if the server supports it.
+// Revoke revokes a token if the server supports it.
 func (c *Client) Revoke(ctx context.Context, s *Server, own *Credentials, token *Token) error {
 	if s.RevocationURL == "" {
 		return nil
 	}
 	form := url.Values{"token": {token.Access}, "token_type_hint": {"access_token"}}
-	if token.Refresh != "" { // revokes the access tokens too
+	if token.Refresh != "" { // also revokes the access tokens
 		form = url.Values{"token": {token.Refresh}, "token_type_hint": {"refresh_token"}}
 	}
 	res, err := c.post(ctx, s, own, s.RevocationURL, form)
@@ -146,7 +146,7 @@ func (c *Client) Revoke(ctx context.Context, s *Server, own *Credentials, token 
 	return err
 }
 
-// tokenForm returns the parameters that token requests share.
+// tokenForm returns the parameters common to all token requests.
 func tokenForm(grant string, r *Resource, scopes []string) url.Values {
 	form := url.Values{"grant_type": {grant}}
 	if r != nil {
@@ -158,7 +158,8 @@ func tokenForm(grant string, r *Resource, scopes []string) url.Values {
 	return form
 }
 
-// request sends a token request. If the response contains no scopes, the requested ones were granted.
+// request sends a token request. If the response contains no scopes, the requested scopes were
+// granted.
 func (c *Client) request(ctx context.Context, s *Server, own *Credentials, form url.Values, scopes []string) (*Token, error) {
 	res, err := c.post(ctx, s, own, s.TokenURL, form)
 	if err != nil {
@@ -193,7 +194,8 @@ func (c *Client) formHeader(s *Server, own *Credentials, form url.Values) (http.
 
 var errorCode = regexp.MustCompile(`^[a-z_]{1,64}$`)
 
-// refusal returns the error for a response. Descriptions are not used, because they are untrusted text.
+// refusal returns the error for a response. It ignores descriptions, because they are untrusted
+// text.
 func refusal(res *response) error {
 	e := &RefusedError{Status: res.status}
 	if code, err := res.body.text("error"); err == nil && errorCode.MatchString(code) {
@@ -202,7 +204,7 @@ func refusal(res *response) error {
 	return e
 }
 
-// maxLifetime is the longest lifetime that a token response may declare.
+// maxLifetime is the maximum lifetime that a token response may declare.
 const maxLifetime = 30 * 24 * time.Hour
 
 // readToken parses a token response.
@@ -236,7 +238,7 @@ func readToken(body object, now time.Time) (*Token, error) {
 	return t, nil
 }
 
-// readSecret returns a token, which must be valid in a header.
+// readSecret returns a token. It must be valid in a header.
 func readSecret(body object, name string) (string, error) {
 	raw := strictjson.Member(json.RawMessage(body), name)
 	if raw == nil || string(raw) == "null" {
@@ -249,14 +251,14 @@ func readSecret(body object, name string) (string, error) {
 	return value, nil
 }
 
-// authenticate adds the credentials of this client to a request.
+// authenticate adds this client's credentials to a request.
 func (c *Client) authenticate(s *Server, own *Credentials, header http.Header, form url.Values) error {
 	method, err := own.methodAt(s)
 	if err != nil {
 		return err
 	}
 	switch method {
-	case methodBasic: // RFC 6749 encodes both parts
+	case methodBasic: // RFC 6749 requires both parts to be encoded
 		pair := url.QueryEscape(own.ID) + ":" + url.QueryEscape(own.Secret)
 		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	case methodPost:
@@ -276,7 +278,7 @@ func (c *Client) authenticate(s *Server, own *Credentials, header http.Header, f
 	return nil
 }
 
-// methodAt returns how the client authenticates to a server.
+// methodAt returns the method by which the client authenticates to a server.
 func (own *Credentials) methodAt(s *Server) (string, error) {
 	switch supported := s.AuthMethods; {
 	case own.Method != "":
@@ -289,7 +291,7 @@ func (own *Credentials) methodAt(s *Server) (string, error) {
 		return methodBasic, nil
 	case slices.Contains(supported, methodPost):
 		return methodPost, nil
-	case slices.Contains(supported, methodNone): // a registration returned a secret that is not used
+	case slices.Contains(supported, methodNone): // the registration returned a secret that is not needed
 		return methodNone, nil
 	}
 	return "", fmt.Errorf("authorization server %s does not accept a client secret", hostOf(s.Issuer))
@@ -298,7 +300,7 @@ func (own *Credentials) methodAt(s *Server) (string, error) {
 // assertionTime is the lifetime of a client assertion.
 const assertionTime = time.Minute
 
-// assertion returns a signed statement that this is the client (RFC 7523).
+// assertion returns a signed statement that identifies this client (RFC 7523).
 func (own *Credentials) assertion(audience string, now time.Time) (string, error) {
 	key, algorithm, err := parseKey(own.Key)
 	if err != nil {
@@ -321,7 +323,7 @@ func (own *Credentials) assertion(audience string, now time.Time) (string, error
 	return signed.CompactSerialize()
 }
 
-// parseKey parses a private key in PEM. Its errors contain no part of the key.
+// parseKey parses a private key in PEM format. Errors contain no part of the key.
 func parseKey(text string) (crypto.Signer, jose.SignatureAlgorithm, error) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {

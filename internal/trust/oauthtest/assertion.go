@@ -8,7 +8,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// maxAssertionTime is the longest lifetime of an assertion that the server accepts.
+// maxAssertionTime is the maximum lifetime of an assertion that the server accepts.
 const maxAssertionTime = 10 * time.Minute
 
 // IdentityProvider is an issuer of identity assertions (ID-JAG).
@@ -17,14 +17,14 @@ type IdentityProvider struct {
 	Key    func() (key *rsa.PublicKey, id string)
 }
 
-// assertion has the claims of an identity assertion.
+// assertion contains the claims of an identity assertion.
 type assertion struct {
 	Iss, Sub, Aud, Resource, Jti, Scope string
 	ClientID                            string `json:"client_id"`
 	Exp                                 int64
 }
 
-// redeem verifies an assertion, which is accepted once.
+// redeem verifies an assertion. Each assertion is accepted once.
 func (s *Server) redeem(text, client, resource string) (*assertion, bool) {
 	signed, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil || s.Trusted == nil || signed.Signatures[0].Header.ExtraHeaders[jose.HeaderType] != "oauth-id-jag+jwt" {

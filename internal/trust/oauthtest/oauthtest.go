@@ -1,6 +1,6 @@
-// Package oauthtest runs an authorization server for tests, and protects handlers with its tokens. It
-// signs in people without showing a page, rotates refresh tokens, and revokes all tokens of a sign-in
-// if an old refresh token is used again.
+// Package oauthtest runs an authorization server for tests, and protects handlers with its tokens.
+// It signs in people without showing a page, rotates refresh tokens, and revokes all tokens from a
+// sign-in if an old refresh token is reused.
 package oauthtest
 
 import (
@@ -22,22 +22,23 @@ import (
 
 // Server is a running authorization server. Set its fields before the first request, or call Set.
 type Server struct {
-	URL       string         // the issuer identifier
-	Resource  string         // the only resource that it issues tokens for; any if empty
-	Lifetime  int            // seconds of an access token; zero to leave it out
-	Person    string         // who signs in
-	Metadata  map[string]any // replaces members of the metadata; nil removes one
-	Token     map[string]any // replaces members of token responses; nil removes one
+	URL       string         // issuer identifier
+	Resource  string         // the only resource that the server issues tokens for; empty means any
+	Lifetime  int            // lifetime of access tokens in seconds; omitted from responses if zero
+	Person    string         // person who signs in
+	Metadata  map[string]any // replaces members of the metadata; nil removes a member
+	Token     map[string]any // replaces members of token responses; nil removes a member
 	Clients   map[string]string
-	OmitIss   bool              // leave iss out of authorization responses
-	Trusted   *IdentityProvider // whose assertions are accepted; may be nil
+	OmitIss   bool              // omits iss from authorization responses
+	Trusted   *IdentityProvider // provider whose assertions are accepted; may be nil
 	OnRequest func(text string) // receives token requests; may be nil
 
 	// Respond serves refresh requests instead of the server, which then does not count them. It may be
 	// nil.
 	Respond http.HandlerFunc
 
-	// Latency is the delay of token responses, whose tokens are valid meanwhile. It is nil for none.
+	// Latency returns the delay of a token response. The tokens are already valid during the delay.
+	// It may be nil.
 	Latency func() time.Duration
 
 	t  testing.TB
@@ -46,33 +47,33 @@ type Server struct {
 	counters Counters
 }
 
-// state is what the server has issued.
+// state holds everything that the server has issued.
 type state struct {
-	used     map[string]bool       // IDs of assertions
-	codes    map[string]url.Values // parameters of the authorization request, by code
+	used     map[string]bool       // IDs of used assertions
+	codes    map[string]url.Values // parameters of the authorization request by code
 	access   map[string]*family    // by token
-	refresh  map[string]*family    // by token; the current one is in the family
-	redirect map[string]bool       // of registered clients
+	refresh  map[string]*family    // by token; only the family's current one is valid
+	redirect map[string]bool       // redirect URIs of registered clients
 	people   map[string]*Renewals  // by person
 }
 
-// family is all tokens of one sign-in.
+// family is the set of all tokens from one sign-in.
 type family struct {
 	person, resource string
 	scopes           []string
-	current          string // refresh token
+	current          string // current refresh token
 	revoked          bool
 }
 
-// Counters count requests.
+// Counters counts requests.
 type Counters struct {
 	Codes, Redeemed, Refreshes, ClientTokens, Registrations, Revocations, Reuses, Assertions int
 }
 
-// Renewals count the refresh tokens that were sent for a person, and those among them that were used before.
+// Renewals counts how often refresh tokens were used for a person, and how often one was reused.
 type Renewals struct{ Refreshes, Reuses int }
 
-// New starts a server, which is stopped when the test ends.
+// New starts a server that is stopped when the test ends.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
@@ -91,7 +92,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// Set changes the server while it runs.
+// Set changes the server while it is running.
 func (s *Server) Set(change func(*Server)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,17 +106,17 @@ func (s *Server) Counts() Counters {
 	return s.counters
 }
 
-// Expire makes all access tokens invalid. Refresh tokens stay valid.
+// Expire invalidates all access tokens. Refresh tokens stay valid.
 func (s *Server) Expire() { s.Set(func(s *Server) { clear(s.access) }) }
 
-// ExpirePerson makes the access tokens of a person invalid.
+// ExpirePerson invalidates a person's access tokens.
 func (s *Server) ExpirePerson(person string) {
 	s.Set(func(s *Server) {
 		maps.DeleteFunc(s.access, func(_ string, f *family) bool { return f.person == person })
 	})
 }
 
-// RenewalsOf returns the counters of a person.
+// RenewalsOf returns a person's counters.
 func (s *Server) RenewalsOf(person string) Renewals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +130,7 @@ func (s *Server) renewals(person string) *Renewals {
 	return s.people[person]
 }
 
-// RevokeAll makes all tokens invalid.
+// RevokeAll invalidates all tokens.
 func (s *Server) RevokeAll() {
 	s.Set(func(s *Server) {
 		clear(s.access)
@@ -183,10 +184,10 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		response.Set("iss", s.URL)
 	}
 	back.RawQuery = response.Encode()
-	http.Redirect(w, r, back.String(), http.StatusFound) //nolint:gosec // the client of a test
+	http.Redirect(w, r, back.String(), http.StatusFound) //nolint:gosec // the redirect goes to a test's client
 }
 
-// client returns the client that authenticated a request; empty if it failed.
+// client returns the client that authenticated a request, or "" if authentication failed.
 func (s *Server) client(r *http.Request) string {
 	id, secret, basic := r.BasicAuth()
 	if !basic {
@@ -198,7 +199,7 @@ func (s *Server) client(r *http.Request) string {
 	return id
 }
 
-// delayedToken sends the response of a token request after the latency.
+// delayedToken responds to a token request after the latency.
 func (s *Server) delayedToken(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	latency, respond := s.Latency, s.Respond
@@ -283,7 +284,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// issue sends tokens of a family.
+// issue sends a family's tokens.
 func (s *Server) issue(w http.ResponseWriter, f *family, refreshable bool) {
 	body := map[string]any{"access_token": "at-" + rand.Text(), "token_type": "Bearer"}
 	s.access[body["access_token"].(string)] = f
@@ -325,7 +326,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// Identify returns the person and the scopes of an access token for a resource.
+// Identify returns the person and the scopes identified by an access token for a resource.
 func (s *Server) Identify(token, resource string) (person string, scopes []string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,8 +337,8 @@ func (s *Server) Identify(token, resource string) (person string, scopes []strin
 	return f.person, f.scopes, true
 }
 
-// Protect serves a handler only to requests with a token for the resource at the address that id
-// returns, and serves the metadata of the resource.
+// Protect wraps a handler so that it serves only requests with a token for the resource whose URL
+// id returns. It also serves the resource's metadata.
 func (s *Server) Protect(id func() string, scopes []string, next func(person string) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/.well-known/oauth-protected-resource") {

@@ -1,5 +1,5 @@
-// Package outbound makes HTTP requests to untrusted servers. It decides which hosts and
-// addresses may be reached and bounds the size and duration of a response.
+// Package outbound makes HTTP requests to untrusted servers. It decides which hosts and addresses
+// may be reached and limits the size and duration of responses.
 package outbound
 
 import (
@@ -19,9 +19,9 @@ import (
 )
 
 // Allowlist lists the hosts that code may reach over HTTP: api.example.com, api.example.com:8443,
-// *.example.com for all subdomains, or *. Names may resolve only to public addresses. Other
-// addresses need an entry that is the address or localhost, or an entry without a star that
-// resolves to a network which the client may reach.
+// *.example.com for all subdomains, or *. Names may resolve only to public addresses. To reach
+// other addresses, an entry must be the address itself or localhost, or a name with no star that
+// resolves to a network that the client may reach.
 type Allowlist []string
 
 // allows reports whether a host may be reached, and whether an entry matches it exactly.
@@ -46,7 +46,7 @@ func (r Allowlist) allows(host, port string) (ok, exactly bool) {
 	return ok, false
 }
 
-// Overlaps reports whether some hosts that match a pattern may be reached.
+// Overlaps reports whether any host that matches a pattern may be reached.
 func (r Allowlist) Overlaps(pattern string) bool {
 	host, port, err := net.SplitHostPort(pattern)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r Allowlist) Overlaps(pattern string) bool {
 	})
 }
 
-// hostWithin reports whether all hosts of pattern a are hosts of pattern b.
+// hostWithin reports whether all hosts that match pattern a also match pattern b.
 func hostWithin(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	below, star := strings.CutPrefix(b, "*.")
@@ -73,20 +73,20 @@ type NotAllowedError struct{ Host string }
 
 func (e *NotAllowedError) Error() string { return "network access to " + e.Host + " is not allowed" }
 
-// Client sends requests to the hosts of an allowlist. Hosts are checked again for each redirect and
-// each resolved address, and responses are bounded.
+// Client sends requests to the hosts on an allowlist. It checks hosts again for each redirect and
+// each resolved address, and limits responses.
 type Client struct {
 	reach   Allowlist
-	within  Allowlist // must allow the host too, unless nil
+	within  Allowlist // must also allow the host, unless nil
 	network Network
 	max     int64
 	http    http.Client
 
-	resolver *net.Resolver // nil for the system's
+	resolver *net.Resolver // nil uses the system's
 }
 
-// NewClient creates a client for the hosts that are on both allowlists; a nil second one allows
-// all. A response may have at most maxBody bytes.
+// NewClient creates a client for hosts that are on both allowlists. If within is nil, it allows all
+// hosts. Responses may have at most maxBody bytes.
 func NewClient(reach, within Allowlist, n Network, maxBody int64) *Client {
 	c := &Client{reach: slices.Clone(reach), within: slices.Clone(within), network: n, max: maxBody}
 	c.http.Transport = &http.Transport{
@@ -94,7 +94,7 @@ func NewClient(reach, within Allowlist, n Network, maxBody int64) *Client {
 		MaxIdleConns: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: n.Unverified}, //nolint:gosec // for health checks only
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: n.Unverified}, //nolint:gosec // only for health checks
 	}
 	c.http.CheckRedirect = c.checkRedirect
 	return c
@@ -110,7 +110,7 @@ func (c *Client) WithoutReuse() *Client {
 	return &single
 }
 
-// dial connects to a host. Each resolved address is checked when it is tried, so that a DNS
+// dial connects to a host. It checks each resolved address when it tries to connect, so that a DNS
 // response cannot redirect the connection.
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
@@ -129,9 +129,10 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return dialer.DialContext(ctx, network, address)
 }
 
-// admit refuses addresses that a host must not have. Non-public addresses require an exact entry.
+// admit returns an error if a host must not have an address. Addresses that are not public require
+// an exact entry.
 func (c *Client) admit(host string, exactly bool, ip netip.Addr) error {
-	literal, _ := netip.ParseAddr(host) // none if it is a name
+	literal, _ := netip.ParseAddr(host) // invalid if host is a name
 	explicit := literal.IsValid() || host == localhost
 	switch {
 	case isPublic(ip), exactly && inAny(c.network.Private, ip):
@@ -145,19 +146,19 @@ func (c *Client) admit(host string, exactly bool, ip netip.Addr) error {
 	return &NotPublicError{host, ip}
 }
 
-// unicast6 is the allocated public part of IPv6. Outside it are local addresses, forms of IPv4
-// addresses (mapped, compatible, NAT64) and unassigned ranges.
+// unicast6 is the allocated public part of IPv6. Addresses outside it are local addresses, other
+// forms of IPv4 addresses (mapped, compatible, NAT64) and unassigned ranges.
 var unicast6 = netip.MustParsePrefix("2000::/3")
 
-// shared are further ranges outside the public internet: shared address space, ranges for
+// shared lists further ranges outside the public internet: shared address space, ranges for
 // protocols, tests and documentation, and tunnels to IPv4 addresses.
 var shared = prefixes("100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "0.0.0.0/8",
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
-// needsPrivateNetwork are addresses that an allowlist entry alone does not permit: privateNetworks
-// must contain them. They are addresses without a server, cloud metadata services, and forms of other
-// addresses.
+// needsPrivateNetwork lists addresses for which an allowlist entry is not sufficient:
+// privateNetworks must contain them too. They are addresses that cannot belong to a server, cloud
+// metadata services, and other forms of addresses.
 var needsPrivateNetwork = prefixes("0.0.0.0/8", "255.255.255.255/32", "169.254.0.0/16", "224.0.0.0/4",
 	"fe80::/10", "fec0::/10", "ff00::/8", "100::/64",
 	"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
@@ -181,17 +182,17 @@ func inAny(list []netip.Prefix, ip netip.Addr) bool {
 
 // isPublic reports whether an address belongs to the public internet.
 func isPublic(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("") // no range contains an address with a zone
+	ip = ip.Unmap().WithZone("") // prefixes never contain addresses that have a zone
 	if ip.Is6() && !unicast6.Contains(ip) {
 		return false
 	}
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inAny(shared, ip) && !requiresPrivateNetwork(ip)
 }
 
-// maxRedirects limits the redirects of a request.
+// maxRedirects is the maximum number of redirects per request.
 const maxRedirects = 5
 
-// redirectKey is the context key of a request's redirect mode.
+// redirectKey is the context key for a request's redirect mode.
 type redirectKey struct{}
 
 func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
@@ -206,14 +207,14 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	if err := c.check(req.URL); err != nil {
 		return err
 	}
-	if req.URL.Host != via[0].URL.Host { // credentials are for the first host only
+	if req.URL.Host != via[0].URL.Host { // credentials are only for the first host
 		req.Header.Del("Authorization")
 		req.Header.Del("Cookie")
 	}
 	return nil
 }
 
-// check refuses URLs whose host is not allowed.
+// check returns an error if a URL's host is not allowed.
 func (c *Client) check(u *url.URL) error {
 	port := u.Port()
 	switch {
@@ -234,8 +235,8 @@ func (c *Client) check(u *url.URL) error {
 	return nil
 }
 
-// Do sends a request and reads the whole response. redirect is follow, manual or error. A response
-// over the limit is an error.
+// Do sends a request and reads the whole response. redirect is follow, manual or error. It returns
+// an error if the response exceeds the limit.
 func (c *Client) Do(req *http.Request, redirect string) (*http.Response, []byte, error) {
 	if err := c.check(req.URL); err != nil {
 		return nil, nil, err

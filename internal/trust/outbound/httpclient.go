@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// NewHTTPClient creates a client of the standard type for Go code that an operator configured, such
-// as a pack. It reaches any public host. It reaches a private host only if the operator listed it:
-// as an address, as localhost, or as a name within a network that n allows. Responses are bounded
-// by l, and redirects are refused.
+// NewHTTPClient creates a standard HTTP client for Go code that an operator configured, such as a
+// pack. It can reach any public host. It can reach a private host only if the operator listed it as
+// an address, as localhost, or as a name within a network that n allows. Responses are limited by
+// l, and redirects are refused.
 //
-// A WebSocket upgrade passes through: the body of its response is an [io.ReadWriteCloser] without
-// limits, which the code that requested it must bound and close.
+// A WebSocket upgrade is passed through: the body of its response is an [io.ReadWriteCloser] with
+// no limits. The code that requested the upgrade must limit and close it.
 func NewHTTPClient(named []string, n Network, l Limits) *http.Client {
 	c := NewClient(append(Allowlist{"*"}, named...), nil, n, l.Body)
 	return &http.Client{
@@ -25,7 +25,7 @@ func NewHTTPClient(named []string, n Network, l Limits) *http.Client {
 	}
 }
 
-// boundedTransport applies the rules of a client and bounds responses.
+// boundedTransport applies a client's rules and limits responses.
 type boundedTransport struct {
 	client *Client
 	limits Limits

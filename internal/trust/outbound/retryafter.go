@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RetryAfter returns the pause that a service requests with the header Retry-After, as seconds or
-// as a date: zero if there is none, and at most limit.
+// RetryAfter returns the delay that a service requests in the Retry-After header, in seconds or as
+// a date. The result is zero if there is no header, and never exceeds limit.
 func RetryAfter(h http.Header, now time.Time, limit time.Duration) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

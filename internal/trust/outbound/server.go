@@ -19,25 +19,25 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Network lists the non-public networks that may be reached.
+// Network specifies which non-public networks may be reached.
 type Network struct {
 	Private []netip.Prefix
-	// Unverified accepts any TLS certificate. It is for health checks, which send no secrets and
-	// reach a server by an address that its certificate does not name.
+	// Unverified accepts any TLS certificate. It is meant for health checks, which send no secrets
+	// and reach a server at an address that is not in its certificate.
 	Unverified bool
 }
 
-// Limits bound a response.
+// Limits limits a response.
 type Limits struct {
-	Body int64         // bytes of the body; zero for 16 MiB
+	Body int64         // maximum bytes of the body; 16 MiB if zero
 	Idle time.Duration // longest wait for the next bytes of the body; zero for no limit
 }
 
 const (
 	defaultBody   = 16 << 20
-	maxHops       = 3        // redirects of a request
-	maxHeader     = 64 << 10 // bytes of a response's header
-	maxHost       = 253      // bytes of a name in DNS
+	maxHops       = 3        // redirects per request
+	maxHeader     = 64 << 10 // bytes in a response's header
+	maxHost       = 253      // bytes in a DNS name
 	maxShownURL   = 200      // bytes of a URL in an error
 	connectWithin = 5 * time.Second
 )
@@ -70,19 +70,18 @@ func (e *NotPublicError) Error() string {
 	return text + " is not " + kind + "; to allow it, add its network to privateNetworks"
 }
 
-// ServerClient sends requests to one HTTP server, whose URL an operator configured. Addresses are
-// checked for each connection, so that a DNS response cannot redirect it.
+// ServerClient sends requests to one HTTP server whose URL an operator configured. It checks the
+// address of each connection, so that a DNS response cannot redirect it.
 type ServerClient struct {
 	server    string     // scheme, host and port
-	host      string     // as configured
-	literal   netip.Addr // the host if it is an address
+	host      string     // as in the configuration
+	literal   netip.Addr // set if the host is an IP address
 	private   []netip.Prefix
-	resolver  *net.Resolver // nil for the system's
+	resolver  *net.Resolver // nil uses the system's
 	transport *http.Transport
 }
 
-// NewServerClient creates a client for the server at base, which keeps at most conns idle
-// connections.
+// NewServerClient creates a client for the server at base. It keeps at most conns idle connections.
 func NewServerClient(base *url.URL, n Network, conns int) (*ServerClient, error) {
 	server, err := serverOf(base)
 	if err != nil {
@@ -113,9 +112,10 @@ func NewServerClient(base *url.URL, n Network, conns int) (*ServerClient, error)
 // Close closes idle connections.
 func (h *ServerClient) Close() { h.transport.CloseIdleConnections() }
 
-// Do sends a request to the server. The request's context bounds the time until the response
-// begins. Redirects within the server are followed. The caller closes the body, which returns
-// [*TooLargeError] or [ErrIdle] at the limits. Errors do not contain the URL, which may hold a key.
+// Do sends a request to the server. The request's context limits the time until the response
+// begins. Redirects within the server are followed. The caller must close the body, which returns
+// [*TooLargeError] or [ErrIdle] if a limit is exceeded. Errors do not contain the URL, because it
+// may contain a key.
 func (h *ServerClient) Do(req *http.Request, l Limits) (*http.Response, error) {
 	if err := h.check(req.URL); err != nil {
 		if req.Body != nil {
@@ -149,7 +149,7 @@ func (h *ServerClient) follow(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if res.StatusCode == http.StatusSwitchingProtocols { // no context ends an upgraded connection
+		if res.StatusCode == http.StatusSwitchingProtocols { // an upgraded connection is not tied to a context
 			_ = res.Body.Close()
 			return nil, errors.New("the server switched to a protocol other than HTTP")
 		}
@@ -204,19 +204,19 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 	return next, err
 }
 
-// shown quotes text for an error.
+// shown quotes text for use in an error.
 func shown(text string) string {
 	return strconv.QuoteToASCII(untrusted.Truncate(text, maxShownURL))
 }
 
-// shownURL quotes a URL without the parts that may hold a secret.
+// shownURL quotes a URL without the parts that may contain a secret.
 func shownURL(u *url.URL) string {
 	bare := *u
 	bare.RawQuery = ""
 	return shown(bare.Redacted())
 }
 
-// checkEncoding refuses compressed responses: a few bytes could expand to many.
+// checkEncoding refuses compressed responses, because a few bytes could expand to a great many.
 func checkEncoding(res *http.Response) error {
 	for _, value := range res.Header.Values("Content-Encoding") {
 		if value != "" && !strings.EqualFold(strings.TrimSpace(value), "identity") {
@@ -226,7 +226,7 @@ func checkEncoding(res *http.Response) error {
 	return nil
 }
 
-// check refuses URLs of other servers.
+// check returns an error if a URL belongs to another server.
 func (h *ServerClient) check(u *url.URL) error {
 	server, err := serverOf(u)
 	if err != nil {
@@ -266,8 +266,8 @@ func serverOf(u *url.URL) (string, error) {
 
 const localhost = "localhost"
 
-// IsSecureURL reports whether a URL uses https, or http on loopback. It has no user name and no
-// fragment.
+// IsSecureURL reports whether a URL uses https, or http on loopback. The URL must not contain a
+// user name or a fragment.
 func IsSecureURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
@@ -280,7 +280,7 @@ func IsSecureURL(text string) bool {
 	return u.Scheme == "http" && (u.Hostname() == localhost || err == nil && ip.IsLoopback())
 }
 
-// parseHost returns the address if the host of a URL is one. It refuses hosts that parsers
+// parseHost returns the address if a URL's host is an IP address. It rejects hosts that parsers
 // interpret differently.
 func parseHost(u *url.URL) (netip.Addr, error) {
 	host := u.Hostname()
@@ -304,8 +304,8 @@ const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 func notInName(r rune) bool { return !strings.ContainsRune(nameBytes, r) }
 
-// endsInNumber reports whether some parsers would read a name as an IPv4 address, such as
-// 2130706433, 0x7f.1 or 127.0.0.1. with a trailing dot.
+// endsInNumber reports whether some parsers would interpret a name as an IPv4 address, such as
+// 2130706433, 0x7f.1, or 127.0.0.1. with a trailing dot.
 func endsInNumber(name string) bool {
 	name = strings.ToLower(strings.TrimRight(name, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -328,7 +328,7 @@ func (h *ServerClient) dial(ctx context.Context, network, address string) (net.C
 	return dialer.DialContext(ctx, network, address)
 }
 
-// admit refuses addresses that the server must not have.
+// admit returns an error if the server must not have an address.
 func (h *ServerClient) admit(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
 	var ok bool
@@ -356,7 +356,7 @@ type body struct {
 	cancel    context.CancelCauseFunc
 	max, left int64
 	idle      time.Duration
-	timer     *time.Timer // ends a read that waits too long; nil without a limit
+	timer     *time.Timer // ends a read that waits too long; nil if there is no limit
 }
 
 func newBody(ctx context.Context, cancel context.CancelCauseFunc, r io.ReadCloser, l Limits) *body {
@@ -371,7 +371,7 @@ func newBody(ctx context.Context, cancel context.CancelCauseFunc, r io.ReadClose
 	return b
 }
 
-// Read reads one byte more than the limit, to distinguish the end from the limit.
+// Read reads up to one byte more than the limit, to distinguish the end of the body from the limit.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, &TooLargeError{b.max}
@@ -395,7 +395,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close discards the rest of the body.
+// Close closes the body and discards the rest.
 func (b *body) Close() error {
 	if b.timer != nil {
 		b.timer.Stop()

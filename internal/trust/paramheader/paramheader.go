@@ -1,5 +1,5 @@
-// Package paramheader finds the tool arguments that a schema also requires as HTTP headers, by
-// its x-mcp-header keyword.
+// Package paramheader finds tool arguments that must also be sent as HTTP headers, according to the
+// schema's x-mcp-header keyword.
 package paramheader
 
 import (
@@ -13,11 +13,11 @@ import (
 
 // Binding is an argument that must also be sent as a header.
 type Binding struct {
-	Header string   // without the prefix Mcp-Param-
-	Path   []string // of the argument
+	Header string   // excluding the prefix Mcp-Param-
+	Path   []string // path to the argument
 }
 
-// Argument returns the value of the argument, or nil.
+// Argument returns the argument's value, or nil.
 func (b Binding) Argument(args json.RawMessage) json.RawMessage {
 	for _, step := range b.Path {
 		args = strictjson.Member(args, step)
@@ -28,8 +28,8 @@ func (b Binding) Argument(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// Bindings returns the bindings of a schema. It fails if one is invalid, because the tool could not
-// be called.
+// Bindings returns a schema's bindings. It fails if one is invalid, because the tool could not be
+// called.
 func Bindings(schema json.RawMessage) ([]Binding, error) {
 	if !strings.Contains(string(schema), `"x-mcp-header"`) {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// ErrNotRegular is returned for directories, pipes and devices: opening one could block.
+// ErrNotRegular is returned for directories, pipes and devices, because opening them could block.
 var ErrNotRegular = errors.New("not a regular file")
 
 // TooLargeError is returned for a file that exceeds its limit.
@@ -23,8 +23,8 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("larger than %d MiB", e.Max>>20)
 }
 
-// Read reads a regular file of at most max bytes. Its errors do not name the path, which callers
-// may not be allowed to see.
+// Read reads a regular file of at most max bytes. Errors do not contain the path, because callers
+// may not be allowed to see it.
 func Read(path string, max int64) ([]byte, error) {
 	var b bytes.Buffer
 	if err := ReadTo(&b, path, max); err != nil {
@@ -33,12 +33,12 @@ func Read(path string, max int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReadTo is Read into a buffer.
+// ReadTo is like Read, but reads into a buffer.
 func ReadTo(b *bytes.Buffer, path string, max int64) error {
 	return readTo(b, path, max, os.Stat, os.Open)
 }
 
-// ReadIn is Read for a name below root.
+// ReadIn is like Read, but for a name below root.
 func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	var b bytes.Buffer
 	if err := readTo(&b, name, max, root.Stat, root.Open); err != nil {
@@ -65,13 +65,13 @@ func readTo(b *bytes.Buffer, name string, max int64, stat func(string) (fs.FileI
 	defer func() { _ = f.Close() }()
 	b.Grow(int(info.Size()) + bytes.MinRead)
 	n, err := b.ReadFrom(io.LimitReader(f, max+1))
-	if err == nil && n > max { // it grew after Stat
+	if err == nil && n > max { // the file grew after Stat
 		return &TooLargeError{max}
 	}
 	return withoutPath(err)
 }
 
-// withoutPath returns the reason of a file system error.
+// withoutPath returns the cause of a file system error.
 func withoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

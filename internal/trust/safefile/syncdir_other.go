@@ -2,5 +2,5 @@
 
 package safefile
 
-// syncDir does nothing: directories cannot be synced here.
+// syncDir does nothing, because directories cannot be synced on this system.
 func syncDir(string) error { return nil }

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// syncDir waits until the names in a directory are on disk.
+// syncDir waits until the entries in a directory are on disk.
 func syncDir(dir string) error {
-	f, err := os.Open(dir) //nolint:gosec // the caller has chosen it
+	f, err := os.Open(dir) //nolint:gosec // the caller chose it
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path: after a crash at any moment, the old or the new content is
-// there, never a part of it. A symbolic link at path is replaced, not followed; see [Target].
+// Write replaces the file at path. After a crash at any time, the file contains either the old or
+// the new content, never part of it. A symbolic link at path is replaced, not followed; see
+// [Target].
 func Write(path string, data []byte, mode fs.FileMode) error {
 	if err := replace(path, data, mode, true); err != nil {
 		return err
@@ -16,13 +17,13 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// WriteCache is Write for content that can be made again. Other processes see the old or the
-// new content, but after a power failure the file may be damaged.
+// WriteCache is like Write, but for content that can be regenerated. Other processes see either the
+// old or the new content, but after a power failure the file may be damaged.
 func WriteCache(path string, data []byte) error {
 	return replace(path, data, 0o600, false)
 }
 
-// Target returns the path that Write should replace to keep symbolic links at path intact.
+// Target returns the path that Write should replace in order to preserve symbolic links at path.
 func Target(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target
@@ -30,8 +31,8 @@ func Target(path string) string {
 	return path
 }
 
-// RemoveTemporary removes files that interrupted calls to Write left behind next to path. The
-// caller must ensure that no call is in progress.
+// RemoveTemporary removes files that interrupted calls to Write left next to path. The caller must
+// ensure that no call is in progress.
 func RemoveTemporary(path string) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), temporaryName(path)))
 	for _, name := range left {

@@ -1,5 +1,5 @@
-// Package seal encrypts and authenticates values that clients store on our behalf, such as
-// cookies and request state.
+// Package seal encrypts and authenticates values that clients store for the server, such as cookies
+// and request state.
 package seal
 
 import (
@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// Keyring holds the keys of sealers. The first key seals, and every key opens, so that a key can be
-// replaced without losing what it sealed. It is safe for concurrent use.
+// Keyring holds the keys for sealers. The first key seals and all keys open, so a key can be
+// replaced without invalidating existing values. It is safe for concurrent use.
 type Keyring struct {
 	load func() [][]byte
 	once sync.Once
 	keys atomic.Pointer[[][]byte]
 }
 
-// NewKeyring creates a keyring. Load returns the keys, at least one; it is called on first use.
+// NewKeyring creates a keyring. load is called on first use and must return at least one key.
 func NewKeyring(load func() [][]byte) *Keyring { return &Keyring{load: load} }
 
 // Random creates a keyring with a random key.
@@ -45,20 +45,20 @@ func (k *Keyring) current() *[][]byte {
 	return k.keys.Load()
 }
 
-// Sealer returns a sealer that follows changes of the keys. Sealers with the same keys and purpose
-// open each other's values.
+// Sealer returns a sealer that follows changes to the keys. Sealers with the same keys and purpose
+// can open each other's values.
 func (k *Keyring) Sealer(purpose string) Sealer {
 	return Sealer{ring: k, purpose: purpose, derived: &atomic.Pointer[derived]{}}
 }
 
-// Sealer seals values that clients store: they can neither read nor change them.
+// Sealer seals values that clients store, so that they can neither read nor change them.
 type Sealer struct {
 	ring    *Keyring
 	purpose string
 	derived *atomic.Pointer[derived]
 }
 
-// derived are the ciphers of a purpose.
+// derived holds the ciphers for a purpose.
 type derived struct {
 	keys  *[][]byte
 	aeads []cipher.AEAD
@@ -67,12 +67,12 @@ type derived struct {
 // Nonce identifies a sealed value.
 type Nonce [12]byte
 
-// New creates a sealer with one key.
+// New creates a sealer with a single key.
 func New(secret []byte, purpose string) Sealer {
 	return NewKeyring(func() [][]byte { return [][]byte{secret} }).Sealer(purpose)
 }
 
-// aeads returns the ciphers of the current keys.
+// aeads returns the ciphers for the current keys.
 func (s Sealer) aeads() []cipher.AEAD {
 	keys := s.ring.current()
 	if d := s.derived.Load(); d != nil && d.keys == keys {
@@ -89,39 +89,40 @@ func (s Sealer) aeads() []cipher.AEAD {
 func newAEAD(secret []byte, purpose string) cipher.AEAD {
 	key, err := hkdf.Key(sha256.New, secret, nil, purpose, sha256.Size)
 	if err != nil {
-		panic("seal: " + err.Error()) // only for keys of absurd length
+		panic("seal: " + err.Error()) // cannot happen: only for extremely long keys
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		panic("seal: " + err.Error()) // only for keys of another length
+		panic("seal: " + err.Error()) // cannot happen: only for other key lengths
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		panic("seal: " + err.Error()) // only for another block size
+		panic("seal: " + err.Error()) // cannot happen: only for other block sizes
 	}
 	return aead
 }
 
-// Seal seals a value until a time, in whole seconds. It can be opened only with the same binding.
+// Seal seals a value until the given time, in whole seconds. It can be opened only with the same
+// binding.
 func (s Sealer) Seal(text string, binding []byte, until time.Time) string {
-	plain := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))                                         //nolint:gosec // no clock is set before 1970
-	return base64.RawURLEncoding.EncodeToString(s.aeads()[0].Seal(nil, nil, append(plain, text...), binding)) //nolint:gosec // the nonce is random, and part of what is sealed
+	plain := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))                                         //nolint:gosec // the time is after 1970
+	return base64.RawURLEncoding.EncodeToString(s.aeads()[0].Seal(nil, nil, append(plain, text...), binding)) //nolint:gosec // the nonce is random and part of the result
 }
 
 // Open returns a value that was sealed with the same binding, unless it has expired.
 func (s Sealer) Open(sealed string, binding []byte, now time.Time) (text string, id Nonce, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
-	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != sealed { // only the canonical encoding is valid
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != sealed { // only the canonical encoding is accepted
 		return "", id, false
 	}
 	plain, err := s.open(raw, binding)
-	if err != nil || len(plain) < 8 || !now.Before(time.Unix(int64(binary.BigEndian.Uint64(plain)), 0)) { //nolint:gosec // it was one
+	if err != nil || len(plain) < 8 || !now.Before(time.Unix(int64(binary.BigEndian.Uint64(plain)), 0)) { //nolint:gosec // was converted from int64
 		return "", id, false
 	}
 	return string(plain[8:]), Nonce(raw), true
 }
 
-// open opens a value with any of the keys.
+// open opens a value with whichever key fits.
 func (s Sealer) open(raw, binding []byte) (plain []byte, err error) {
 	for _, aead := range s.aeads() {
 		if plain, err = aead.Open(nil, nil, raw, binding); err == nil {

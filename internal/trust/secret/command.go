@@ -14,18 +14,18 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
-// placeholder in an argument of a command is replaced by the reference.
+// placeholder in a command's arguments is replaced with the reference.
 const placeholder = "{ref}"
 
-// commandDriver reads a secret from the standard output of a program. The reference replaces
-// {ref} in the arguments, or is the last argument. It is one argument in any case: no shell is
-// involved.
+// commandDriver reads a secret from a program's standard output. The reference replaces {ref} in
+// the arguments, or is added as the last argument. It is always a single argument, because no shell
+// is involved.
 type commandDriver struct {
 	command []string
 	env     map[string]string
 	json    bool
 	dir     string
-	expand  func(template string) (string, error) // of values of env
+	expand  func(template string) (string, error) // expands values in env
 }
 
 func checkCommandReference(s Store, ref string) error {
@@ -51,7 +51,6 @@ func hasPlaceholder(command []string) bool {
 	return slices.ContainsFunc(command[1:], func(arg string) bool { return strings.Contains(arg, placeholder) })
 }
 
-// arguments returns the arguments of the program.
 func (d *commandDriver) arguments(ref string) []string {
 	if !hasPlaceholder(d.command) {
 		return append(slices.Clone(d.command[1:]), ref)
@@ -97,7 +96,7 @@ func (d *commandDriver) run(ctx context.Context, ref string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = p.Out.Close() }()
-	_ = p.In.Close() // a program that prompts reads the end of its input
+	_ = p.In.Close() // a program that prompts for input sees the end of its input
 	stop := context.AfterFunc(ctx, func() { p.Kill(); _ = p.Out.Close() })
 	defer stop()
 	output, err := io.ReadAll(io.LimitReader(p.Out, maxSecret+1))

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	maxSecret = 64 << 10  // bytes of a file, and of the decrypted content of an age file
-	maxAge    = 256 << 10 // bytes of an age file, including armor and recipients
+	maxSecret = 64 << 10  // bytes in a file, and in the decrypted content of an age file
+	maxAge    = 256 << 10 // bytes in an age file, including armor and recipients
 )
 
 // aged is a decrypted age file.
@@ -29,7 +29,7 @@ type aged struct {
 	text     string
 }
 
-// path resolves the path of a reference.
+// path resolves a reference's path.
 func (v *Vault) path(target string) string {
 	if filepath.IsAbs(target) {
 		return target
@@ -61,7 +61,7 @@ func (v *Vault) warnIfOpen(target string) {
 	}
 }
 
-// readAge reads an age file, or the value of a key in it.
+// readAge reads an age file, or the value of a key in the file.
 func (v *Vault) readAge(target, key string) (string, error) {
 	text, err := v.decrypted(target)
 	if err != nil || key == "" {
@@ -70,7 +70,7 @@ func (v *Vault) readAge(target, key string) (string, error) {
 	return lookup(text, key)
 }
 
-// decrypted returns the text of an age file, which is cached until the file changes.
+// decrypted returns the text of an age file. The text is cached until the file changes.
 func (v *Vault) decrypted(target string) (string, error) {
 	path := v.path(target)
 	info, err := os.Stat(path)
@@ -97,8 +97,8 @@ func (v *Vault) decrypted(target string) (string, error) {
 	return text, nil
 }
 
-// decrypt decrypts an age file. The errors of age are not returned: they quote the input, which
-// may be an unencrypted secret.
+// decrypt decrypts an age file. It does not return errors from age, because they quote the input,
+// which may be an unencrypted secret.
 func (v *Vault) decrypt(data []byte) (string, error) {
 	identities, err := v.identities()
 	if err != nil {
@@ -142,8 +142,9 @@ func (v *Vault) identities() ([]age.Identity, error) {
 	return identities, nil
 }
 
-// lookup returns the value of a key in lines of key=value. Empty lines and lines that begin with #
-// are skipped. Quotes around a value are removed. A # or a backslash within a value is literal.
+// lookup returns the value for a key in lines of the form key=value. It skips empty lines and lines
+// that start with #, and removes quotes around a value. A # or a backslash within a value is
+// literal.
 func lookup(text, key string) (value string, err error) {
 	found := false
 	n := 0

@@ -19,19 +19,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// maxResponse bounds a response of a server, in bytes.
+// maxResponse is the maximum size of a server's response, in bytes.
 const maxResponse = 1 << 20
 
-// kvDriver reads secrets from the key/value engine of a Vault or OpenBao server.
+// kvDriver reads secrets from the key/value engine on a Vault or OpenBao server.
 type kvDriver struct {
 	config  Store
 	client  func() (*outbound.ServerClient, error)
-	resolve func(ref string) (string, error) // of the secret that it logs in with
+	resolve func(ref string) (string, error) // resolves the secret used to log in
 	hide    func(token string)
 
 	mu      sync.Mutex
-	token   string    // of the last login; empty for none
-	renewAt time.Time // when to log in again
+	token   string    // token from the last login; may be empty
+	renewAt time.Time // time of the next login
 }
 
 func newKVDriver(c Store, resolve func(string) (string, error), hide func(string)) *kvDriver {
@@ -112,7 +112,7 @@ func (d *kvDriver) read(ctx context.Context, target, token string) (json.RawMess
 	return versioned.Data, nil
 }
 
-// login returns a token. A token of a login is used for two thirds of its lifetime.
+// login returns a token. A token obtained by logging in is used for two thirds of its lifetime.
 func (d *kvDriver) login(ctx context.Context, again bool) (string, error) {
 	secret, err := d.resolve(d.config.Login.Secret)
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *kvDriver) login(ctx context.Context, again bool) (string, error) {
 	}
 	d.hide(reply.Auth.Token)
 	lifetime := time.Duration(min(max(reply.Auth.Lifetime, 0), int64(24*time.Hour/time.Second))) * time.Second
-	d.token, d.renewAt = reply.Auth.Token, time.Now().Add(lifetime*2/3) // a lifetime of zero is used once
+	d.token, d.renewAt = reply.Auth.Token, time.Now().Add(lifetime*2/3) // a token with a lifetime of zero is used only once
 	return d.token, nil
 }
 
@@ -173,8 +173,8 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// do sends a request and decodes the response. The errors of the server are not shown: they may
-// quote the request.
+// do sends a request and decodes the response. It does not return the server's errors, because they
+// may quote the request.
 func (d *kvDriver) do(ctx context.Context, method, at, token string, body []byte, reply any) error {
 	client, err := d.client()
 	if err != nil {
@@ -220,7 +220,7 @@ func (d *kvDriver) do(ctx context.Context, method, at, token string, body []byte
 	return nil
 }
 
-// member returns a field of a JSON object: a string, or another value as JSON.
+// member returns a field in a JSON object. Values other than strings are returned as JSON.
 func member(object []byte, field string) (string, error) {
 	if strictjson.Check(object) != nil {
 		return "", errors.New("it is not a JSON object")

@@ -14,16 +14,16 @@ import (
 
 const (
 	minRedacted = 6     // bytes; shorter secrets would match ordinary words
-	minLine     = 16    // bytes of a line of a multi-line secret
-	maxKnown    = 1_000 // secrets to redact; beyond that, the oldest are dropped
-	maxTokens   = 1_000 // tokens to redact; beyond that, those that were not used for the longest time are dropped
+	minLine     = 16    // bytes per line of a multi-line secret
+	maxKnown    = 1_000 // maximum number of secrets; beyond that, the oldest are dropped
+	maxTokens   = 1_000 // maximum number of tokens; beyond that, the least recently used are dropped
 )
 
-// known are the secrets to redact. Vaults that follow each other share them.
+// known holds the secrets to redact. A vault shares them with the vault that replaces it.
 type known struct {
 	mu       sync.Mutex
 	list     []string                                 // oldest first; elements are immutable
-	tokens   []string                                 // likewise; in the order of their last use
+	tokens   []string                                 // least recently used first; elements are immutable
 	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; built on first use
 }
 
@@ -67,21 +67,21 @@ func (k *known) addToken(s string) {
 	k.update()
 }
 
-// update replaces the replacer. It is built when it is needed.
+// update replaces the replacer. The new one is built when it is first needed.
 func (k *known) update() {
 	all := slices.Concat(k.list, k.tokens)
 	replacer := sync.OnceValue(func() *strings.Replacer { return newReplacer(all) })
 	k.replacer.Store(&replacer)
 }
 
-// HideToken adds a token that is replaced often, such as an access token of a person. Tokens of many people
-// do not displace other secrets.
+// HideToken adds a token that is replaced often, such as a person's access token. The tokens of
+// many people do not displace other secrets.
 func (v *Vault) HideToken(text string) { v.known.addToken(text) }
 
 // Hide adds a secret that was not resolved from a reference.
 func (v *Vault) Hide(text string) { v.known.add(text) }
 
-// Redact replaces all secrets resolved so far with [redacted], including their base64, URL-escaped
+// Redact replaces all secrets resolved so far with [redacted], including their Base64, URL-escaped
 // and JSON-escaped forms. Secrets shorter than six bytes are not redacted, because they would match
 // ordinary words.
 func (v *Vault) Redact(text string) string {
@@ -91,7 +91,7 @@ func (v *Vault) Redact(text string) string {
 	return text
 }
 
-// newReplacer returns a replacer for secrets, which prefers the longest match.
+// newReplacer returns a replacer for secrets. It prefers the longest match.
 func newReplacer(secrets []string) *strings.Replacer {
 	var all []string
 	for _, s := range secrets {
@@ -110,7 +110,7 @@ func newReplacer(secrets []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// spellings returns the encodings of a secret that are redacted.
+// spellings returns the forms of a secret that are redacted.
 func spellings(s string) []string {
 	forms := []string{s, url.QueryEscape(s), url.PathEscape(s), inner(strconv.Quote(s))}
 	for _, plain := range []string{s, "Bearer " + s} {

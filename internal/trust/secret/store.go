@@ -14,44 +14,44 @@ import (
 // Exactly one of Command and URL is set.
 type Store struct {
 	Command []string          // program and arguments; see [commandDriver]
-	Env     map[string]string // of the program; values may contain ${secret:…}
+	Env     map[string]string // environment of the program; values may contain ${secret:…}
 	JSON    bool              // the program prints a JSON object, and references end with #FIELD
 
-	URL       string // of the server
+	URL       string // URL of the server
 	Namespace string
-	Mount     string // of the key/value engine
-	Version   int    // of the key/value engine: 1 or 2
+	Mount     string // mount path of the key/value engine
+	Version   int    // version of the key/value engine: 1 or 2
 	Login     Login
-	Private   []netip.Prefix // non-public networks that the name of the server may resolve to
+	Private   []netip.Prefix // non-public networks that the server's name may resolve to
 
 	TTL   time.Duration // how long a value is used before it is read again
-	Stale time.Duration // how much longer it is used if the store fails
+	Stale time.Duration // how much longer a value is used if the store fails
 }
 
 // Login describes how to authenticate to a server.
 type Login struct {
 	Method string // token, approle or kubernetes
-	Mount  string // of the method
-	Role   string // of approle: the role ID
+	Mount  string // mount path of the method
+	Role   string // the role ID for approle
 	Secret string // reference to the token, the secret ID or the service account's token
 }
 
 // Limits on secret stores.
 const (
 	fetchTimeout = 10 * time.Second
-	failureTTL   = 5 * time.Second // before a failed read is retried
+	failureTTL   = 5 * time.Second // delay before a failed read is retried
 	maxCached    = 1_000           // values per store; beyond that, all are read again
-	reportTime   = time.Minute     // after which a failure that does not repeat is not reported
+	reportTime   = time.Minute     // time after which a failure is no longer reported unless it recurs
 )
 
-// driver reads secrets from a store. The errors of a driver contain no output of the store, which
-// may hold a secret.
+// driver reads secrets from a store. Its errors do not contain output from the store, because that
+// may contain a secret.
 type driver interface {
 	fetch(ctx context.Context, ref string) (string, error)
 }
 
-// CheckReference reports whether a store can read a reference, without reading anything. The
-// reference is the part after the name of the store.
+// CheckReference returns an error if a store cannot read a reference. It does not read anything.
+// The reference is the part after the store's name.
 func CheckReference(s Store, ref string) error {
 	if s.URL != "" {
 		return checkKVReference(ref)
@@ -59,13 +59,13 @@ func CheckReference(s Store, ref string) error {
 	return checkCommandReference(s, ref)
 }
 
-// goneError means that the store responded and the secret does not exist. Its last value is no
+// goneError means that the store responded and the secret does not exist. The last value is no
 // longer used.
 type goneError string
 
 func (e goneError) Error() string { return string(e) }
 
-// store caches the secrets of a driver.
+// store caches a driver's secrets.
 type store struct {
 	config Store
 	driver driver
@@ -76,19 +76,19 @@ type store struct {
 
 // entry is a cached secret.
 type entry struct {
-	text    string // the last value; empty for none
+	text    string // last value; may be empty
 	read    time.Time
-	err     error         // of the last attempt; nil if it succeeded
-	retryAt time.Time     // after a failed attempt
-	pending chan struct{} // closed when the attempt in progress ends; nil if there is none
+	err     error         // error of the last attempt; nil if it succeeded
+	retryAt time.Time     // time of the next attempt after a failure
+	pending chan struct{} // closed when the running attempt ends; may be nil
 }
 
 func newStore(c Store, d driver) *store {
 	return &store{config: c, driver: d, entries: make(map[string]*entry)}
 }
 
-// get returns a secret. Concurrent readers share one read. If it fails, the last value is used for
-// a limited time.
+// get returns a secret. Concurrent callers share one read. If the read fails, the last value is
+// used for a limited time.
 func (s *store) get(ref string) (string, error) {
 	if err := CheckReference(s.config, ref); err != nil {
 		return "", err
@@ -113,8 +113,8 @@ func (s *store) get(ref string) (string, error) {
 	return s.value(e, time.Now())
 }
 
-// await waits for the attempt in progress, starting one if there is none. The caller holds the
-// lock, which is released while waiting.
+// await waits for the running attempt, or starts one. The caller holds the lock, which is released
+// during the wait.
 func (s *store) await(ref string, e *entry) {
 	if e.pending == nil {
 		e.pending = make(chan struct{})
@@ -126,7 +126,8 @@ func (s *store) await(ref string, e *entry) {
 	s.mu.Lock()
 }
 
-// read reads a secret. It does not end with a caller's context, because others may be waiting for it.
+// read reads a secret. It does not use a caller's context, because others may be waiting for the
+// result.
 func (s *store) read(ref string, e *entry, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
@@ -150,7 +151,7 @@ func (s *store) read(ref string, e *entry, done chan struct{}) {
 	close(done)
 }
 
-// value returns the value of an entry after an attempt.
+// value returns an entry's value after an attempt.
 func (s *store) value(e *entry, now time.Time) (string, error) {
 	if e.text != "" && (e.err == nil || now.Before(s.usableUntil(e))) {
 		return e.text, nil
@@ -158,15 +159,15 @@ func (s *store) value(e *entry, now time.Time) (string, error) {
 	return "", e.err
 }
 
-// usableUntil returns until when a value is used while its store fails.
+// usableUntil returns how long a value is used while its store is failing.
 func (s *store) usableUntil(e *entry) time.Time { return e.read.Add(s.config.TTL + s.config.Stale) }
 
-// Failure is a secret that could not be read from its store.
+// Failure reports that a secret could not be read from its store.
 type Failure struct {
 	Store     string
-	Reference string // without the name of the store
+	Reference string // excluding the store's name
 	Err       error
-	Until     time.Time // until when its last value is used; zero if there is none
+	Until     time.Time // when its last value stops being used; zero if there is none
 }
 
 // failures returns the secrets whose last attempt failed recently.
@@ -186,5 +187,5 @@ func (s *store) failures(name string, now time.Time) (list []Failure) {
 	return list
 }
 
-// same reports whether a store has this configuration.
+// same reports whether the store has the given configuration.
 func (s *store) same(c Store) bool { return reflect.DeepEqual(s.config, c) }

@@ -1,5 +1,5 @@
-// Package secret resolves secrets by reference when they are needed, passes them in a type that cannot
-// be printed, and redacts them from text.
+// Package secret resolves references to secrets when they are needed, passes secrets in a type that
+// cannot be printed, and redacts them from text.
 package secret
 
 import (
@@ -14,8 +14,8 @@ const Redacted = "[redacted]"
 
 // Text is a secret. Printing, logging or encoding it yields [redacted]. The zero value is empty.
 //
-// The text is captured by a function, so that reflection, such as fmt on an unexported field, finds
-// only an address.
+// The text is captured by a function, so that reflection, for example by fmt on an unexported
+// field, finds only an address.
 type Text struct {
 	reveal func() string
 }
@@ -25,7 +25,7 @@ func New(s string) Text {
 	return Text{func() string { return s }}
 }
 
-// Reveal returns the plain text. It is the only access to it, so that all uses are easy to find.
+// Reveal returns the plain text. There is no other way to access it, so all uses are easy to find.
 func (t Text) Reveal() string {
 	if t.reveal == nil {
 		return ""
@@ -33,26 +33,26 @@ func (t Text) Reveal() string {
 	return t.reveal()
 }
 
-// String does not reveal the secret.
+// String returns [Redacted].
 func (Text) String() string { return Redacted }
 
-// GoString does not reveal the secret.
+// GoString returns [Redacted].
 func (Text) GoString() string { return Redacted }
 
-// Format never reveals the secret, regardless of the verb.
+// Format writes [Redacted], regardless of the verb.
 func (Text) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Redacted) }
 
-// LogValue does not reveal the secret.
+// LogValue returns [Redacted].
 func (Text) LogValue() slog.Value { return slog.StringValue(Redacted) }
 
-// MarshalJSON does not reveal the secret.
+// MarshalJSON encodes [Redacted].
 func (Text) MarshalJSON() ([]byte, error) { return json.Marshal(Redacted) }
 
-// MarshalText does not reveal the secret.
+// MarshalText returns [Redacted].
 func (Text) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
-// MarshalBinary does not reveal the secret; gob uses it.
+// MarshalBinary returns [Redacted]. It is used by gob.
 func (Text) MarshalBinary() ([]byte, error) { return []byte(Redacted), nil }
 
-// MarshalYAML does not reveal the secret.
+// MarshalYAML returns [Redacted].
 func (Text) MarshalYAML() (any, error) { return Redacted, nil }

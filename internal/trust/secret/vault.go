@@ -24,18 +24,18 @@ type Vault struct {
 	opened map[string]aged // by path
 }
 
-// Options configure a Vault.
+// Options configures a Vault.
 type Options struct {
 	Named    map[string]string           // references by name
 	Getenv   func(string) (string, bool) // reads an environment variable; may be nil
-	Dir      string                      // relative paths are relative to it
-	Identity string                      // path of the age identity file, "" for none
-	Stores   map[string]Store            // by name, which is the scheme of their references
+	Dir      string                      // base folder for relative paths
+	Identity string                      // path to the age identity file; may be empty
+	Stores   map[string]Store            // by name, which is the scheme in references
 	Warn     func(message string)        // receives warnings; may be nil
-	Previous *Vault                      // its secrets stay redacted, and its stores are kept if their configuration is unchanged; may be nil
+	Previous *Vault                      // vault to replace: its secrets stay redacted, and unchanged stores are kept; may be nil
 }
 
-// NewVault returns a vault. It does not read any secret.
+// NewVault returns a vault. It does not read any secrets.
 func NewVault(o Options) *Vault {
 	o.Named = maps.Clone(o.Named)
 	if o.Getenv == nil {
@@ -45,7 +45,7 @@ func NewVault(o Options) *Vault {
 		o.Warn = func(string) {}
 	}
 	previous := o.Previous
-	o.Previous = nil // do not keep all earlier vaults
+	o.Previous = nil // don't keep earlier vaults alive
 	v := &Vault{options: o, known: &known{}, stores: make(map[string]*store, len(o.Stores)), warned: make(map[string]bool), opened: make(map[string]aged)}
 	if previous != nil {
 		v.known = previous.known
@@ -75,8 +75,8 @@ func (v *Vault) newDriver(c Store) driver {
 	}}
 }
 
-// bootstrap resolves a secret that a store needs. It cannot be a named secret or in a store, so
-// that a store depends only on its own configuration.
+// bootstrap resolves a secret that a store needs. It must not be a named secret or a secret in a
+// store, so that a store depends only on its own configuration.
 func (v *Vault) bootstrap(ref string) (string, error) {
 	if r, err := v.parse(ref); err == nil && (r.kind == unknown || r.kind == inStore) {
 		return "", errors.New("a secret used by a secret store must be env:NAME, file:path or age:path#key")
@@ -85,7 +85,7 @@ func (v *Vault) bootstrap(ref string) (string, error) {
 	return text.Reveal(), err
 }
 
-// Check reports whether a reference is well-formed, without reading the secret.
+// Check returns an error if a reference is invalid. It does not read the secret.
 func (v *Vault) Check(ref string) error {
 	r, err := v.find(ref)
 	if err != nil || r.kind != inStore {
@@ -107,7 +107,7 @@ func (v *Vault) Failures() (list []Failure) {
 	return list
 }
 
-// kind is the type of a reference.
+// kind is a kind of reference.
 type kind int
 
 const (
@@ -122,13 +122,13 @@ const (
 type reference struct {
 	kind   kind
 	store  string
-	target string // a variable, a path, or the reference within a store
-	key    string // of one value in an age file
+	target string // variable, path, or reference within a store
+	key    string // key of a value in an age file
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// parse parses a reference. Its errors do not quote the input, which may be a misplaced secret.
+// parse parses a reference. Errors do not contain the input, because it may be a misplaced secret.
 func (v *Vault) parse(ref string) (reference, error) {
 	scheme, target, found := strings.Cut(ref, ":")
 	switch {
@@ -154,8 +154,9 @@ func (v *Vault) parse(ref string) (reference, error) {
 	return reference{}, nil
 }
 
-// Resolve reads the secret of a reference: env:NAME, file:path, age:path, age:path#key, STORE:reference
-// for a configured store, or the name of a configured reference. Its errors contain no part of a secret.
+// Resolve reads the secret that a reference refers to: env:NAME, file:path, age:path, age:path#key,
+// STORE:reference for a configured store, or the name of a configured reference. Errors contain no
+// part of a secret.
 func (v *Vault) Resolve(ref string) (Text, error) {
 	r, err := v.find(ref)
 	if err != nil {
@@ -172,7 +173,7 @@ func (v *Vault) Resolve(ref string) (Text, error) {
 	return New(s), nil
 }
 
-// find parses a reference or looks up a named one. A name cannot refer to another name.
+// find parses a reference or looks up a named one. A named reference cannot refer to another name.
 func (v *Vault) find(ref string) (reference, error) {
 	r, err := v.parse(ref)
 	if err != nil || r.kind != unknown {
@@ -209,7 +210,7 @@ func (v *Vault) noReference(ref string) error {
 	return errors.New(text + spelling.DidYouMean(ref, names))
 }
 
-// String returns the reference as configured, which is not secret.
+// String returns the reference as configured. It is not secret.
 func (r reference) String() string {
 	switch {
 	case r.kind == inEnvironment:
@@ -248,7 +249,7 @@ func (v *Vault) read(r reference) (string, error) {
 
 const opening = "${secret:"
 
-// Expand replaces each ${secret:ref} in a template, and reports whether there was any.
+// Expand replaces each ${secret:ref} in a template, and reports whether there were any.
 func (v *Vault) Expand(template string) (text Text, secret bool, err error) {
 	return expand(template, v.Resolve)
 }

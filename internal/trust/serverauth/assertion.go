@@ -10,14 +10,14 @@ import (
 )
 
 // NewAssertion creates an authorizer for a server whose authorization server accepts identity
-// assertions (ID-JAG) of the people's issuer. The issuer decides whether a person may use the server,
-// and people do not sign in there.
+// assertions (ID-JAG) from the people's issuer. The issuer decides whether a person may use the
+// server, so people don't have to sign in there.
 func NewAssertion(o DelegationOptions, s Server) *Delegation {
 	return newDelegation(o, s, &assertion{issuer: newIssuerClient(&o, s), server: s, oauth: s.oauth(o.Now), hide: o.Hide, now: o.Now})
 }
 
-// assertion obtains an assertion from the issuer of people's tokens, and redeems it at the
-// authorization server of a server. Each assertion is used once.
+// assertion obtains an assertion from the issuer of people's tokens and redeems it at the server's
+// authorization server. Each assertion is used only once.
 type assertion struct {
 	issuer *issuerClient
 	server Server
@@ -36,8 +36,8 @@ func (a *assertion) challenged(challenge oauthclient.Challenge) {
 	a.known.require(challenge, &a.server)
 }
 
-// token implements [delegatedGrant]. To list tools, the yard itself uses the token of its own client
-// at the authorization server.
+// token implements [delegatedGrant]. To list tools, the yard uses its own client's token from the
+// authorization server.
 func (a *assertion) token(ctx context.Context, subject oauthclient.Subject, more []string) (*oauthclient.Token, error) {
 	own, err := a.server.Client()
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *assertion) assert(ctx context.Context, subject oauthclient.Subject, to 
 	return signed, nil
 }
 
-// discover returns the authorization server of the server. Concurrent requests may read its metadata
+// discover returns the server's authorization server. Concurrent requests may read its metadata
 // more than once.
 func (a *assertion) discover(ctx context.Context) (discovery, error) {
 	a.mu.Lock()
@@ -97,14 +97,14 @@ func (a *assertion) discover(ctx context.Context) (discovery, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.known.issuer != "" && a.known.issuer != known.issuer { // another request was first
+	if a.known.issuer != "" && a.known.issuer != known.issuer { // another request was faster
 		return discovery{}, issuerChanged(a.known.issuer, known.issuer)
 	}
 	a.known.set(known)
 	return known, nil
 }
 
-// rediscover reads the metadata of the authorization server again before the next request.
+// rediscover makes the next request read the authorization server's metadata again.
 func (a *assertion) rediscover() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

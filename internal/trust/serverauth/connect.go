@@ -17,9 +17,9 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/oauthclient"
 )
 
-// Paths that people and authorization servers request.
+// Paths requested by people and authorization servers.
 const (
-	PagePath     = "/console/connections/" // and the server
+	PagePath     = "/console/connections/" // followed by the server
 	returnPath   = "/console/connections"
 	CallbackPath = "/oauth/callback"
 	DocumentPath = "/oauth/client.json"
@@ -27,22 +27,22 @@ const (
 
 const (
 	maxSecret    = 8 << 10
-	maxResponse  = 8 << 10 // bytes of the query of a callback
+	maxResponse  = 8 << 10 // bytes in a callback's query
 	startTimeout = 30 * time.Second
 )
 
-// Connector completes the sign-ins of people at authorization servers.
+// Connector completes people's sign-ins at authorization servers.
 //
 // Only the owner can make a connection: each step is a request from a signed-in console page, or
-// from a client with the owner's credentials, and compares the caller with the person for whom the
-// link was created or the sign-in was started. The authorization server redirects the browser to
-// [Connector.ServeCallback], which only passes the response to such a page.
+// from a client with the owner's credentials, and checks that the caller is the person for whom the
+// link was created or who started the sign-in. The authorization server redirects the browser to
+// [Connector.ServeCallback], which only passes the response on to such a page.
 type Connector struct {
 	Options
-	Person func(server string) *Person // nil for unknown servers
+	Person func(server string) *Person // returns nil for unknown servers
 }
 
-// ServeDocument serves the metadata document of this client to authorization servers.
+// ServeDocument serves this client's metadata document to authorization servers.
 func (h *Connector) ServeDocument(w http.ResponseWriter, r *http.Request) {
 	if h.URL == "" || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.Error(w, "not found", http.StatusNotFound)
@@ -53,9 +53,9 @@ func (h *Connector) ServeDocument(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(h.registration().ClientDocument())
 }
 
-// ServeCallback receives the redirect from an authorization server. It changes nothing: the
-// response is moved into the fragment, which is neither sent nor logged, and a console page sends
-// it to [Connector.Complete] with the person's credentials.
+// ServeCallback receives the redirect from an authorization server. It changes nothing: it moves
+// the response to the fragment, which browsers don't send and servers don't log, and a console page
+// sends it to [Connector.Complete] with the person's credentials.
 func (h *Connector) ServeCallback(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method != http.MethodGet || !navigates(r):
@@ -72,8 +72,8 @@ func (h *Connector) ServeCallback(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// navigates reports whether a request is a top-level navigation by a person's browser, and not a
-// frame, an image or a prefetch.
+// navigates reports whether a request is a top-level navigation in a person's browser, as opposed
+// to a frame, an image or a prefetch.
 func navigates(r *http.Request) bool {
 	dest := r.Header.Get("Sec-Fetch-Dest")
 	return (dest == "" || dest == "document") && r.Header.Get("Sec-Purpose") == "" && r.Header.Get("Purpose") == ""
@@ -83,11 +83,11 @@ func navigates(r *http.Request) bool {
 func (o *Options) registration() *oauthclient.Registration {
 	return &oauthclient.Registration{
 		Name: o.Name, Redirect: o.URL + CallbackPath, Document: o.Document,
-		Native: !strings.HasPrefix(o.URL, "https://"), // http is on loopback only
+		Native: !strings.HasPrefix(o.URL, "https://"), // http is only used on loopback
 	}
 }
 
-// ErrStartAgain is returned for links and responses that are not valid.
+// ErrStartAgain is returned for invalid links and responses.
 var ErrStartAgain = toolyard.Errorf(toolyard.Invalid, "This link or sign-in is invalid, has expired or has already been used. Start again under Connections, or call the tool again to get a new link.")
 
 var (
@@ -95,7 +95,7 @@ var (
 	errNoConnection = toolyard.Errorf(toolyard.PermissionDenied, "Connections belong to a user: send an API key or an access token.")
 )
 
-// failed logs why a connection failed, and returns the error for the person.
+// failed logs why a connection failed and returns the error for the person.
 func (p *Person) failed(err error) error {
 	if _, ok := errors.AsType[*toolyard.Error](err); ok {
 		return err
@@ -110,15 +110,15 @@ func (p *Person) failed(err error) error {
 	}
 }
 
-// Review describes what a person is asked to agree to before a connection is made.
+// Review describes a connection that a person is asked to agree to.
 type Review struct {
-	Host   string   // at which the person signs in; empty for a key
-	Scopes []string // that are requested
+	Host   string   // host at which the person signs in; empty if the person enters a key
+	Scopes []string // requested scopes
 	Key    bool     // the person enters a key
 }
 
-// Review returns what a caller is asked to agree to. The ticket is a link's ticket; it is empty for
-// a caller who connects without a link.
+// Review returns the terms that a caller is asked to agree to. ticket is a link's ticket, or empty
+// if the caller did not use a link.
 func (p *Person) Review(ctx context.Context, caller toolyard.Caller, ticket string) (*Review, error) {
 	l, _, err := p.authorizeLink(caller, ticket)
 	switch {
@@ -144,7 +144,7 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// authorizeLink returns what a caller connects with. It refuses the link of another person.
+// authorizeLink returns the link with which a caller connects. It refuses another person's link.
 func (p *Person) authorizeLink(caller toolyard.Caller, ticket string) (l link, id string, err error) {
 	owner, ok := OwnerOf(caller)
 	if !ok {
@@ -192,7 +192,7 @@ func (p *Person) discover(ctx context.Context, l link) (*oauthclient.Resource, *
 	return resource, server, oauthclient.SelectScopes(challenge, resource, server, nil), nil
 }
 
-// flow is a sign-in in progress, sealed in the store.
+// flow is a sign-in in progress. It is stored in sealed form.
 type flow struct {
 	Owner   Owner               `json:"owner"`
 	Server  string              `json:"server"`
@@ -201,7 +201,7 @@ type flow struct {
 }
 
 // BeginSignIn starts a caller's sign-in at the authorization server. It returns the URL at which
-// the person signs in, and the value of the cookie that binds the sign-in to the browser.
+// the person signs in, and the cookie value that binds the sign-in to the browser.
 func (p *Person) BeginSignIn(ctx context.Context, caller toolyard.Caller, ticket string) (address, cookie string, err error) {
 	l, id, err := p.authorizeLink(caller, ticket)
 	switch {
@@ -221,7 +221,7 @@ func (p *Person) BeginSignIn(ctx context.Context, caller toolyard.Caller, ticket
 	return address, cookie, nil
 }
 
-// consume marks a link as used. It refuses a link that was used before.
+// consume marks a link as used. It returns an error if the link was used before.
 func (p *Person) consume(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -255,7 +255,7 @@ func (p *Person) EnterKey(ctx context.Context, caller toolyard.Caller, ticket, k
 	return nil
 }
 
-// begin prepares a sign-in, and returns the URL at which the person signs in and the cookie that
+// begin prepares a sign-in. It returns the URL at which the person signs in, and the cookie that
 // binds the sign-in to the browser.
 func (p *Person) begin(ctx context.Context, l link) (address, cookie string, err error) {
 	resource, server, scopes, err := p.discover(ctx, l)
@@ -288,8 +288,8 @@ func (p *Person) begin(ctx context.Context, l link) (address, cookie string, err
 	return address, cookie, err
 }
 
-// identify returns the credentials of this client at an authorization server: those that an operator
-// has configured, its document, or those of its only registration there.
+// identify returns this client's credentials at an authorization server: those that an operator has
+// configured, its metadata document, or those of its registration there.
 func (p *Person) identify(ctx context.Context, server *oauthclient.Server, r *oauthclient.Registration) (*oauthclient.Credentials, error) {
 	if p.server.Client != nil {
 		return p.server.Client()
@@ -310,7 +310,7 @@ func (p *Person) identify(ctx context.Context, server *oauthclient.Server, r *oa
 	if own, err = p.oauth.Identify(ctx, server, r); err != nil || own.ID == r.Document {
 		return own, err
 	}
-	raw, err := json.Marshal(own) //nolint:gosec // it is sealed
+	raw, err := json.Marshal(own) //nolint:gosec // it is sealed below
 	if err != nil {
 		return nil, err
 	}
@@ -322,8 +322,8 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Complete completes the sign-in of a caller with the response of the authorization server, which is the
-// query of the callback. The cookies are those of the caller's browser. It returns the ID of the server.
+// Complete completes a caller's sign-in with the authorization server's response, which is the
+// callback's query. cookies are from the caller's browser. It returns the server's ID.
 func (h *Connector) Complete(ctx context.Context, caller toolyard.Caller, cookies []string, query string) (server string, err error) {
 	response, err := url.ParseQuery(query)
 	if err != nil || len(query) > maxResponse {
@@ -349,8 +349,8 @@ func (h *Connector) Complete(ctx context.Context, caller toolyard.Caller, cookie
 	return f.Server, nil
 }
 
-// takeFlow returns the sign-in for a state, which the same person must have started in the same
-// browser. It can be taken only once.
+// takeFlow returns the sign-in for a state. The same person must have started it in the same
+// browser, and it can be taken only once.
 func (h *Connector) takeFlow(ctx context.Context, caller toolyard.Caller, cookies []string, state string) (*flow, error) {
 	owner, ok := OwnerOf(caller)
 	if !ok {

@@ -17,23 +17,24 @@ import (
 
 const (
 	maxExchanged  = 10_000          // tokens in memory
-	exchangedTime = 5 * time.Minute // for which a token without a declared lifetime is used
+	exchangedTime = 5 * time.Minute // how long a token is used if its lifetime is unknown
 )
 
-// tokenKey is the key of the access token in a context.
+// tokenKey is the context key for the access token.
 type tokenKey struct{}
 
-// WithAccessToken returns a context with the access token that a request was sent with.
+// WithAccessToken returns a context that contains the access token sent with a request.
 func WithAccessToken(ctx context.Context, token string) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }
 
-// Subjects returns the token that identifies the caller of a call to the issuer of the person's
-// tokens. The call is nil for the yard itself; an empty subject means that it acts for itself.
+// Subjects returns the token that identifies a call's caller to the issuer. The call is nil for the
+// yard's own requests. An empty subject means that the yard acts on its own behalf.
 type Subjects func(ctx context.Context, c *toolyard.Call) (oauthclient.Subject, error)
 
-// RequestTokens returns the subjects of requests with an access token of an issuer, which has the
-// given name. CallerOf returns the ID of the caller that a valid access token identifies.
+// RequestTokens returns subjects that use the access token sent with a request. The token must come
+// from the named issuer. callerOf returns the ID of the caller that a valid access token
+// identifies.
 func RequestTokens(server, issuer string, callerOf func(ctx context.Context, token string) (string, error)) Subjects {
 	return func(ctx context.Context, c *toolyard.Call) (none oauthclient.Subject, err error) {
 		if c == nil {
@@ -43,7 +44,7 @@ func RequestTokens(server, issuer string, callerOf func(ctx context.Context, tok
 		if identity.IssuerOf(c.Caller) != issuer || token == "" {
 			return none, toolyard.Errorf(toolyard.PermissionDenied, "Server %s is called on behalf of signed-in users and requires an access token from %s. Sign in with it; API keys are not accepted.", server, issuer)
 		}
-		// A request may also carry other credentials, so the token must belong to the caller.
+		// A request may also contain other credentials, so the token must belong to the caller.
 		owner, err := callerOf(ctx, token)
 		switch {
 		case err != nil:
@@ -55,24 +56,24 @@ func RequestTokens(server, issuer string, callerOf func(ctx context.Context, tok
 	}
 }
 
-// DelegationOptions configure a Delegation.
+// DelegationOptions configures a Delegation.
 type DelegationOptions struct {
-	Issuer   Issuer // of the people's tokens
+	Issuer   Issuer // issuer of the people's tokens
 	Subjects Subjects
-	Hide     func(string) // redacts a token from texts
+	Hide     func(string) // redacts a token from text
 	Now      func() time.Time
 }
 
-// Issuer is an identity provider that issues tokens in exchange for tokens of people.
+// Issuer is an identity provider that issues tokens in exchange for people's tokens.
 type Issuer struct {
-	Name string // in the configuration
-	URL  string // the issuer identifier
+	Name string // name in the configuration
+	URL  string // issuer identifier
 	// Client returns the credentials of the client that exchanges tokens.
 	Client func() (*oauthclient.Credentials, error)
 }
 
-// Delegation authenticates requests to a server on behalf of the caller, with a token that is issued
-// in exchange for a token of the caller. The caller's own token is sent only to its issuer.
+// Delegation authenticates requests to a server on behalf of the caller, with a token issued in
+// exchange for the caller's token. The caller's own token is sent only to its issuer.
 type Delegation struct {
 	DelegationOptions
 	server Server
@@ -83,21 +84,21 @@ type Delegation struct {
 	tokens   map[[sha256.Size]byte]*exchanged
 }
 
-// delegatedGrant obtains tokens for a server. Its methods are called concurrently.
+// delegatedGrant obtains tokens for a server. Its methods must be safe for concurrent use.
 type delegatedGrant interface {
-	// token returns a token for a subject, or for the yard itself if the subject is empty. It has
-	// the given scopes in addition to the usual ones. If an authorization server refuses, the error
-	// is a [*refusedAt].
+	// token returns a token for a subject, or for the yard itself if the subject is empty. The
+	// token has the given scopes in addition to the usual ones. If an authorization server refuses
+	// the request, the error is a [*refusedAt].
 	token(ctx context.Context, subject oauthclient.Subject, more []string) (*oauthclient.Token, error)
-	// challenged receives the challenge with which the server has refused a request.
+	// challenged is called with the challenge that the server sent when it refused a request.
 	challenged(oauthclient.Challenge)
 }
 
-// refusedAt is the error of an authorization server that refuses a request.
+// refusedAt is the error for a request that an authorization server refused.
 type refusedAt struct {
-	place string // its name for people
+	place string // display name of the authorization server
 	err   *oauthclient.RefusedError
-	hint  string // for operators
+	hint  string // hint for operators
 }
 
 func (e *refusedAt) Error() string {
@@ -109,7 +110,7 @@ func (e *refusedAt) Error() string {
 
 func (e *refusedAt) Unwrap() error { return e.err }
 
-// refusedBy adds the place to an error of a request, if an authorization server has refused it.
+// refusedBy adds the place to an error if an authorization server refused the request.
 func refusedBy(place, hint string, err error) error {
 	if refused, ok := errors.AsType[*oauthclient.RefusedError](err); ok {
 		return &refusedAt{place, refused, hint}
@@ -117,20 +118,20 @@ func refusedBy(place, hint string, err error) error {
 	return err
 }
 
-// exchanged is the token for a subject. The zero hash is the yard itself.
+// exchanged is the token for a subject. The zero hash stands for the yard itself.
 type exchanged struct {
-	done    chan struct{} // closed when the exchange has ended
-	widened bool          // more scopes were requested, because the server required them
+	done    chan struct{} // closed when the exchange ends
+	widened bool          // additional scopes were requested because the server required them
 	token   *oauthclient.Token
 	err     error
-	until   time.Time // when to exchange again, also after a failure
+	until   time.Time // when to exchange again, even after a failure
 }
 
 func newDelegation(o DelegationOptions, s Server, grant delegatedGrant) *Delegation {
 	return &Delegation{DelegationOptions: o, server: s, steps: grant, tokens: make(map[[sha256.Size]byte]*exchanged)}
 }
 
-// Begin implements the authorizer of package upstream.
+// Begin implements package upstream's authorizer.
 func (d *Delegation) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
 	if _, err := d.tokenFor(ctx, c); err != nil {
 		return "", err
@@ -138,8 +139,8 @@ func (d *Delegation) Begin(ctx context.Context, c *toolyard.Call) (string, error
 	return strconv.Quote(c.Caller.ID), nil
 }
 
-// Authorize implements the authorizer of package upstream. The yard's own requests have no token until
-// the server has required one.
+// Authorize implements package upstream's authorizer. The yard's own requests have no token until
+// the server requires one.
 func (d *Delegation) Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error) {
 	d.mu.Lock()
 	required := d.required
@@ -154,8 +155,8 @@ func (d *Delegation) Authorize(ctx context.Context, c *toolyard.Call) (http.Head
 	return bearer(token.Access), nil
 }
 
-// Refused implements the authorizer of package upstream. A token that the server refuses is replaced
-// once, because it may have been revoked, or lacks scopes that the server names.
+// Refused implements package upstream's authorizer. If the server refuses a token, the token is
+// replaced once, because it may have been revoked or may lack scopes that the server requires.
 func (d *Delegation) Refused(ctx context.Context, c *toolyard.Call, sent http.Header, res *http.Response) (bool, error) {
 	challenge, challenged := oauthclient.ParseChallenge(res.Header)
 	forbidden := res.StatusCode == http.StatusForbidden
@@ -194,7 +195,7 @@ func (d *Delegation) Refused(ctx context.Context, c *toolyard.Call, sent http.He
 	return err == nil, err
 }
 
-// restore keeps using a token for which more scopes were refused.
+// restore keeps using the old token after a request for more scopes was refused.
 func (d *Delegation) restore(hash [sha256.Size]byte, old *exchanged) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -203,7 +204,7 @@ func (d *Delegation) restore(hash [sha256.Size]byte, old *exchanged) {
 	}
 }
 
-// hashOf returns the key of an access token. That of the yard itself is zero.
+// hashOf returns the key for a subject's token. It is zero for the yard itself.
 func hashOf(subject oauthclient.Subject) (hash [sha256.Size]byte) {
 	if subject.Token != "" {
 		hash = sha256.Sum256([]byte(subject.Token))
@@ -220,8 +221,9 @@ func (d *Delegation) tokenFor(ctx context.Context, c *toolyard.Call) (*oauthclie
 	return d.obtain(ctx, subject, nil)
 }
 
-// obtain returns the token for a subject. More scopes are requested for a new token. Calls with the
-// same subject share an exchange, which does not end when one of them is canceled.
+// obtain returns the token for a subject. If it has to request a new token, it includes the
+// additional scopes. Calls with the same subject share one exchange, which continues if one of them
+// is canceled.
 func (d *Delegation) obtain(ctx context.Context, subject oauthclient.Subject, more []string) (*oauthclient.Token, error) {
 	hash := hashOf(subject)
 	d.mu.Lock()
@@ -245,7 +247,7 @@ func (d *Delegation) obtain(ctx context.Context, subject oauthclient.Subject, mo
 	}
 }
 
-// over reports whether an exchange has ended and its result is no longer used.
+// over reports whether an exchange has ended and its result may no longer be used.
 func (x *exchanged) over(now time.Time) bool {
 	select {
 	case <-x.done:
@@ -255,8 +257,8 @@ func (x *exchanged) over(now time.Time) bool {
 	}
 }
 
-// makeRoom removes results until another one fits: those that are no longer used, or else arbitrary
-// ones, which are exchanged again when they are needed.
+// makeRoom removes results to make room for another one. It removes those that are no longer used
+// first, and then arbitrary ones, which are exchanged again when they are needed.
 func (d *Delegation) makeRoom() {
 	if len(d.tokens) < maxExchanged {
 		return

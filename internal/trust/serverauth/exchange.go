@@ -8,9 +8,9 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/oauthclient"
 )
 
-// NewExchange creates an authorizer for a server that accepts tokens of the people's issuer, which
-// issues them in exchange for the people's tokens (RFC 8693). The audience is the issuer's name for
-// the server; if it is empty, the server's URL is sent as the resource.
+// NewExchange creates an authorizer for a server that accepts tokens from the people's issuer. The
+// issuer issues them in exchange for the people's tokens (RFC 8693). audience is the issuer's name
+// for the server; if it is empty, the server's URL is sent as the resource.
 func NewExchange(o DelegationOptions, s Server, audience string) *Delegation {
 	to := oauthclient.Target{Audience: audience, Scopes: s.Scopes}
 	if audience == "" {
@@ -47,7 +47,7 @@ func (e *exchange) token(ctx context.Context, subject oauthclient.Subject, more 
 	return token, refusedBy(e.issuer.Name, "", err)
 }
 
-// challenged implements [delegatedGrant]. The issuer is configured, so a challenge changes nothing.
+// challenged implements [delegatedGrant]. The issuer is configured, so a challenge has no effect.
 func (*exchange) challenged(oauthclient.Challenge) {}
 
 // issuerClient sends requests to the issuer of people's tokens.
@@ -58,14 +58,14 @@ type issuerClient struct {
 
 	mu    sync.Mutex
 	known *oauthclient.Server
-	at    time.Time // when it was discovered
+	at    time.Time // time of the discovery
 }
 
 func newIssuerClient(o *DelegationOptions, s Server) *issuerClient {
 	return &issuerClient{Issuer: o.Issuer, oauth: (&Server{URL: o.Issuer.URL, Private: s.Private}).oauth(o.Now), now: o.Now}
 }
 
-// discover returns the metadata of the issuer. Concurrent requests may read it more than once.
+// discover returns the issuer's metadata. Concurrent requests may read it more than once.
 func (i *issuerClient) discover(ctx context.Context) (*oauthclient.Server, error) {
 	i.mu.Lock()
 	known, at := i.known, i.at

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	grantTTL    = 5 * time.Second  // for which a grant is used without reading the store
-	leaseTime   = 30 * time.Second // of a replica that is renewing a token
+	grantTTL    = 5 * time.Second  // how long a grant is used before the store is read again
+	leaseTime   = 30 * time.Second // lease of a replica that is renewing a token
 	refreshTime = 25 * time.Second // of the request that renews a token; ends before the lease does
 	renewTime   = 45 * time.Second // of the wait for another replica
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
-	maxCached   = 10_000         // grants
+	maxCached   = 10_000         // maximum number of cached grants
 	usedEvery   = 24 * time.Hour // the last use of a connection is stored
 	listingHint = "; its tools become available once a user connects to it, under Connections in the console or with: toolyard connect "
 )
@@ -31,14 +31,14 @@ const (
 // SignInRequired is the error code for a caller who has to sign in to a server.
 const SignInRequired toolyard.Code = "SIGN_IN_REQUIRED" // The MCP server is called on behalf of each caller, and the caller has to sign in there. The message contains the link.
 
-// Options configure how people connect to servers.
+// Options configures how people connect to servers.
 type Options struct {
 	Store     Store
 	Keys      func() (Keys, error)
-	URL       string              // the URL of this program, for links; empty for none
-	Document  string              // HTTPS URL of this client's metadata document; empty for none
-	Name      string              // of this program, shown to people
-	Hide      func(string)        // redacts a token from texts
+	URL       string              // this program's URL, for links; may be empty
+	Document  string              // HTTPS URL of this client's metadata document; may be empty
+	Name      string              // this program's name, shown to people
+	Hide      func(string)        // redacts a token from text
 	OnConnect func(server string) // called after a person has connected; may be nil
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -48,16 +48,16 @@ type Options struct {
 type Person struct {
 	Options
 	server Server
-	header string // in which a person's secret is sent; empty for OAuth
+	header string // header for a person's secret; empty for OAuth
 	oauth  *oauthclient.Client
-	holder string // of leases
+	holder string // name under which this replica holds leases
 
 	refreshToken func(ctx context.Context, g *grant) (*oauthclient.Token, error)
 	lease        time.Duration
 	refreshTime  time.Duration
 
 	mu        sync.Mutex
-	challenge oauthclient.Challenge // the last one of the server
+	challenge oauthclient.Challenge // the server's last challenge
 	grants    map[Owner]cachedGrant
 	renewals  map[Owner]*renewal
 }
@@ -67,15 +67,15 @@ type cachedGrant struct {
 	read time.Time
 }
 
-// renewal is a renewal in progress, which concurrent calls share.
+// renewal is a running renewal, shared by concurrent calls.
 type renewal struct {
 	done  chan struct{}
 	grant *grant
 	err   error
 }
 
-// NewPerson creates an authorizer for a server. People enter a secret for the header; if it is empty,
-// they sign in with OAuth.
+// NewPerson creates an authorizer for a server. People enter a secret for the header. If header is
+// empty, they sign in with OAuth instead.
 func NewPerson(o Options, s Server, header string) *Person {
 	if o.OnConnect == nil {
 		o.OnConnect = func(string) {}
@@ -90,8 +90,8 @@ func NewPerson(o Options, s Server, header string) *Person {
 	return p
 }
 
-// Begin implements the authorizer of package upstream. It asks a person without a connection to sign
-// in. The result identifies the connection.
+// Begin implements package upstream's authorizer. If the person has no connection, it asks the
+// person to sign in. The result identifies the connection.
 func (p *Person) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
 	owner, ok := OwnerOf(c.Caller)
 	if !ok {
@@ -115,7 +115,8 @@ func (p *Person) Begin(ctx context.Context, c *toolyard.Call) (string, error) {
 	return fmt.Sprintf("%q %q %d", owner.Account, owner.Caller, g.connection.Created.UnixMicro()), nil
 }
 
-// Authorize implements the authorizer of package upstream. The yard itself uses the oldest connection.
+// Authorize implements package upstream's authorizer. The yard's own requests use the oldest
+// connection.
 func (p *Person) Authorize(ctx context.Context, c *toolyard.Call) (http.Header, error) {
 	owner, err := p.ownerOf(ctx, c)
 	if err != nil || owner == (Owner{}) {
@@ -133,7 +134,8 @@ func (p *Person) Authorize(ctx context.Context, c *toolyard.Call) (http.Header, 
 	return p.headerOf(g), nil
 }
 
-// ownerOf returns the owner of the connection that a request uses. It is empty if the yard itself has none.
+// ownerOf returns the owner of the connection that a request uses. It is empty if the yard's own
+// requests have no connection.
 func (p *Person) ownerOf(ctx context.Context, c *toolyard.Call) (Owner, error) {
 	if c != nil {
 		owner, ok := OwnerOf(c.Caller)
@@ -159,7 +161,7 @@ func (p *Person) headerOf(g *grant) http.Header {
 	return http.Header{http.CanonicalHeaderKey(p.header): {g.Secret}}
 }
 
-// Refused implements the authorizer of package upstream.
+// Refused implements package upstream's authorizer.
 func (p *Person) Refused(ctx context.Context, c *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error) {
 	challenge, challenged := oauthclient.ParseChallenge(res.Header)
 	if challenged && res.StatusCode == http.StatusUnauthorized {
@@ -200,29 +202,29 @@ func sameHeader(a, b http.Header) bool {
 	return true
 }
 
-// forbidden asks the person to grant scopes that a call needs, unless they were requested before.
+// forbidden asks the person to grant scopes that a call needs, unless they were already requested.
 func (p *Person) forbidden(c *toolyard.Call, owner Owner, g *grant, challenge oauthclient.Challenge) error {
 	if c == nil || !challenge.InsufficientScope() || p.header != "" {
 		return nil
 	}
 	known := slices.Concat(g.Requested, g.connection.Scopes)
 	if !slices.ContainsFunc(challenge.Scopes, func(scope string) bool { return !slices.Contains(known, scope) }) {
-		return nil // it was already requested, and did not help
+		return nil // already requested, which did not help
 	}
 	return p.signInRequired(c, owner, union(challenge.Scopes, known), maxQuestions)
 }
 
-// errNotConnected is returned for a person who has no usable connection.
+// errNotConnected means that a person has no usable connection.
 var errNotConnected = errors.New("not connected")
 
-// unavailable returns the error for a token that cannot be obtained now.
+// unavailable returns the error for a token that currently cannot be obtained.
 func (p *Person) unavailable(err error) error {
 	return &toolyard.Error{
 		Code: toolyard.Unavailable, Message: fmt.Sprintf("The connection to server %s is currently unavailable.", p.server.ID), RetryAfter: time.Second, Err: err,
 	}
 }
 
-// usable returns a grant whose token is valid, and renews it if necessary.
+// usable returns a grant with a valid token, renewing it if necessary.
 func (p *Person) usable(ctx context.Context, owner Owner) (*grant, error) {
 	p.mu.Lock()
 	cached := p.grants[owner]
@@ -235,7 +237,7 @@ func (p *Person) usable(ctx context.Context, owner Owner) (*grant, error) {
 			cached.grant = g
 		case errors.Is(err, errNotConnected), cached.grant == nil, errors.Is(err, errSealed):
 			return nil, err
-		default: // the store is unavailable: continue with the known token
+		default: // the store is unavailable: continue with the cached token
 			if cached.Token != nil && !cached.Renew.IsZero() && !now.Before(cached.Renew) {
 				return nil, err
 			}
@@ -260,7 +262,7 @@ func (p *Person) use(ctx context.Context, g *grant) {
 	}
 }
 
-// read reads the grant of a person from the store.
+// read reads a person's grant from the store.
 func (p *Person) read(ctx context.Context, owner Owner) (*grant, error) {
 	c, err := p.Store.Connection(ctx, owner, p.server.ID)
 	if err != nil {
@@ -275,7 +277,7 @@ func (p *Person) read(ctx context.Context, owner Owner) (*grant, error) {
 		return nil, p.unavailable(err)
 	}
 	g, err := keys.openGrant(c, p.Now())
-	if err == nil && (g.Token == nil) == (p.header == "") { // of another kind of authentication
+	if err == nil && (g.Token == nil) == (p.header == "") { // belongs to another kind of authentication
 		err = errNotConnected
 	}
 	if err != nil {
@@ -310,8 +312,8 @@ func (p *Person) forget(owner Owner) {
 	delete(p.grants, owner)
 }
 
-// renew replaces a token that expires or was refused. Concurrent calls share one renewal, which does
-// not end when a call is canceled.
+// renew replaces a token that is about to expire or was refused. Concurrent calls share one
+// renewal, which continues if a call is canceled.
 func (p *Person) renew(ctx context.Context, owner Owner, old *grant) (*grant, error) {
 	p.mu.Lock()
 	r := p.renewals[owner]
@@ -341,8 +343,8 @@ func (p *Person) renew(ctx context.Context, owner Owner, old *grant) (*grant, er
 	}
 }
 
-// renewOnce renews a token exactly once among all replicas. The replica that acquires the lease on
-// this version refreshes the token; the others wait for the next version.
+// renewOnce renews a token exactly once across all replicas. The replica that acquires the lease on
+// this version refreshes the token, and the others wait for the next version.
 func (p *Person) renewOnce(ctx context.Context, owner Owner, old *grant) (*grant, error) {
 	for {
 		g, err := p.read(ctx, owner)
@@ -405,8 +407,8 @@ func (p *Person) refresh(ctx context.Context, owner Owner, g *grant, start time.
 	return p.put(ctx, owner, &next, g.connection, p.holder)
 }
 
-// put stores a grant as the next version of a connection. It tries until ctx ends, because a rotated
-// refresh token that is not stored is lost.
+// put stores a grant as the next version of a connection. It retries until ctx ends, because a
+// rotated refresh token that is not stored is lost.
 func (p *Person) put(ctx context.Context, owner Owner, g *grant, old *Connection, lease string) (*grant, error) {
 	keys, err := p.Keys()
 	if err != nil {
@@ -438,7 +440,7 @@ func (p *Person) put(ctx context.Context, owner Owner, g *grant, old *Connection
 	}
 }
 
-// connect stores the grant of a person who has just signed in, or entered a secret.
+// connect stores the grant of a person who has just signed in or entered a secret.
 func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 	keys, err := p.Keys()
 	if err != nil {
@@ -477,11 +479,11 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 	return errors.New("the connection keeps changing")
 }
 
-// TakesKey reports whether people enter a key for the server instead of signing in to it.
+// TakesKey reports whether people enter a key for the server instead of signing in.
 func (p *Person) TakesKey() bool { return p.header != "" }
 
-// Lifetime returns when a connection's access token expires (zero if unknown), and whether it is
-// renewed.
+// Lifetime returns when a connection's access token expires (zero if unknown) and whether it is
+// renewed automatically.
 func (p *Person) Lifetime(c *Connection) (expires time.Time, renewed bool) {
 	keys, err := p.Keys()
 	if err != nil {
@@ -494,7 +496,7 @@ func (p *Person) Lifetime(c *Connection) (expires time.Time, renewed bool) {
 	return g.Token.Expires, g.Token.Refresh != ""
 }
 
-// Disconnect deletes the connection of a person, and revokes its tokens if that is possible.
+// Disconnect deletes a person's connection and revokes its tokens if possible.
 func (p *Person) Disconnect(ctx context.Context, caller toolyard.Caller) (bool, error) {
 	owner, ok := OwnerOf(caller)
 	if !ok {

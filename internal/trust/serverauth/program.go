@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	fetchTimeout = 30 * time.Second // of discovery and a token request
-	fetchPause   = 5 * time.Second  // after a failed one
-	maxStepUps   = 2                // requests for more scopes that a server may cause
+	fetchTimeout = 30 * time.Second // time limit for discovery and a token request
+	fetchPause   = 5 * time.Second  // delay after a failed request
+	maxStepUps   = 2                // maximum number of requests for more scopes
 )
 
-// Program authenticates requests to a server as this program, with the client credentials grant. All
-// requests share one token.
+// Program authenticates requests to a server as this program, with the client credentials grant.
+// All requests share one token.
 type Program struct {
 	server Server
 	oauth  *oauthclient.Client
@@ -28,29 +28,30 @@ type Program struct {
 
 	mu       sync.Mutex
 	token    *oauthclient.Token
-	renew    time.Time // zero if unknown
-	fetching *fetch    // in flight; nil if there is none
+	renew    time.Time // when to renew the token; zero if unknown
+	fetching *fetch    // running token request; may be nil
 	failed   time.Time // last failure
 	failure  error
 	known    discovery
 	stepUps  int
 }
 
-// fetch is a token request in flight.
+// fetch is a running token request.
 type fetch struct {
 	done chan struct{}
 	err  error // set before done is closed
 }
 
-// NewProgram creates an authorizer for a server. Tokens are passed to hide, so that they are redacted.
+// NewProgram creates an authorizer for a server. It passes tokens to hide, so that they are
+// redacted.
 func NewProgram(s Server, hide func(string), now func() time.Time) *Program {
 	return &Program{server: s, oauth: s.oauth(now), hide: hide, now: now}
 }
 
-// Begin implements the authorizer of package upstream: all callers share one connection.
+// Begin implements package upstream's authorizer. All callers share one connection.
 func (*Program) Begin(context.Context, *toolyard.Call) (string, error) { return "", nil }
 
-// Authorize returns the header with the token. There is none until the server has required one.
+// Authorize returns the header with the token. There is no token until the server requires one.
 func (p *Program) Authorize(ctx context.Context, _ *toolyard.Call) (http.Header, error) {
 	p.mu.Lock()
 	token := p.token
@@ -71,8 +72,8 @@ func (p *Program) Authorize(ctx context.Context, _ *toolyard.Call) (http.Header,
 	return bearer(token.Access), nil
 }
 
-// Refused obtains a token if the server requires one, or a new one if the server has refused the
-// current token.
+// Refused obtains a token if the server requires one, or replaces the current token if the server
+// refused it.
 func (p *Program) Refused(ctx context.Context, _ *toolyard.Call, sent http.Header, res *http.Response) (again bool, err error) {
 	challenge, ok := oauthclient.ParseChallenge(res.Header)
 	p.mu.Lock()
@@ -108,8 +109,8 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// replace fetches a token, unless old has already been replaced. Concurrent requests share one
-// fetch, which does not end when a request is canceled.
+// replace fetches a token unless old has already been replaced. Concurrent requests share one
+// fetch, which continues if a request is canceled.
 func (p *Program) replace(ctx context.Context, old *oauthclient.Token) (*oauthclient.Token, error) {
 	p.mu.Lock()
 	if p.token != old {
@@ -164,7 +165,7 @@ func (p *Program) run(ctx context.Context, f *fetch) {
 	p.token, p.renew = token, renewAt(token, p.now())
 }
 
-// fetch discovers the authorization server, unless it is known, and requests a token.
+// fetch requests a token. If the authorization server is unknown, it discovers the server first.
 func (p *Program) fetch(ctx context.Context, known *discovery) (*oauthclient.Token, error) {
 	own, err := p.server.Client()
 	if err != nil {

@@ -15,28 +15,28 @@ import (
 
 const (
 	questionKey   = "toolyard.signin"
-	questionState = "toolyard.signin:" // and the number of questions so far
-	maxQuestions  = 3                  // in one call
-	maxAwait      = time.Minute        // for a person who is signing in
-	awaitMargin   = 2 * time.Second    // of the call's time, for the call itself
+	questionState = "toolyard.signin:" // followed by the number of questions so far
+	maxQuestions  = 3                  // per call
+	maxAwait      = time.Minute        // longest wait for a person who is signing in
+	awaitMargin   = 2 * time.Second    // time reserved for the call itself
 	awaitPoll     = 300 * time.Millisecond
 )
 
-// linkTime is how long a link is valid, and how long a sign-in may take.
+// linkTime is the lifetime of a link and the time limit for a sign-in.
 const linkTime = 10 * time.Minute
 
 // ticketFragment precedes the ticket in a link. Browsers do not send a URL's fragment.
 const ticketFragment = "#ticket="
 
-// link is the sealed data in the URL of a connect page. It is not a credential: only its owner can
-// use it.
+// link is the sealed data in the URL of a connect page. It is not a credential, because only its
+// owner can use it.
 type link struct {
 	Owner  Owner    `json:"owner"`
-	Scopes []string `json:"scopes,omitempty"` // to request; nil for those that the server requires
+	Scopes []string `json:"scopes,omitempty"` // scopes to request; nil for those that the server requires
 }
 
 // Link returns the URL of the page on which a person connects to the server. It is valid for ten
-// minutes and one sign-in.
+// minutes and can be used for one sign-in.
 func (p *Person) Link(caller toolyard.Caller) (string, error) {
 	owner, ok := OwnerOf(caller)
 	if !ok {
@@ -58,7 +58,7 @@ func (p *Person) link(owner Owner, scopes []string) (string, error) {
 	return p.URL + PagePath + url.PathEscape(p.server.ID) + ticketFragment + ticket, nil
 }
 
-// question is the error that asks the person to sign in. It becomes an unfinished result.
+// question is an error that asks the person to sign in. It becomes an unfinished result.
 type question struct{ result *toolyard.Result }
 
 func (*question) Error() string { return "the user must sign in" }
@@ -66,8 +66,8 @@ func (*question) Error() string { return "the user must sign in" }
 // Unfinished returns the result that asks the person to sign in.
 func (q *question) Unfinished() *toolyard.Result { return q.result }
 
-// signInRequired asks the person to sign in: with a question if the client can open pages, and
-// otherwise with an error that contains the link.
+// signInRequired asks the person to sign in. If the client can open pages, it uses a question;
+// otherwise, it uses an error that contains the link.
 func (p *Person) signInRequired(c *toolyard.Call, owner Owner, scopes []string, asked int) error {
 	what := "sign in to"
 	switch {
@@ -107,8 +107,8 @@ func newQuestion(message, address string, number int) error {
 	return q
 }
 
-// takeAnswer removes the answer to our question from a call, and returns how many questions were
-// asked. Agreeing to open the page does not mean that the person has signed in.
+// takeAnswer removes the answer to the sign-in question from a call, and returns how many questions
+// were asked. Agreeing to open the page does not mean that the person has signed in.
 func (p *Person) takeAnswer(c *toolyard.Call) (asked int, err error) {
 	number, ours := strings.CutPrefix(c.RequestState, questionState)
 	if !ours {
@@ -120,7 +120,7 @@ func (p *Person) takeAnswer(c *toolyard.Call) (asked int, err error) {
 	var answers map[string]struct {
 		Action string `json:"action"`
 	}
-	_ = json.Unmarshal(c.InputResponses, &answers) // without an answer, the person is asked again
+	_ = json.Unmarshal(c.InputResponses, &answers) // if there is no answer, the person is asked again
 	c.RequestState, c.InputResponses = "", nil
 	switch answers[questionKey].Action {
 	case "decline", "cancel":
@@ -129,7 +129,7 @@ func (p *Person) takeAnswer(c *toolyard.Call) (asked int, err error) {
 	return asked, nil
 }
 
-// await waits until the person has connected, for most of the time that the call has left.
+// await waits until the person has connected, for most of the call's remaining time.
 func (p *Person) await(ctx context.Context, owner Owner) (*grant, error) {
 	until := time.Now().Add(maxAwait)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-awaitMargin).Before(until) {

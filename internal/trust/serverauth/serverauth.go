@@ -15,15 +15,14 @@ import (
 type Server struct {
 	ID      string
 	URL     string
-	Issuer  string         // that issues its tokens; empty to accept the one that the server declares
-	Scopes  []string       // to request; empty for those that the server requires
-	Private []netip.Prefix // networks in which the configured hosts may be
-	// Client returns the credentials of a client that an operator has registered; nil if there is
-	// none.
+	Issuer  string         // issuer of its tokens; empty accepts the issuer that the server declares
+	Scopes  []string       // scopes to request; empty for those that the server requires
+	Private []netip.Prefix // private networks that the configured hosts may be in
+	// Client returns the credentials of a client that an operator has registered. It may be nil.
 	Client func() (*oauthclient.Credentials, error)
 }
 
-// oauth returns a client for the authorization server of a server.
+// oauth returns a client for the server's authorization server.
 func (s *Server) oauth(now func() time.Time) *oauthclient.Client {
 	var named []string
 	for _, address := range []string{s.URL, s.Issuer} {
@@ -42,15 +41,15 @@ func (s *Server) scopesFor(challenge oauthclient.Challenge) oauthclient.Challeng
 	return challenge
 }
 
-// bearer returns the header with a token.
+// bearer returns a header with a token.
 func bearer(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
-// maxMargin is how long before its expiry a token is replaced.
+// maxMargin is how long before it expires a token is replaced.
 const maxMargin = time.Minute
 
 // renewAt returns when to replace a token: a minute before it expires, or after three quarters of a
-// short lifetime. It is zero if the lifetime is unknown: the token is used until the server refuses
-// it.
+// short lifetime. It returns zero if the lifetime is unknown, in which case the token is used until
+// the server refuses it.
 func renewAt(t *oauthclient.Token, now time.Time) time.Time {
 	if t.Expires.IsZero() {
 		return time.Time{}

@@ -10,17 +10,17 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/oauthclient"
 )
 
-// SignIns stores the ID tokens of people who have signed in to the console with an issuer, sealed, one
-// for each person. They identify the people to that issuer later.
+// SignIns stores the ID tokens of people who have signed in to the console with an issuer, one
+// sealed token per person. The tokens identify them to that issuer later.
 type SignIns struct {
-	issuer string  // its name
+	issuer string  // name of the issuer
 	people *Person // stores and renews the tokens
 }
 
-// SignInPrefix precedes the name of an issuer in the server ID of stored sign-ins.
+// SignInPrefix precedes an issuer's name in the server ID of stored sign-ins.
 const SignInPrefix = "issuer:"
 
-// NewSignIns creates the store of sign-ins with an issuer. The client is that of the console.
+// NewSignIns creates the store for sign-ins with an issuer. It uses the console's client.
 func NewSignIns(o Options, i Issuer, private []netip.Prefix) *SignIns {
 	s := Server{ID: SignInPrefix + i.Name, URL: i.URL, Issuer: i.URL, Private: private}
 	people := NewPerson(o, s, "")
@@ -62,7 +62,7 @@ func (s *SignIns) Delete(ctx context.Context, caller toolyard.Caller) error {
 	return err
 }
 
-// Subject returns the ID token of a caller for calls to a server; see [Subjects]. To list tools, the
+// Subject returns a caller's ID token for calls to a server; see [Subjects]. To list tools, the
 // yard uses the sign-in of the person who signed in first.
 func (s *SignIns) Subject(ctx context.Context, server string, c *toolyard.Call) (none oauthclient.Subject, err error) {
 	if c != nil && identity.IssuerOf(c.Caller) != s.issuer {

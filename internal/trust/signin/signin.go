@@ -1,5 +1,5 @@
-// Package signin signs people in with OpenID providers, using the authorization code flow with PKCE. It
-// stores nothing: the caller keeps a [Flow] until the provider responds.
+// Package signin signs people in with OpenID providers, using the authorization code flow with
+// PKCE. It does not store anything: the caller keeps a [Flow] until the provider responds.
 package signin
 
 import (
@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	maxRequests    = 16 // to issuers at the same time
+	maxRequests    = 16 // concurrent requests to issuers
 	requestTimeout = 8 * time.Second
-	slotTimeout    = 2 * time.Second // for which a sign-in waits for its turn
+	slotTimeout    = 2 * time.Second // how long a sign-in waits for a slot
 )
 
-// Registration is the registration of the console as a client of an issuer.
+// Registration is the console's registration as a client at an issuer.
 type Registration struct {
 	Issuer   string // name of the issuer
 	ClientID string
@@ -36,7 +36,7 @@ type Registration struct {
 	Redirect string                 // the redirect URI
 }
 
-// Flow is a sign-in that has begun. It is secret, except for the address.
+// Flow is a sign-in in progress. All of it is secret, except for the address.
 type Flow struct {
 	Issuer   string `json:"issuer"`
 	State    string `json:"state"`
@@ -44,14 +44,14 @@ type Flow struct {
 	Verifier string `json:"verifier"`
 	Client   string `json:"client"`
 	Redirect string `json:"redirect"`
-	Address  string `json:"-"` // where the person signs in
+	Address  string `json:"-"` // URL at which the person signs in
 }
 
-// Response is the response of an issuer to the browser.
+// Response is an issuer's response as received by the browser.
 type Response struct {
 	Code   string
 	State  string
-	Issuer string // the parameter iss of RFC 9207; empty for none
+	Issuer string // parameter iss of RFC 9207; may be empty
 	Error  string
 }
 
@@ -59,7 +59,7 @@ type Response struct {
 type SignedIn struct {
 	Person       *accesstoken.Person
 	IDToken      string
-	RefreshToken string // empty for none
+	RefreshToken string // may be empty
 }
 
 // Client signs people in. It is safe for concurrent use.
@@ -70,8 +70,8 @@ type Client struct {
 	log           *slog.Logger
 }
 
-// New returns a client for the registrations. Previous, which may be nil, is the client that it
-// replaces.
+// New returns a client for the registrations. previous is the client that it replaces and may be
+// nil.
 func New(issuers *accesstoken.Verifier, registrations []*Registration, previous *Client, log *slog.Logger) *Client {
 	c := &Client{issuers: issuers, registrations: make(map[string]*Registration), requests: make(chan struct{}, maxRequests), log: log}
 	if previous != nil {
@@ -83,7 +83,7 @@ func New(issuers *accesstoken.Verifier, registrations []*Registration, previous 
 	return c
 }
 
-// Issuers returns the sorted names of the issuers with which people can sign in.
+// Issuers returns the names of the issuers with which people can sign in, sorted.
 func (c *Client) Issuers() (names []string) {
 	for name := range c.registrations {
 		names = append(names, name)
@@ -92,10 +92,10 @@ func (c *Client) Issuers() (names []string) {
 	return names
 }
 
-// Registration returns the registration with an issuer, or nil.
+// Registration returns the registration at an issuer, or nil.
 func (c *Client) Registration(issuer string) *Registration { return c.registrations[issuer] }
 
-// Begin begins to sign a person in.
+// Begin starts to sign a person in.
 func (c *Client) Begin(ctx context.Context, issuer string) (*Flow, error) {
 	r := c.registrations[issuer]
 	if r == nil {
@@ -130,7 +130,7 @@ func (r *Registration) scope() string {
 	return strings.Join(append([]string{"openid", "profile", "email"}, r.Scopes...), " ")
 }
 
-// describe returns the metadata of an issuer, if people can sign in there.
+// describe returns an issuer's metadata, or an error if people cannot sign in there.
 func (c *Client) describe(ctx context.Context, issuer string) (*accesstoken.Metadata, error) {
 	m, err := c.issuers.Describe(ctx, issuer)
 	switch {
@@ -147,9 +147,8 @@ func (c *Client) describe(ctx context.Context, issuer string) (*accesstoken.Meta
 	return nil, c.failed(issuer, err)
 }
 
-// Complete completes a sign-in with the response of the issuer. The person matches a rule. The error
-// is Unauthenticated if the response is not valid, PermissionDenied if no rule matches the person, or
-// Unavailable.
+// Complete completes a sign-in with the issuer's response. The error is Unauthenticated if the
+// response is invalid, PermissionDenied if no rule matches the person, or Unavailable.
 func (c *Client) Complete(ctx context.Context, f *Flow, response Response) (*SignedIn, error) {
 	r := c.registrations[f.Issuer]
 	if r == nil || r.ClientID != f.Client || r.Redirect != f.Redirect {
@@ -180,8 +179,8 @@ func (c *Client) Complete(ctx context.Context, f *Flow, response Response) (*Sig
 	return in, nil
 }
 
-// checkResponse refuses responses that are not an answer to the flow. Before that, nothing in the
-// response is used, not even its error.
+// checkResponse refuses responses that do not belong to the flow. Nothing in the response may be
+// used before this check, not even its error.
 func (c *Client) checkResponse(f *Flow, m *accesstoken.Metadata, response Response) error {
 	switch {
 	case response.State != f.State:
@@ -200,10 +199,10 @@ func (c *Client) checkResponse(f *Flow, m *accesstoken.Metadata, response Respon
 	return nil
 }
 
-// ErrStartAgain is the error for responses that do not belong to a sign-in of this browser.
+// ErrStartAgain is the error for responses that do not belong to a sign-in in this browser.
 var ErrStartAgain = toolyard.Errorf(toolyard.Unauthenticated, "This sign-in is no longer valid, or was not started in this browser. Start again.")
 
-// acquire waits for the turn of a sign-in.
+// acquire waits for a free slot.
 func (c *Client) acquire(ctx context.Context) (release func(), err error) {
 	timer := time.NewTimer(slotTimeout)
 	defer timer.Stop()
@@ -216,7 +215,7 @@ func (c *Client) acquire(ctx context.Context) (release func(), err error) {
 	return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many people are signing in. Try again later.", RetryAfter: slotTimeout}
 }
 
-// failed logs why a sign-in failed, and returns the error for the person, who may be a stranger.
+// failed logs why a sign-in failed and returns the error for the person, who may be untrusted.
 func (c *Client) failed(issuer string, err error) error {
 	c.log.Warn("sign-in failed", "issuer", issuer, "error", err)
 	switch {
@@ -228,7 +227,7 @@ func (c *Client) failed(issuer string, err error) error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: issuer + " is not available. Try again later.", RetryAfter: requestTimeout, Err: err}
 }
 
-// noRule returns an error that lists the claims that were found and what an operator can change.
+// noRule returns an error that lists the claims in the token and what an operator can change.
 func (c *Client) noRule(p *accesstoken.Person) error {
 	issuer := c.issuers.Issuer(p.Issuer)
 	claim := cmp.Or(issuer.Groups, "groups")
@@ -240,7 +239,7 @@ func (c *Client) noRule(p *accesstoken.Person) error {
 		"You are signed in to %s, but no access rule matches your account %s. %s Ask an operator to add one of your groups to issuers.%s.access.", p.Issuer, p.Subject, groups, p.Issuer)
 }
 
-// maxShown bounds the groups in an error.
+// maxShown is the maximum number of groups in an error.
 const maxShown = 20
 
 func quoted(groups []string) string {

@@ -18,10 +18,10 @@ import (
 // errRefused is returned if the issuer does not accept a code.
 var errRefused = errors.New("the issuer refused the code")
 
-// maxAccessToken bounds the access token for the UserInfo endpoint, in bytes.
+// maxAccessToken is the maximum length of the access token for the UserInfo endpoint, in bytes.
 const maxAccessToken = 16 << 10
 
-// redeem exchanges a code for tokens, and returns the person that they identify.
+// redeem exchanges a code for tokens and returns the person they identify.
 func (c *Client) redeem(ctx context.Context, f *Flow, r *Registration, m *accesstoken.Metadata, code string) (*SignedIn, error) {
 	tokens, err := c.requestTokens(ctx, f, r, m, code)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Client) redeem(ctx context.Context, f *Flow, r *Registration, m *access
 		return nil, err
 	}
 	p.Scopes = strings.Fields(tokens.Scope)
-	if tokens.Scope == "" { // all that were requested, by RFC 6749
+	if tokens.Scope == "" { // RFC 6749: all requested scopes were granted
 		p.Scopes = strings.Fields(r.scope())
 	}
 	if !hasGroups && m.UserInfoURL != "" && tokens.Access != "" {
@@ -45,7 +45,7 @@ func (c *Client) redeem(ctx context.Context, f *Flow, r *Registration, m *access
 	return &SignedIn{p, tokens.ID, tokens.Refresh}, nil
 }
 
-// tokenResponse is the response of a token endpoint.
+// tokenResponse is a token endpoint's response.
 type tokenResponse struct {
 	ID      string `json:"id_token"`
 	Access  string `json:"access_token"`
@@ -124,7 +124,7 @@ func (c *Client) send(issuer string, req *http.Request) (status int, body json.R
 	if client == nil {
 		return 0, nil, errRefused
 	}
-	res, raw, err := client.Do(req, "error") //nolint:bodyclose // Do has read and closed it
+	res, raw, err := client.Do(req, "error") //nolint:bodyclose // Do has already read and closed it
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,6 +1,5 @@
-// Package strictjson reads JSON from untrusted senders. Input is checked once, and ambiguous
-// input is rejected rather than interpreted, so that two readers of a message cannot disagree
-// about what it contains.
+// Package strictjson reads JSON from untrusted senders. It checks input once and rejects ambiguous
+// input, so that two readers of a message cannot disagree about its content.
 package strictjson
 
 import (
@@ -12,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is the maximum nesting of JSON.
+// MaxDepth is the maximum nesting depth.
 const MaxDepth = 64
 
 // SyntaxError is returned for rejected JSON.
@@ -26,7 +25,7 @@ func (e *SyntaxError) Error() string {
 }
 
 // Check checks that data is exactly one JSON value in UTF-8, with unique keys in each object,
-// numbers of bounded size and at most [MaxDepth] levels. It takes linear time.
+// numbers of limited size, and at most [MaxDepth] levels. It takes linear time.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
 		return &SyntaxError{0, "not valid UTF-8"}
@@ -58,7 +57,7 @@ func (r *reader) fail(message string) {
 	r.pos = len(r.data)
 }
 
-// peek returns the next byte, or 0 at the end, which starts no JSON token.
+// peek returns the next byte, or 0 at the end, which does not start any JSON token.
 func (r *reader) peek() byte {
 	if r.pos < len(r.data) {
 		return r.data[r.pos]
@@ -151,7 +150,7 @@ func (r *reader) array(depth int) {
 	}
 }
 
-// close consumes the comma or closing byte after a member, and reports whether it was the closing
+// close consumes the comma or closing byte after a member and reports whether it was the closing
 // byte.
 func (r *reader) close(end byte) bool {
 	r.space()
@@ -176,8 +175,8 @@ func (r *reader) word(w string) {
 	r.pos += len(w)
 }
 
-// Bounds on a number: the range of a float64. Beyond it readers disagree, and exact arithmetic can
-// take unbounded time.
+// Limits on a number: the range of a float64. Outside it, readers disagree, and exact arithmetic
+// can take very long.
 const (
 	maxNumber   = 128 // bytes
 	maxExponent = 308
@@ -241,7 +240,7 @@ func (r *reader) str() {
 	r.fail("unterminated string")
 }
 
-// escape checks one escape and leaves pos on its last byte.
+// escape checks one escape sequence and leaves pos on its last byte.
 func (r *reader) escape() {
 	r.pos++
 	switch r.peek() {
@@ -257,7 +256,7 @@ func (r *reader) escape() {
 		r.fail("expected four hexadecimal digits")
 	case c < 0xD800 || c > 0xDFFF:
 		r.pos += 4
-	default: // half of a pair: the other half must follow
+	default: // half of a surrogate pair: the other half must follow
 		low := -1
 		if r.pos+6 < len(r.data) && r.data[r.pos+5] == '\\' && r.data[r.pos+6] == 'u' {
 			low = r.hex4(r.pos + 7)
@@ -291,15 +290,15 @@ func (r *reader) hex4(at int) int {
 	return n
 }
 
-// end returns the position after the checked string that begins at start.
+// end returns the position after a checked string that starts at start.
 func (r *reader) end(start int) int {
 	s := reader{data: r.data, pos: start}
 	s.str()
 	return s.pos
 }
 
-// keySet detects duplicate keys of an object. For small objects, a list is faster than a map. For
-// large ones it stores seeded hashes, which an attacker cannot make collide.
+// keySet detects duplicate keys in an object. For small objects, a list is faster than a map. For
+// large objects, it stores seeded hashes, so that attackers cannot cause collisions.
 type keySet struct {
 	few  [12][]byte
 	n    int
@@ -331,7 +330,8 @@ func (s *keySet) add(key []byte) bool {
 	return len(s.many) > before
 }
 
-// unquote returns the value of a checked JSON string. Without escapes it is a subslice of quoted.
+// unquote returns the value of a checked JSON string. If there are no escapes, it is a subslice of
+// quoted.
 func unquote(quoted []byte) []byte {
 	for _, c := range quoted {
 		if c == '\\' {
@@ -355,8 +355,8 @@ func Member(object json.RawMessage, name string) json.RawMessage {
 	return nil
 }
 
-// Members yields the members of an object that has passed [Check], in order: the key and the bytes
-// of the value. It yields nothing for other values.
+// Members yields the keys and raw values of an object that has passed [Check], in order. It yields
+// nothing for other values.
 func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		r := reader{data: object}
@@ -370,7 +370,7 @@ func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 			r.skipString()
 			key := unquote(object[start:r.pos])
 			r.space()
-			r.pos++ // the colon
+			r.pos++ // skips the colon
 			r.space()
 			start = r.pos
 			r.skip()
@@ -396,7 +396,7 @@ func Elements(array json.RawMessage) iter.Seq[json.RawMessage] {
 		r.pos++
 		for r.space(); r.pos < len(array) && r.peek() != ']'; r.space() {
 			start := r.pos
-			if r.skip(); r.pos == start || !yield(array[start:r.pos]) { // no element: it was not checked
+			if r.skip(); r.pos == start || !yield(array[start:r.pos]) { // there is no element, so the input was not checked
 				return
 			}
 			if r.space(); r.peek() == ',' {
@@ -450,7 +450,7 @@ func (r *reader) skipString() {
 	}
 }
 
-// String returns the value of a checked JSON string, and false for other values.
+// String returns the value of a checked JSON string, or false for other values.
 func String(value json.RawMessage) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The keeper ends the started processes when this process is killed. It is this binary under
-// another name, one for all processes. It is notified of each start and end, and when the pipe
-// breaks it kills the processes that are left. Processes that left their group are found by the
-// mark in their environment.
+// The keeper ends the started processes if this process is killed. It is the same binary under
+// another name, and there is one for all processes. It is notified when a process starts or ends.
+// When the pipe breaks, it kills the remaining processes. It finds processes that left their group
+// by the mark in their environment.
 const keeperName = "toolyard-keeper"
 
 func init() {
@@ -30,7 +30,7 @@ func init() {
 	}
 }
 
-// keep reads "+pid mark" and "-pid" until the pipe breaks, then kills what is left.
+// keep reads "+pid mark" and "-pid" until the pipe breaks, and then kills the remaining processes.
 func keep(in io.Reader) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	left := make(map[int]string)
@@ -58,14 +58,14 @@ var keeper = sync.OnceValue(func() *keeperPipe {
 		return nil
 	}
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName}, Env: []string{}, Dir: "/", Stdin: in}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // detach it from the terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // detaches it from the terminal
 	err = cmd.Start()
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
 		return nil
 	}
-	_ = cmd.Process.Release() // it outlives this process
+	_ = cmd.Process.Release() // the keeper outlives this process
 	return &keeperPipe{out: out}
 })
 
@@ -74,7 +74,7 @@ type keeperPipe struct {
 	out *os.File
 }
 
-// notify sends a line to the keeper. A missing keeper is not an error.
+// notify sends a line to the keeper. It does nothing if there is no keeper.
 func (k *keeperPipe) notify(format string, args ...any) {
 	if k == nil {
 		return
@@ -90,8 +90,8 @@ func register(pid int, mark string) { keeper().notify("+%d %s", pid, mark) }
 // unregister removes a process from the keeper.
 func unregister(pid int) { keeper().notify("-%d", pid) }
 
-// sweep kills every process with the mark in its environment. It repeats to find those that fork in
-// the meantime.
+// sweep kills every process that has the mark in its environment. It repeats this to find processes
+// that fork in the meantime.
 func sweep(mark string) {
 	for range 3 {
 		if len(mark) < 16 || endMarked([]byte(MarkVariable+"="+mark)) == 0 {

@@ -21,36 +21,36 @@ import (
 // Command describes a program to start.
 type Command struct {
 	Path   string   // looked up in PATH if it has no slash
-	Name   string   // argv[0]; the path when empty
-	Args   []string // without the name
+	Name   string   // argv[0]; the path if empty
+	Args   []string // excluding the name
 	Env    []string // KEY=VALUE, in addition to PATH, HOME, LANG, TZ and TMPDIR
-	Bare   bool     // pass only Env
+	Bare   bool     // passes only Env
 	Dir    string
 	Limits Limits
 }
 
-// Limits bound a process.
+// Limits limits a process.
 type Limits struct {
-	Files int           // open files; zero for 1024
-	Tail  int           // bytes of standard error to keep; zero for 4 KiB
-	Grace time.Duration // for each step of Stop; zero for 2 s
+	Files int           // open files; 1024 if zero
+	Tail  int           // bytes of standard error to keep; 4 KiB if zero
+	Grace time.Duration // time limit for each step of Stop; 2 s if zero
 }
 
-// Process is a running program. It has a minimal environment. On Linux it has its own process
-// group, and ends together with its children when this process ends, even when it is killed. Its
-// output can be read after it has ended; the caller closes both files.
+// Process is a running program. It has a minimal environment. On Linux, it has its own process
+// group, and it ends together with its children when this process ends, even if this process is
+// killed. Its output can be read after it has ended. The caller must close both files.
 type Process struct {
 	In, Out *os.File
 
 	cmd   *exec.Cmd
-	mark  string // in its environment and that of its children; empty if Bare
+	mark  string // set in its environment and inherited by its children; empty if Bare
 	grace time.Duration
 	tail  *tail
 	ended chan struct{}
 	err   error
 }
 
-// Start starts a program without a shell.
+// Start starts a program. It does not use a shell.
 func Start(c Command) (*Process, error) {
 	if c.Limits.Files == 0 {
 		c.Limits.Files = 1024
@@ -94,20 +94,20 @@ const MarkVariable = "TOOLYARD_CHILD"
 // depthName is the environment variable that counts nested yards.
 const depthName = "TOOLYARD_DEPTH"
 
-// maxNested bounds nested yards, so that a yard that starts itself ends.
+// maxNested is the maximum nesting depth of yards, so that a yard that starts itself eventually
+// stops.
 const maxNested = 4
 
-// nextDepth returns the nesting depth of a child.
+// nextDepth returns a child's nesting depth.
 func nextDepth() (string, error) {
-	value, _ := os.LookupEnv(depthName) //nolint:forbidigo // set by this package only
-	depth, _ := strconv.Atoi(value)     // none is 0
+	value, _ := os.LookupEnv(depthName) //nolint:forbidigo // set only by this package
+	depth, _ := strconv.Atoi(value)     // zero if not set
 	if depth >= maxNested {
 		return "", fmt.Errorf("yards are nested more than %d levels deep; check whether one of them starts itself", maxNested)
 	}
 	return strconv.Itoa(depth + 1), nil
 }
 
-// start creates the pipes and starts the process.
 func (p *Process) start() error {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -145,7 +145,7 @@ func (e *NotFoundError) Error() string {
 	return e.Path + " is not in PATH"
 }
 
-// environment returns the environment of a program.
+// environment returns a program's environment.
 func environment(given []string, bare bool) []string {
 	env := []string{}
 	if bare {
@@ -168,14 +168,14 @@ func has(env []string, name string) bool {
 	return false
 }
 
-// How long standard error may stay open after a process has ended, because another process holds
-// it: until the processes that left its group are killed, and until the rest is given up.
+// Standard error may stay open after a process has ended, because another process holds it. These
+// are the times until processes that left the group are killed, and until the rest is given up.
 const (
 	sweepDelay = 25 * time.Millisecond
 	stderrWait = 2 * time.Second
 )
 
-// wait reaps the process and ends its children.
+// wait waits for the process to end and then ends its children.
 func (p *Process) wait() {
 	state, err := p.cmd.Process.Wait()
 	killGroup(p.cmd.Process)
@@ -193,7 +193,7 @@ func (p *Process) wait() {
 	}
 }
 
-// sweep kills the processes that were started by this one and left its group.
+// sweep kills processes that this process started and that left its group.
 func (p *Process) sweep() {
 	if p.mark != "" {
 		sweep(p.mark)
@@ -203,8 +203,8 @@ func (p *Process) sweep() {
 // Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Err returns how the process ended, with the end of its standard error. It is nil while the process
-// runs and after success.
+// Err returns how the process ended, including the end of its standard error. It returns nil while
+// the process is running and after success.
 func (p *Process) Err() error {
 	select {
 	case <-p.ended:
@@ -220,7 +220,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Exit is Err without standard error.
+// Exit is like Err, but does not include standard error.
 func (p *Process) Exit() error {
 	select {
 	case <-p.ended:
@@ -236,8 +236,8 @@ func (p *Process) Tail() string { return p.tail.String() }
 // PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop ends the process and its group: it closes the input, then terminates, then kills, and returns
-// when the process has ended.
+// Stop ends the process and its group. It closes the input, then terminates, then kills the
+// process, and returns when the process has ended.
 func (p *Process) Stop(ctx context.Context) {
 	_ = p.In.Close()
 	for _, step := range []func(*os.Process){endGroup, killGroup} {
@@ -255,15 +255,15 @@ func (p *Process) Stop(ctx context.Context) {
 // Kill kills the process and its group immediately.
 func (p *Process) Kill() { killGroup(p.cmd.Process) }
 
-// tail keeps the end of what is written to it.
+// tail is a writer that keeps only the end of its input.
 type tail struct {
 	mu   sync.Mutex
 	max  int
 	text []byte
-	cut  bool // the beginning is lost
+	cut  bool // the start was dropped
 }
 
-// newTail creates a tail of at most the given bytes; zero for 4 KiB.
+// newTail creates a tail of the given number of bytes. The default is 4 KiB.
 func newTail(bytes int) *tail {
 	if bytes == 0 {
 		bytes = 4096
@@ -283,7 +283,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the text, without a first line whose beginning is lost.
+// String returns the text. If the start was dropped, it omits the incomplete first line.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// starts runs tasks on a thread that never ends: the kernel sends a child its death signal when the
+// starts runs tasks on a thread that never ends. The kernel sends a child its death signal when the
 // thread that started it ends, not when the process does.
 var starts = sync.OnceValue(func() chan<- func() {
 	tasks := make(chan func())
@@ -34,7 +34,7 @@ func startInGroup(cmd *exec.Cmd) error {
 	return <-failed
 }
 
-// bound sets hard limits of a process.
+// bound sets a process's hard limits.
 func bound(pid int, l Limits) error {
 	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_NOFILE: uint64(l.Files), //nolint:gosec // positive
@@ -52,5 +52,5 @@ func killGroup(p *os.Process) {
 	_ = p.Kill()
 }
 
-// endGroup terminates the process group.
+// endGroup terminates a process group.
 func endGroup(p *os.Process) { _ = unix.Kill(-p.Pid, unix.SIGTERM) }

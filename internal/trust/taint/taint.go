@@ -1,7 +1,7 @@
-// Package taint tracks what has entered the context of a model, by the labels of tools: data of
-// the caller, and text that strangers wrote. Once both have entered, a tool that sends data out
-// could be misused by instructions in the strangers' text, so it needs approval. Decisions depend
-// only on the calls, never on what the model wrote.
+// Package taint tracks which data has entered a model's context, based on the labels of tools: the
+// caller's private data, and text written by strangers. Once both have entered, instructions in the
+// strangers' text could misuse a tool that sends data out, so such a tool needs approval. Decisions
+// depend only on the calls, never on the model's output.
 package taint
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // The labels of tools.
 const (
-	Private   = "private"   // returns data of the caller
+	Private   = "private"   // returns the caller's data
 	Untrusted = "untrusted" // returns text that strangers can write
 	Egress    = "egress"    // sends data out
 )
@@ -23,9 +23,9 @@ const (
 // Labels lists all labels.
 var Labels = []string{Private, Untrusted, Egress}
 
-// Defaults returns the labels of a tool that has none of its own. Text from MCP servers is
-// untrusted unless a trusted server declares openWorldHint: false, and their write tools can send
-// data out. Local tools have no labels.
+// Defaults returns the labels of a tool that declares none. Text from MCP servers is untrusted,
+// unless a trusted server declares openWorldHint: false. Write tools on MCP servers can send data
+// out. Local tools have no labels.
 func Defaults(s *toolyard.Spec) (labels []string) {
 	if s.Server == "" {
 		return nil
@@ -40,8 +40,9 @@ func Defaults(s *toolyard.Spec) (labels []string) {
 	return labels
 }
 
-// RuleOfTwo returns a tool for each label if the tools together have all three labels: a model that
-// uses them can be made to send private data to strangers. Otherwise it returns nil.
+// RuleOfTwo returns one tool for each label if the tools together have all three labels. A model
+// that uses these tools could be tricked into sending private data to strangers. Otherwise, it
+// returns nil.
 func RuleOfTwo(tools []*toolyard.Tool) map[string]*toolyard.Tool {
 	found := make(map[string]*toolyard.Tool, len(Labels))
 	for _, t := range tools {
@@ -59,14 +60,14 @@ func RuleOfTwo(tools []*toolyard.Tool) map[string]*toolyard.Tool {
 	return found
 }
 
-// Tracker tracks the results that a run of code or a query of an agent has received. The zero
-// value is ready to use, and a nil Tracker tracks nothing. It is safe for concurrent use.
+// Tracker tracks the results received by a code run or an agent query. The zero value is ready to
+// use, and a nil Tracker tracks nothing. It is safe for concurrent use.
 type Tracker struct {
 	mu      sync.Mutex
-	entered map[string]string // the first tool with each label
+	entered map[string]string // first tool with each label
 }
 
-// Received adds the labels of a tool whose result, or error, the model receives.
+// Received adds the labels of a tool whose result or error the model receives.
 func (t *Tracker) Received(tool *toolyard.Tool) {
 	if t == nil || len(tool.Labels) == 0 {
 		return
@@ -83,7 +84,7 @@ func (t *Tracker) Received(tool *toolyard.Tool) {
 	}
 }
 
-// Reason returns why a call of the tool needs approval, or "" if it does not.
+// Reason returns the reason if a call to the tool needs approval, or "".
 func (t *Tracker) Reason(tool *toolyard.Tool) string {
 	if t == nil || !slices.Contains(tool.Labels, Egress) {
 		return ""
@@ -106,13 +107,12 @@ func shownName(t *toolyard.Tool) string {
 
 type contextKey struct{}
 
-// With returns a context whose calls are tracked by t. All nested calls made with it count, at any
-// depth.
+// With returns a context whose calls are tracked by t, including nested calls at any depth.
 func With(ctx context.Context, t *Tracker) context.Context {
 	return context.WithValue(ctx, contextKey{}, t)
 }
 
-// From returns the tracker of a context, or nil.
+// From returns the tracker in a context, or nil.
 func From(ctx context.Context) *Tracker {
 	t, _ := ctx.Value(contextKey{}).(*Tracker)
 	return t

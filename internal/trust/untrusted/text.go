@@ -1,4 +1,4 @@
-// Package untrusted makes text from untrusted senders safe to show: it detects hidden
+// Package untrusted makes text from untrusted senders safe to display: it detects hidden
 // characters, quotes and shortens names, and finds names that look alike.
 package untrusted
 
@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// HiddenTextError is returned for text with a character that users do not see.
+// HiddenTextError is returned for text that contains a character users cannot see.
 type HiddenTextError struct {
 	Offset int // in bytes
 	Rune   rune
@@ -49,12 +49,13 @@ const (
 	emojiStyle         = '\uFE0F'
 )
 
-// CheckText rejects text that looks different to a user than to a model: control characters except
-// \n, \t and \r, terminal escapes, direction controls, tags, private use, and invisible
+// CheckText rejects text that looks different to a user than to a model. It rejects control
+// characters except
+// , \t and \r, terminal escapes, direction controls, tags, private use characters, and invisible
 // characters, unless the surrounding script or emoji requires them. The error is a
 // [*HiddenTextError].
 func CheckText(s string) error {
-	var before, base rune // the character before, and the last one that is not a mark
+	var before, base rune // previous character, and last character that is not a mark
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		if r == utf8.RuneError && size == 1 {
@@ -80,8 +81,8 @@ func CheckText(s string) error {
 	return nil
 }
 
-// countryFlag returns the length of the flag of England, Scotland or Wales at the start of s: Unicode
-// spells these with tags.
+// countryFlag returns the length of the flag of England, Scotland or Wales at the start of s.
+// Unicode encodes these flags with tags.
 func countryFlag(s string) int {
 	const black = "\U0001F3F4"
 	if !strings.HasPrefix(s, black) {
@@ -126,15 +127,15 @@ func hiddenKind(r rune) string {
 	return ""
 }
 
-// isUnseen reports whether a character is invisible: fonts ignore it, such as fillers and the soft
-// hyphen, or leave it blank. Signs that span the digits after them are visible, although they are
-// format characters.
+// isUnseen reports whether a character is invisible: fonts ignore it, as they do fillers and the
+// soft hyphen, or leave it blank. Signs that span the digits after them are visible, although they
+// are format characters.
 func isUnseen(r rune) bool {
 	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) ||
 		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == '\u2800' || r == '\U0001D159'
 }
 
-// isNeeded reports whether ordinary text has an invisible character between two others.
+// isNeeded reports whether ordinary text can contain an invisible character between two others.
 func isNeeded(r, before, base, after rune) bool {
 	switch r {
 	case zeroWidthJoiner:
@@ -149,11 +150,11 @@ func isNeeded(r, before, base, after rune) bool {
 	case emojiStyle, textStyle:
 		return isEmoji(before) || strings.ContainsRune("0123456789#*©®‼⁉™ℹ〰〽", before)
 	}
-	// Letters of Mongolian have forms that only a selector chooses.
+	// Mongolian letters have forms that only a variation selector can choose.
 	return r < 0x2000 && unicode.Is(unicode.Variation_Selector, r) && unicode.Is(unicode.Mongolian, before) && unicode.IsLetter(before)
 }
 
-// joins reports whether a joiner between two characters changes how they are written.
+// joins reports whether a joiner between two characters affects how they are displayed.
 func joins(before, base, after rune) bool {
 	return isWriting(before) && isWriting(after) && unicode.In(base, joining...) &&
 		(unicode.In(after, joining...) || unicode.Is(unicode.Inherited, after))
@@ -163,30 +164,30 @@ func isWriting(r rune) bool {
 	return unicode.IsLetter(r) || unicode.Is(unicode.M, r) && !unicode.Is(unicode.Variation_Selector, r)
 }
 
-// isEmoji reports whether a character is a pictograph or may be part of one. Those that Unicode
-// has kept free for later are too.
+// isEmoji reports whether a character is a pictograph or may be part of one. This includes
+// characters that Unicode has reserved for future pictographs.
 func isEmoji(r rune) bool {
 	return 0x1F000 <= r && r <= 0x1FAFF || 0x2190 <= r && r <= 0x3299 && unicode.In(r, unicode.So, unicode.Sm)
 }
 
 var (
-	// joining are scripts in which letters change with their neighbours.
+	// joining lists scripts in which the shape of a letter depends on its neighbors.
 	joining = []*unicode.RangeTable{
 		unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mandaic, unicode.Mongolian, unicode.Adlam, unicode.Thaana,
 		unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu,
 		unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Myanmar, unicode.Khmer, unicode.Tibetan, unicode.Balinese, unicode.Javanese,
 	}
-	// spaceless are scripts that put no space between words.
+	// spaceless lists scripts that do not put spaces between words.
 	spaceless = []*unicode.RangeTable{unicode.Khmer, unicode.Lao, unicode.Myanmar, unicode.Thai}
-	// viramas remove the vowel from a letter; a joiner after one selects its shape, even at the end
-	// of a word.
+	// viramas remove the vowel from a letter. A joiner after a virama selects its shape, even at
+	// the end of a word.
 	viramas = &unicode.RangeTable{R16: []unicode.Range16{
 		{0x094D, 0x0D4D, 0x80}, {0x0DCA, 0x0DCA, 1}, {0x1039, 0x103A, 1}, {0x17D2, 0x17D2, 1}, {0x1B44, 0x1B44, 1}, {0xA9C0, 0xA9C0, 1},
 	}}
 )
 
-// CheckJSONText applies [CheckText] to all strings of a JSON value, including keys. The value has
-// passed strictjson.Check.
+// CheckJSONText applies [CheckText] to all strings in a JSON value, including keys. The value must
+// have passed strictjson.Check.
 func CheckJSONText(value json.RawMessage) error {
 	switch value[0] {
 	case '"':
@@ -215,7 +216,7 @@ func CheckJSONText(value json.RawMessage) error {
 	return nil
 }
 
-// Printable returns text for a terminal: one line, with unprintable characters replaced.
+// Printable returns text for a terminal on one line, with unprintable characters replaced.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\t' {
@@ -225,8 +226,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Quote returns a name for an error message: unchanged, or truncated and quoted with non-ASCII
-// characters escaped if it is long or unusual.
+// Quote returns a name for an error message. If the name is long or unusual, it is truncated and
+// quoted, with non-ASCII characters escaped.
 func Quote(name string) string {
 	const most = 80
 	if quoted := strconv.QuoteToASCII(Truncate(name, most)); name == "" || quoted != `"`+name+`"` {
@@ -236,11 +237,11 @@ func Quote(name string) string {
 }
 
 // Skeleton maps names that look alike to the same string. It ignores case and separators, and maps
-// digits and letters of other alphabets to the letters they resemble.
+// digits and letters from other alphabets to the letters that they resemble.
 func Skeleton(name string) string {
 	var b strings.Builder
 	for _, r := range name {
-		if 0xFF01 <= r && r <= 0xFF5E { // full width
+		if 0xFF01 <= r && r <= 0xFF5E { // full-width form
 			r -= 0xFF01 - '!'
 		}
 		if like, ok := looksLike[r]; ok {
@@ -264,7 +265,7 @@ var (
 		"Αa Βb Εe Ζz Ηh Ιl Κk Μm Νn Οo Ρp Τt Υy Χx αa βb γy εe ηn ιl κk νv οo ρp τt υu χx ωw")
 )
 
-// lookAlikes parses pairs of a character and the one it resembles.
+// lookAlikes parses pairs of a character and the character it resembles.
 func lookAlikes(list string) map[rune]rune {
 	m := map[rune]rune{}
 	for pair := range strings.FieldsSeq(list) {
@@ -274,7 +275,7 @@ func lookAlikes(list string) map[rune]rune {
 	return m
 }
 
-// Visible returns text without the characters that [CheckText] rejects.
+// Visible removes the characters that [CheckText] rejects.
 func Visible(s string) string {
 	if CheckText(s) == nil {
 		return s

@@ -7,7 +7,7 @@ import (
 
 const ellipsis = "…"
 
-// Prefix returns the beginning of s, at most max bytes, without splitting a character.
+// Prefix returns the first max bytes of s, or fewer to avoid splitting a character.
 func Prefix(s string, max int) string {
 	if len(s) <= max {
 		return s
@@ -19,7 +19,7 @@ func Prefix(s string, max int) string {
 	return s[:end]
 }
 
-// Suffix returns the end of s, at most max bytes, without splitting a character.
+// Suffix returns the last max bytes of s, or fewer to avoid splitting a character.
 func Suffix(s string, max int) string {
 	if len(s) <= max {
 		return s
