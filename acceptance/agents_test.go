@@ -12,13 +12,13 @@ import (
 	"github.com/toolyard/toolyard/acceptance/fakemodel"
 )
 
-// agentYard is a server with agents whose models follow a script in one of the wire formats.
+// agentYard is a server whose agents use scripted models in one of the wire formats.
 type agentYard struct {
 	*process
 	model *fakemodel.Server
 }
 
-// wireFormats are the wire formats of models.
+// wireFormats are the models' wire formats.
 var wireFormats = []string{"anthropic", "openai", "chat", "gemini"}
 
 const agentGates = `
@@ -50,7 +50,7 @@ func scriptedModel(t *testing.T, script string, exact bool) *fakemodel.Server {
 	return model
 }
 
-// serveAgents serves the agent librarian, with the script of a model and an agent clerk.
+// serveAgents serves the agent librarian, whose model follows the script, and an agent clerk.
 func serveAgents(t *testing.T, api, script, hooks string, limits string) *agentYard {
 	t.Helper()
 	model := scriptedModel(t, script, true)
@@ -72,7 +72,7 @@ agents:
 	return &agentYard{serveIn(t, folder(t, files), "toolyard", config, "MODEL_KEY="+fakemodel.Key), model}
 }
 
-// answerTo asks the agent over MCP and returns the structured answer.
+// answerTo asks the agent a question over MCP and returns the structured answer.
 func (y *agentYard) answerTo(t *testing.T, c client, question string) (answer struct {
 	Outcome, Answer, Query string
 	Evidence               []struct {
@@ -93,7 +93,7 @@ func (y *agentYard) answerTo(t *testing.T, c client, question string) (answer st
 	return answer
 }
 
-// inEveryFormat runs a test for each wire format of models, with a client of each era.
+// inEveryFormat runs a test for each of the models' wire formats, with a client of each era.
 func inEveryFormat(t *testing.T, script, hooks, limits string, test func(t *testing.T, y *agentYard, c client)) {
 	t.Helper()
 	for _, api := range wireFormats {
@@ -110,7 +110,7 @@ func inEveryFormat(t *testing.T, script, hooks, limits string, test func(t *test
 	}
 }
 
-// Create selects one tool of a server, and Next sees each call with its result or its error.
+// Create selects one of a server's tools, and Next receives each call with its result or error.
 func TestHooksSelectToolsAndSeeCalls(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -152,7 +152,7 @@ export function Next(ctx, payload) {
 	})
 }
 
-// Next hands a query to another agent by the result of a tool, and continues with null otherwise.
+// Next delegates a query depending on a tool's result, and otherwise continues by returning null.
 func TestNextDelegatesByResult(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -183,7 +183,7 @@ export function Next(ctx: unknown, payload) {
 	})
 }
 
-// A model can correct invalid arguments. If one of two calls in a turn is invalid, the other one runs
+// A model can correct invalid arguments. If one of two calls in a turn is invalid, the other runs
 // once.
 func TestAgentCorrectsItsCalls(t *testing.T) {
 	t.Parallel()
@@ -209,8 +209,8 @@ conversations:
 	})
 }
 
-// A server that is unavailable is called once. The model learns that it must not repeat the call; if it
-// does, the call does not run again.
+// An unavailable server is called once. The model is told not to repeat the call; if it does so
+// anyway, the call does not run again.
 func TestUnavailableServerIsNotCalledAgain(t *testing.T) {
 	t.Parallel()
 	model := scriptedModel(t, `
@@ -241,7 +241,7 @@ agents:
 	}
 }
 
-// A client with a progress token is notified of each turn and each call of a query.
+// A client that sends a progress token is notified of each turn and each call of a query.
 func TestQueryReportsProgress(t *testing.T) {
 	t.Parallel()
 	y := serveAgents(t, "chat", `
@@ -276,7 +276,8 @@ conversations:
 	}
 }
 
-// A query makes a hundred calls. The next one does not run, and the model answers without tools.
+// A query makes a hundred calls. The next one does not run, and the model answers with no further
+// tools.
 func TestQueryMakesAtMostAHundredCalls(t *testing.T) {
 	t.Parallel()
 	var script strings.Builder
@@ -329,7 +330,8 @@ conversations:
 	}
 }
 
-// The section about agents of docs/AGENTS.md, followed in an empty folder with a scripted model in place of a provider.
+// The commands in the section about agents in docs/AGENTS.md work in an empty folder, with a
+// scripted model in place of a provider.
 func TestAgentsAnswerAsDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/AGENTS.md")

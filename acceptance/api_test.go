@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// document is the path of the document that describes the HTTP API.
+// document returns the path of the document that describes the HTTP API.
 func document(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../docs/openapi.json")
@@ -26,7 +26,7 @@ func document(t *testing.T) string {
 	return path
 }
 
-// The OpenAPI document of the HTTP API is valid.
+// The HTTP API's OpenAPI document is valid.
 func TestDocumentIsValid(t *testing.T) {
 	t.Parallel()
 	out, err := node(t, script(t, "api-document.mjs"), document(t))
@@ -114,7 +114,7 @@ agents: {guide: {model: main, gate: chat, instructions: You greet people.}}
 	}
 }
 
-// keyOf creates a key with scopes in a server's store.
+// keyOf creates a key with the given scopes in a server's store.
 func keyOf(t *testing.T, p *process, caller string, scopes ...string) string {
 	t.Helper()
 	args := []string{"keys", "create", "--name", "test", "--caller", caller, "--account", "acme"}
@@ -129,7 +129,7 @@ func keyOf(t *testing.T, p *process, caller string, scopes ...string) string {
 	return token
 }
 
-// documented returns the operations of the document, sorted.
+// documented returns the operations in the document, sorted.
 func documented(t *testing.T) []string {
 	t.Helper()
 	data, err := os.ReadFile(document(t))

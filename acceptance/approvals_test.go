@@ -21,18 +21,18 @@ import (
 var approvalUses = flag.Int("approval-uses", 30, "how many approvals are used at two replicas at once while they are killed")
 
 const (
-	usesPerKill   = 10 // approvals that are used between two kills, at most
-	usesPerCaller = 40 // below the maximum of pending requests of a caller
-	approvalUsers = 4  // approvals that are used at the same time
+	usesPerKill   = 10 // maximum number of approvals used between two kills
+	usesPerCaller = 40 // below the maximum number of a caller's pending requests
+	approvalUsers = 4  // approvals used at the same time
 )
 
-// approvalFleet is two replicas whose tool note_write needs the approval of an operator.
+// approvalFleet has two replicas whose tool note_write needs an operator's approval.
 type approvalFleet struct {
 	*fleet
 	operator string
-	callers  []string // tokens
+	callers  []string // API keys
 	killed   atomic.Int64
-	answered atomic.Int64 // calls that responded with their result
+	answered atomic.Int64 // number of calls that returned their result
 }
 
 func newApprovalFleet(t *testing.T, uses int) *approvalFleet {
@@ -58,7 +58,8 @@ gates: {all: {mode: write, callers: keys}}
 	return f
 }
 
-// send sends a request to a replica. The status is zero if the replica was killed before it answered.
+// send sends a request to a replica. It returns status zero if the replica was killed before it
+// responded.
 func (f *approvalFleet) send(ctx context.Context, replica int, token, path, body string) (status int, answer map[string]any) {
 	method := http.MethodPost
 	if body == "" {
@@ -84,7 +85,7 @@ func (f *approvalFleet) send(ctx context.Context, replica int, token, path, body
 	return res.StatusCode, answer
 }
 
-// until repeats a request at alternating replicas until it has one of the statuses.
+// until repeats a request on alternating replicas until the response has one of the statuses.
 func (f *approvalFleet) until(t *testing.T, token, path, body string, want ...int) (status int, answer map[string]any) {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for replica := range f.replicas {
@@ -98,7 +99,8 @@ func (f *approvalFleet) until(t *testing.T, token, path, body string, want ...in
 	return 0, nil
 }
 
-// use requests an approval, approves it, and uses it at both replicas at once until it is used.
+// use requests and grants an approval, and repeats the call on both replicas at once until the
+// approval is used.
 func (f *approvalFleet) use(t *testing.T, n int) {
 	token := f.callers[n/usesPerCaller]
 	body := fmt.Sprintf(`{"gate":"all","tool":"note_write","args":{"ms":5,"label":"use-%d"}}`, n)
@@ -108,7 +110,7 @@ func (f *approvalFleet) use(t *testing.T, n int) {
 		t.Errorf("no approval was requested: %v", answer)
 		return
 	}
-	f.until(t, f.operator, "/approvals/"+id+"/approve", "{}", http.StatusOK, http.StatusConflict) // a conflict: a killed replica had approved it
+	f.until(t, f.operator, "/approvals/"+id+"/approve", "{}", http.StatusOK, http.StatusConflict) // a conflict means that a killed replica had already approved it
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 		var both sync.WaitGroup
 		for replica := range f.replicas {
@@ -133,8 +135,8 @@ func (f *approvalFleet) use(t *testing.T, n int) {
 	t.Errorf("approval %s was not used", id)
 }
 
-// Approvals are used at two replicas at once, while these are killed one after another. None runs its
-// call twice, and a call that responds has run.
+// Approvals are used on two replicas at once while the replicas are killed in turn. No approval
+// runs its call twice, and every call that returns its result has run.
 func TestApprovalsAreUsedOnceUnderKills(t *testing.T) {
 	heavy(t)
 	uses := *approvalUses
@@ -175,7 +177,7 @@ func TestApprovalsAreUsedOnceUnderKills(t *testing.T) {
 	f.check(t, uses, time.Since(start))
 }
 
-// check compares the runs that the tools noted with the approvals.
+// check compares the runs that the tools recorded with the approvals.
 func (f *approvalFleet) check(t *testing.T, uses int, took time.Duration) {
 	t.Helper()
 	runs := make(map[string]int)
@@ -200,8 +202,8 @@ func (f *approvalFleet) check(t *testing.T, uses int, took time.Duration) {
 	}
 }
 
-// A replica is killed while a query with an idempotency key runs. Another replica reports that its
-// outcome is unknown, asks the model nothing and charges nothing.
+// A replica is killed while it runs a query with an idempotency key. Another replica reports that
+// the outcome is unknown; it neither calls the model nor charges anything.
 func TestAttack34KilledReplicaLeavesTheOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	model := scriptedModel(t, `conversations: [{match: hang, turns: [{say: x, fault: {hang: true}}]}]`, false)

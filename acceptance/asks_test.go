@@ -33,7 +33,7 @@ type turn struct {
 	RequiredCapabilities map[string]json.RawMessage
 }
 
-// call makes a call with additional members of the body, each preceded by a comma.
+// call makes a call. more contains additional members of the body, each preceded by a comma.
 func (p person) call(tool, args, more string) (got turn) {
 	p.t.Helper()
 	body := fmt.Sprintf(`{"interactive":true,"tool":%q,"args":%s%s}`, tool, args, more)
@@ -59,7 +59,7 @@ func (p person) call(tool, args, more string) (got turn) {
 	return got
 }
 
-// ask makes a call that returns one question, and returns its key and the state.
+// ask makes a call that returns one question, and returns the question's key and state.
 func (p person) ask(tool, args, more, message string) (key, state string) {
 	p.t.Helper()
 	got := p.call(tool, args, more)
@@ -75,7 +75,7 @@ func (p person) ask(tool, args, more, message string) (key, state string) {
 	return "", ""
 }
 
-// ends checks that a call returns a text.
+// ends checks that a call returned the given text.
 func (p person) ends(got turn, want string) {
 	p.t.Helper()
 	if got.status != http.StatusOK || got.InputRequired != nil || got.Result == nil || got.Result.IsError || len(got.Result.Content) != 1 || got.Result.Content[0].Text != want {

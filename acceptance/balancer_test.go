@@ -26,16 +26,16 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// spread is a set of replicas; 2025-11-25 clients may send each request to a different one.
+// spread is a set of replicas. Clients of 2025-11-25 may send each request to a different one.
 type spread struct {
 	t        *testing.T
 	store    string
-	servers  string // the part of the configuration that has the servers behind the replicas
+	servers  string // section of the configuration with the servers behind the replicas
 	replicas []*process
 }
 
-// newSpread starts three replicas on one PostgreSQL, with the given number of upstream servers:
-// up0, up1 and so on.
+// newSpread starts three replicas that share one PostgreSQL database, with the given number of
+// upstream servers: up0, up1 and so on.
 func newSpread(t *testing.T, upstreams int) *spread {
 	t.Helper()
 	s := &spread{t: t, store: pgtest.ForTest(t).Database(t), servers: startFakes(t, upstreams)}
@@ -50,7 +50,7 @@ func newSpread(t *testing.T, upstreams int) *spread {
 	return s
 }
 
-// apply sets the mode of the default gate on all replicas.
+// apply sets the default gate's mode on all replicas.
 func (s *spread) apply(mode string) {
 	s.t.Helper()
 	if code, out, errs := runIn(s.t, s.t.TempDir(), nil, "toolyard", s.applying(mode)[1:]...); code != 0 {
@@ -58,7 +58,7 @@ func (s *spread) apply(mode string) {
 	}
 }
 
-// applying is the command that apply runs.
+// applying returns the command that apply runs.
 func (s *spread) applying(mode string) []string {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), mode+".yaml")
@@ -68,7 +68,7 @@ func (s *spread) applying(mode string) []string {
 	return []string{filepath.Join(bin, "toolyard"), "apply", file, "--store", s.store}
 }
 
-// urls returns the URLs of the replicas.
+// urls returns the replicas' URLs.
 func (s *spread) urls() (all []string) {
 	for _, p := range s.replicas {
 		all = append(all, p.url)
@@ -76,8 +76,8 @@ func (s *spread) urls() (all []string) {
 	return all
 }
 
-// balanceConnections starts a load balancer without affinity that sends each connection to the next
-// replica. It returns its address.
+// balanceConnections starts a load balancer that has no affinity and sends each connection to the
+// next replica. It returns the balancer's URL.
 func balanceConnections(t *testing.T, replicas []string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -116,13 +116,13 @@ func join(client net.Conn, replica string) {
 	<-ended
 }
 
-// balanceRequests is a load balancer that sends each request to the next replica.
+// balanceRequests starts a load balancer that sends each request to the next replica.
 func balanceRequests(t *testing.T, replicas []string) string {
 	t.Helper()
 	var next atomic.Int64
 	proxy := &httputil.ReverseProxy{
 		FlushInterval: -1,
-		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // clients disconnect
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // clients may disconnect
 		Rewrite: func(r *httputil.ProxyRequest) {
 			target, _ := url.Parse(replicas[int(next.Add(1))%len(replicas)])
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, ""
@@ -130,7 +130,7 @@ func balanceRequests(t *testing.T, replicas []string) string {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }, // a client disconnected
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // the proxy breaks off answers that begin before it has seen the end of the body
+		body, err := io.ReadAll(r.Body) // the proxy cuts off responses that begin before the request body has ended
 		if err != nil {
 			return
 		}
@@ -144,7 +144,7 @@ func balanceRequests(t *testing.T, replicas []string) string {
 	return server.URL + "/mcp"
 }
 
-// balancers distribute requests over the replicas.
+// balancers are load balancers that distribute requests over the replicas.
 var balancers = []struct {
 	name  string
 	start func(*testing.T, []string) string
@@ -157,12 +157,12 @@ type journal struct {
 	Progress                       int
 }
 
-// plan configures a client for that.
+// plan configures a client that uses every feature.
 type plan struct {
 	URL    string   `json:"url"`
-	Marker string   `json:"marker"` // a file that the canceled tool writes
+	Marker string   `json:"marker"` // file that the canceled tool writes
 	Server string   `json:"server"`
-	Apply  []string `json:"apply"` // a command that edits the gate
+	Apply  []string `json:"apply"` // command that edits the gate
 }
 
 // travel runs a client through a load balancer and checks its observations.
@@ -170,7 +170,7 @@ func (s *spread) travel(name, balanced, server string, client func(t *testing.T,
 	s.t.Run(name, func(t *testing.T) {
 		p := &plan{URL: balanced, Marker: filepath.Join(t.TempDir(), "canceled"), Server: server, Apply: s.applying("read")}
 		defer s.apply("write")
-		for _, url := range s.urls() { // which the client before has set to read
+		for _, url := range s.urls() { // the previous client has set it to read
 			soon(t, "the replica offers tools that write", func() bool {
 				return slices.Contains(listTools(t, modernHTTP{t: t, url: url}), "test_tool_with_progress")
 			})
@@ -197,7 +197,7 @@ func (s *spread) travel(name, balanced, server string, client func(t *testing.T,
 	})
 }
 
-// ended checks that no replica accepts an MCP session.
+// ended checks that no replica accepts the MCP session anymore.
 func (s *spread) ended(t *testing.T, session string) {
 	t.Helper()
 	if session == "" {
@@ -211,7 +211,7 @@ func (s *spread) ended(t *testing.T, session string) {
 	}
 }
 
-// Official clients with MCP sessions work through load balancers without affinity.
+// Official clients with MCP sessions work through load balancers that have no affinity.
 func TestSessionsThroughABalancer(t *testing.T) {
 	heavy(t)
 	travellers := []struct {
@@ -241,7 +241,8 @@ func typeScriptJourney(t *testing.T, p *plan) (got journal) {
 	return got
 }
 
-// inspectorJourney uses every command of the Inspector's command line. Each command is an MCP session.
+// inspectorJourney uses every command of the Inspector's command line. Each command is an MCP
+// session.
 func inspectorJourney(t *testing.T, balanced string) {
 	t.Helper()
 	common := []string{script(t, "node_modules/.bin/mcp-inspector"), "--cli", balanced, "--transport", "http", "--protocol-era", "legacy", "--format", "json", "--method"}
@@ -280,7 +281,7 @@ func goJourney(t *testing.T, p *plan) journal {
 		t.Fatal(err)
 	}
 	select {
-	case <-stream.opened: // notifications before that are lost
+	case <-stream.opened: // earlier notifications are lost
 	case <-time.After(time.Minute):
 		t.Error("the client has not opened a stream")
 	}
@@ -358,7 +359,7 @@ func (g *goTraveller) hears(what string, change func()) {
 	}
 }
 
-// at returns the same MCP session on another replica.
+// at returns the same MCP session at another replica.
 func (c *legacyHTTP) at(url string) *legacyHTTP {
 	return &legacyHTTP{t: c.t, url: url, session: c.session, key: c.key}
 }
@@ -372,7 +373,7 @@ func (c *legacyHTTP) open(capabilities string) *legacyHTTP {
 	return c
 }
 
-// status posts a message and returns the status of the response.
+// status posts a message and returns the response's status.
 func (c *legacyHTTP) status(body string) int {
 	c.t.Helper()
 	res := c.post(body)
@@ -381,7 +382,7 @@ func (c *legacyHTTP) status(body string) int {
 	return res.StatusCode
 }
 
-// end deletes the MCP session and returns the status of the response.
+// end deletes the MCP session and returns the response's status.
 func (c *legacyHTTP) end() int {
 	c.t.Helper()
 	res, err := http.DefaultClient.Do(c.request(http.MethodDelete, ""))
@@ -392,7 +393,7 @@ func (c *legacyHTTP) end() int {
 	return res.StatusCode
 }
 
-// Every message of an MCP session may be sent to a different replica.
+// Each message in an MCP session may be sent to a different replica.
 func TestSessionAtAnyReplica(t *testing.T) {
 	t.Parallel()
 	s := newSpread(t, 1)
@@ -418,7 +419,7 @@ func TestSessionAtAnyReplica(t *testing.T) {
 	s.ended(t, c.session)
 }
 
-// cancelsElsewhere cancels a call on a different replica than the one that runs it.
+// cancelsElsewhere cancels a call on a different replica from the one that runs it.
 func (s *spread) cancelsElsewhere(c *legacyHTTP) {
 	s.t.Helper()
 	marker, done := filepath.Join(s.t.TempDir(), "canceled"), make(chan struct{})
@@ -465,7 +466,7 @@ func (s *spread) answersElsewhere(c *legacyHTTP, asks, answers string) {
 	}
 }
 
-// hears opens the stream of the MCP session on a replica and edits the gate.
+// hears opens the MCP session's stream on a replica and edits the gate.
 func (s *spread) hears(c *legacyHTTP, at, mode string) {
 	s.t.Helper()
 	stream := c.at(at).listen()
@@ -482,8 +483,8 @@ func (s *spread) hears(c *legacyHTTP, at, mode string) {
 
 const listing = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
-// An MCP session can be used only by the caller who opened it, only while that caller has access,
-// and only until it is deleted, on every replica.
+// On every replica, an MCP session can be used only by the caller that opened it, only while that
+// caller has access, and only until it is deleted.
 func TestSessionsBelongToTheirCaller(t *testing.T) {
 	t.Parallel()
 	storeURL := pgtest.ForTest(t).Database(t)
@@ -522,7 +523,7 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 	for i, url := range urls {
 		soon(t, fmt.Sprintf("the session has ended at replica %d", i), func() bool { return bob.at(url).status(listing) == http.StatusNotFound })
 	}
-	for i, url := range urls { // which believe that a key is good for 30 s
+	for i, url := range urls { // replicas cache a valid key for 30 s
 		for ann.at(url).status(listing) != http.StatusUnauthorized {
 			if time.Since(revoked) > 90*time.Second {
 				t.Fatalf("replica %d still serves a caller whose key was revoked", i)
@@ -532,7 +533,7 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 	}
 }
 
-// altered returns a sealed text with another character in its middle.
+// altered returns a sealed text with one character in the middle changed.
 func altered(sealed string) string {
 	middle, other := len(sealed)/2, "A"
 	if sealed[middle] == 'A' {

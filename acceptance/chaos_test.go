@@ -20,7 +20,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// kills is the number of kills: CHAOS_KILLS (make chaos sets 1000), or else 100 in CI and 60
+// kills returns the number of kills: CHAOS_KILLS (make chaos sets 1000), or else 100 in CI and 60
 // elsewhere.
 func kills(t *testing.T) int {
 	t.Helper()
@@ -71,7 +71,7 @@ func TestChaosMoney(t *testing.T) {
 	}
 }
 
-// chaosSessions opens sessions with money for two calls each, and tries three.
+// chaosSessions opens sessions with money for two calls each, and attempts three.
 func chaosSessions(t *testing.T, b *buyer, n int) {
 	t.Helper()
 	sessions := make([]session, n)
@@ -101,7 +101,7 @@ func chaosSessions(t *testing.T, b *buyer, n int) {
 	t.Logf("%d sessions: %d calls in %s; %s", n, 3*n, blast.Round(time.Millisecond), l.figures())
 }
 
-// each calls a function n times, a thousand at a time.
+// each calls do n times, up to a thousand calls at a time.
 func each(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -129,7 +129,7 @@ func (f *fleet) killer(ctx context.Context, n int) (killed int, err error) {
 		if err := r.start(); err != nil {
 			return killed, err
 		}
-		if err := r.ready(3 * time.Minute); err != nil { // other campaigns may use the machine too
+		if err := r.ready(3 * time.Minute); err != nil { // other tests may be using the machine too
 			return killed, err
 		}
 	}
@@ -146,7 +146,7 @@ type spenders struct {
 
 	mu  sync.Mutex
 	all []session
-	now map[int]session // by group of workers
+	now map[int]session // keyed by group of workers
 }
 
 func newSpenders(b *buyer, limit string) *spenders {
@@ -167,7 +167,7 @@ func (p *spenders) session(worker int) session {
 	return p.now[worker/sharing]
 }
 
-// replace opens a new session for the workers that share one.
+// replace opens a new session for workers that share one.
 func (p *spenders) replace(worker int) error {
 	s, err := p.buyer.open(p.limit)
 	p.mu.Lock()
@@ -179,7 +179,7 @@ func (p *spenders) replace(worker int) error {
 	return err
 }
 
-// work sends calls until the context ends.
+// work sends calls until ctx ends.
 func (p *spenders) work(ctx context.Context, worker int) {
 	for refused := 0; ctx.Err() == nil; {
 		switch s := p.one(worker); {
@@ -189,7 +189,7 @@ func (p *spenders) work(ctx context.Context, worker int) {
 			refused = 0
 		case worker%sharing == 0 && refused > 5:
 			refused = 0
-			_ = p.replace(worker) // or else the next time
+			_ = p.replace(worker) // if this fails, the next attempt may succeed
 		default:
 			refused++
 			time.Sleep(5 * time.Millisecond)
@@ -197,7 +197,7 @@ func (p *spenders) work(ctx context.Context, worker int) {
 	}
 }
 
-// within checks that no session exceeded its limit and that each matches the ledger.
+// within checks that no session exceeded its limit and that each session matches the ledger.
 func (p *spenders) within(t *testing.T, b books) {
 	t.Helper()
 	for _, s := range p.all {
@@ -210,7 +210,7 @@ func (p *spenders) within(t *testing.T, b books) {
 }
 
 // TestChaosKills kills replicas under load. Every acknowledged call is charged exactly once, and no
-// more money is spent than exists.
+// more money is spent than there is.
 func TestChaosKills(t *testing.T) {
 	url := pgtest.ForTest(t).Database(t)
 	f, b := salesFleet(t, 3, url)
@@ -247,7 +247,7 @@ func TestChaosOneKey(t *testing.T) {
 	url := pgtest.ForTest(t).Database(t)
 	f, b := salesFleet(t, 3, url)
 	killed, acknowledged, silent := 0, 0, 0
-	answers := make(map[order]string) // result of each key; empty for none
+	answers := make(map[order]string) // result of each key; empty if there is none
 	for round := range max(3, kills(t)/20) {
 		o := order{Tool: "note_write", Args: work{MS: 100 * (round % 5)}, Key: fmt.Sprintf("round-%d-%s", round, rand.Text())}
 		results, statuses, n := f.repeatUnderKills(b, o)
@@ -294,8 +294,8 @@ func (f *fleet) repeatUnderKills(b *buyer, o order) (results map[string]bool, st
 	return results, statuses, killed
 }
 
-// repeat sends one order n times concurrently, and returns the distinct results and the number of
-// responses by status; 0 means no response.
+// repeat sends one order n times concurrently. It returns the distinct results and the number of
+// responses by status; status 0 means no response.
 func (b *buyer) repeat(n int, o order) (results map[string]bool, statuses map[int]int) {
 	var mu sync.Mutex
 	results, statuses = make(map[string]bool), make(map[int]int)
@@ -315,7 +315,7 @@ func (b *buyer) repeat(n int, o order) (results map[string]bool, statuses map[in
 	return results, statuses
 }
 
-// ofKey counts the runs and the charges of an idempotency key.
+// ofKey counts an idempotency key's runs and charges.
 func (f *fleet) ofKey(key string, b books) (ran, charged int) {
 	f.t.Helper()
 	for _, n := range f.readNotes() {
@@ -329,24 +329,24 @@ func (f *fleet) ofKey(key string, b books) (ran, charged int) {
 	return ran, charged
 }
 
-// pace is a limit under real load.
+// pace is a limit to test under real load.
 type pace struct {
 	rate     string
 	limit    toolyard.Limit
 	ms       int           // duration of a call
-	possible int           // starts during the load; a permit becomes available 61.5 s after it was granted
-	apart    time.Duration // between two starts that use the same permit; zero if the whole limit of a minute can start immediately, so that callers do not take turns
+	possible int           // possible starts during the load; a permit becomes available again 61.5 s after it was granted
+	apart    time.Duration // minimum time between two starts that use the same permit; zero if a minute's whole limit can start immediately, so that callers do not take turns
 }
 
-// pressure is the duration of the load: longer than the window of a limit per minute, so that a
-// second window begins.
+// pressure is the duration of the load. It is longer than the window of a limit per minute, so that
+// a second window begins.
 const pressure = 75 * time.Second
 
-// TestChaosLimits floods three replicas with tool calls: no limit is exceeded, almost none of it is
-// wasted, and a flooding caller does not starve another.
+// TestChaosLimits floods three replicas with tool calls. No limit is exceeded, almost no capacity
+// is wasted, and a flooding caller does not starve another.
 func TestChaosLimits(t *testing.T) {
 	heavy(t)
-	var all sync.WaitGroup // they mostly wait, so they run as one of the parallel tests
+	var all sync.WaitGroup // these mostly wait, so they count as one parallel test
 	defer all.Wait()
 	for name, p := range map[string]pace{
 		"per minute":  {"perMinute: 120", toolyard.Limit{PerMinute: 120}, 0, 240, 0},
@@ -358,7 +358,7 @@ func TestChaosLimits(t *testing.T) {
 	}
 }
 
-// flood checks the limit under the load of two callers.
+// flood checks the limit under load from two callers.
 func (p pace) flood(t *testing.T) {
 	url := pgtest.ForTest(t).Database(t)
 	f := newFleet(t, 3, url, fmt.Sprintf("store: %q\nlimits: {wait: 5s, timeout: 5s}\nlog: {level: warn}\ngates: {default: {mode: read, callers: keys}}\nterms: {note_paced: {rate: {%s}}}\n", url, p.rate))
@@ -378,8 +378,8 @@ func (p pace) flood(t *testing.T) {
 	p.check(t, f.readNotes(), latency)
 }
 
-// probe returns the mean latency of calls of a tool without a limit, which shows how busy the machine
-// is.
+// probe returns the mean latency of calls to a tool that has no limit, which shows how busy the
+// machine is.
 func probe(ctx context.Context, b *buyer) time.Duration {
 	var sum, n time.Duration
 	for ctx.Err() == nil {
@@ -398,8 +398,9 @@ func probe(ctx context.Context, b *buyer) time.Duration {
 	return sum / max(1, n)
 }
 
-// TestChaosCallerQuota floods three replicas, which are killed all the time, as two callers that have
-// a quota of 60 calls per minute each: no minute of a caller has 61 starts, and almost none of a quota is wasted.
+// TestChaosCallerQuota floods three replicas, which are constantly being killed, as two callers
+// that each have a quota of 60 calls per minute. No caller starts 61 calls within a minute, and
+// almost none of a quota is wasted.
 func TestChaosCallerQuota(t *testing.T) {
 	if os.Getenv("CHAOS_KILLS") == "" {
 		t.Skip("takes minutes; run make chaos")
@@ -407,7 +408,7 @@ func TestChaosCallerQuota(t *testing.T) {
 	const windows = 3
 	url := pgtest.ForTest(t).Database(t)
 	f := newFleet(t, 3, url, fmt.Sprintf("store: %q\nlimits: {wait: 5s, timeout: 5s}\nlog: {level: warn}\ngates: {default: {mode: read, callers: keys, rate: [{per: caller, perMinute: 60}, {perMinute: 1000}]}}\n", url))
-	ctx, stop := context.WithTimeout(t.Context(), (windows-1)*62*time.Second+45*time.Second) // enough for the last window on a busy machine, and too short for another
+	ctx, stop := context.WithTimeout(t.Context(), (windows-1)*62*time.Second+45*time.Second) // long enough for the last window on a busy machine, and too short for another window
 	defer stop()
 	var wg sync.WaitGroup
 	for w := range 20 {
@@ -461,11 +462,11 @@ func press(ctx context.Context, b *buyer, worker, ms int) {
 	}
 }
 
-// lateness is how long after its permit was granted a call may start, if a process gets no processor
-// meanwhile.
+// lateness is how long after its permit was granted a call may start if its process gets no CPU
+// time.
 const lateness = 5 * time.Second
 
-// check checks the runs that the tool recorded. They may start later than they were permitted to.
+// check checks the runs that the tool recorded. They may start later than permitted.
 func (p pace) check(t *testing.T, notes []noted, latency time.Duration) {
 	t.Helper()
 	slices.SortFunc(notes, func(a, b noted) int { return a.At.Compare(b.At) })
@@ -522,7 +523,7 @@ func (p pace) check(t *testing.T, notes []noted, latency time.Duration) {
 	}
 }
 
-// most returns the largest number of starts within a time.
+// most returns the largest number of starts within a period.
 func most(starts []noted, within time.Duration) (n int) {
 	for i, s := range starts {
 		end, _ := slices.BinarySearchFunc(starts, s.At.Add(within), func(n noted, at time.Time) int { return n.At.Compare(at) })

@@ -31,7 +31,7 @@ func testsIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestChecksNameExistingTests compares checks.txt with the tests of this package.
+// TestChecksNameExistingTests compares checks.txt with the tests in this package.
 func TestChecksNameExistingTests(t *testing.T) {
 	t.Parallel()
 	tests := testsIn(t, ".")
@@ -55,13 +55,13 @@ func TestChecksNameExistingTests(t *testing.T) {
 	}
 }
 
-// The numbers of attacks in attacks.txt: of agents, and on identity.
+// The numbers of attacks in attacks.txt: on agents and on identity.
 const (
 	agentAttacks    = 38
 	identityAttacks = 84
 )
 
-// TestAttacksNameExistingTests compares attacks.txt with the tests of the packages that it names.
+// TestAttacksNameExistingTests compares attacks.txt with the tests in the packages that it names.
 func TestAttacksNameExistingTests(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("attacks.txt")
@@ -69,7 +69,7 @@ func TestAttacksNameExistingTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := regexp.MustCompile(`^(A?\d\d) (\S+) (Test\w+)$`)
-	reason := regexp.MustCompile(`^(A\d\d) - [A-Z].*\.$`) // why an attack does not apply
+	reason := regexp.MustCompile(`^(A\d\d) - [A-Z].*\.$`) // reason why an attack does not apply
 	packages, tested := make(map[string][]string), make(map[string]bool)
 	for text := range strings.Lines(string(text)) {
 		text = strings.TrimSpace(text)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// node runs a script of the clients folder with the Node that comes with them.
+// node runs a script in the clients folder with the version of Node installed there.
 func node(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	program, err := filepath.Abs("clients/node_modules/.bin/node")
@@ -30,7 +30,7 @@ func node(t *testing.T, args ...string) (stdout string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = t.TempDir() // the suites write their results where they run
+	cmd.Dir = t.TempDir() // the conformance suites write their results to the working directory
 	cmd.Env = append(os.Environ(), "NO_COLOR=1")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -40,7 +40,7 @@ func node(t *testing.T, args ...string) (stdout string, err error) {
 	return out.String(), nil
 }
 
-// script is the path of a file in the clients folder.
+// script returns the path of a file in the clients folder.
 func script(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("clients", name))
@@ -74,7 +74,7 @@ func TestTypeScriptClients(t *testing.T) {
 	}
 }
 
-// The Inspector's command line lists and calls tools too.
+// The Inspector's command line also lists and calls tools.
 func TestInspector(t *testing.T) {
 	heavy(t)
 	p := serve(t, "toolyard", "")

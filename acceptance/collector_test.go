@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// otelCollector is a running OpenTelemetry Collector that writes what it receives to files.
+// otelCollector is a running OpenTelemetry Collector that writes the data it receives to files.
 type otelCollector struct {
 	t      *testing.T
 	dir    string
@@ -38,7 +38,7 @@ service:
     traces: {receivers: [otlp], exporters: [file/traces]}
 `
 
-// startCollector builds the Collector of tools/collector and starts it on a free port.
+// startCollector builds the Collector in tools/collector and starts it on a free port.
 func startCollector(t *testing.T) *otelCollector {
 	t.Helper()
 	c := &otelCollector{t: t, dir: folder(t, map[string]string{"collector.yaml": collectorConfig}), exited: make(chan error, 1)}
@@ -79,7 +79,7 @@ func startCollector(t *testing.T) *otelCollector {
 	return c
 }
 
-// stop stops the Collector, which then writes the rest.
+// stop stops the Collector, which then writes the remaining data.
 func (c *otelCollector) stop() {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -112,8 +112,8 @@ func (a otlpAttributes) values() map[string]string {
 	return values
 }
 
-// received returns the log records and spans in a file of the Collector, each with its attributes,
-// those of its resource, and its other fields, in the order of the file.
+// received returns the log records and spans in one of the Collector's files, in order. Each has
+// its own attributes, those of its resource, and its other fields.
 func (c *otelCollector) received(file string) (list []map[string]string) {
 	c.t.Helper()
 	type item struct {
@@ -158,8 +158,9 @@ func (c *otelCollector) received(file string) (list []map[string]string) {
 	return list
 }
 
-// A real OpenTelemetry Collector receives every entry of the audit log once: from the running server
-// those of the API, and all of them from an export. It also receives the spans of calls.
+// A real OpenTelemetry Collector receives every entry in the audit log once: entries made through
+// the API from the running server, and all entries from an export. It also receives the calls'
+// spans.
 func TestCollectorReceivesAuditLogAndTraces(t *testing.T) {
 	heavy(t)
 	c := startCollector(t)
@@ -167,8 +168,8 @@ func TestCollectorReceivesAuditLogAndTraces(t *testing.T) {
 		return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.url, "OTEL_RESOURCE_ATTRIBUTES=test.run=" + run, "OTEL_BSP_SCHEDULE_DELAY=50"}
 	}
 	p := serve(t, "testyard", "name: audited\nstore: sqlite:yard.db\ngates: {all: {mode: write}}\n", env("live")...)
-	key := keyOf(t, p, "olivia", "operator") // by the command line: in the export only
-	const created = 110                      // more than one page
+	key := keyOf(t, p, "olivia", "operator") // created on the command line, so it is only in the export
+	const created = 110                      // more entries than fit on one page
 	for i := range created {
 		if status, answer := p.ask(t, key, "POST", "/keys", fmt.Sprintf(`{"name":"k%d","caller":"ci","account":"acme"}`, i)); status != http.StatusCreated {
 			t.Fatal(status, answer)
@@ -178,7 +179,7 @@ func TestCollectorReceivesAuditLogAndTraces(t *testing.T) {
 		t.Fatal(status, answer)
 	}
 	call(t, modernHTTP{t: t, url: p.url, meta: `,"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"`}, "echo", `{"text":"hi"}`)
-	for file, want := range map[string]int{"logs.jsonl": created + 1, "traces.jsonl": 1} { // before the end of the server, which waits only 5 s for the collector
+	for file, want := range map[string]int{"logs.jsonl": created + 1, "traces.jsonl": 1} { // before the server stops, because it then waits only 5 s for the collector
 		soon(t, "the collector writes "+file, func() bool {
 			data, _ := os.ReadFile(filepath.Join(c.dir, file))
 			return bytes.Count(data, []byte(`"toolyard.change"`))+bytes.Count(data, []byte(`"gen_ai.tool.name"`)) >= want
@@ -241,9 +242,9 @@ func logRecord(t *testing.T, line string) map[string]string {
 	if err := json.Unmarshal([]byte(line), &e); err != nil {
 		t.Fatal(err)
 	}
-	severity := "9" // information
+	severity := "9" // severity number of information
 	if e.Status >= 400 {
-		severity = "13" // warning
+		severity = "13" // severity number of a warning
 	}
 	return map[string]string{
 		"event": "toolyard.audit", "time": fmt.Sprint(e.At.UnixNano()), "severity": severity, "body": e.Action + " " + e.Subject, "name": "", "trace": "", "parent": "",

@@ -19,7 +19,7 @@ func readText(t *testing.T, file string) string {
 	return string(data)
 }
 
-// commandsOf returns the block of a document whose first line begins with a text.
+// commandsOf returns the code block in a document whose first line starts with a text.
 func commandsOf(t *testing.T, document, beginning string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(readText(t, "../"+document), "\n"+beginning)
@@ -40,8 +40,8 @@ gates:
   sell: {mode: read, surface: execute, callers: keys}
 `
 
-// TestCommandsInDocuments runs the commands that commands.txt assigns to it, in the order of the
-// documents, in a folder with a running yard.
+// TestCommandsInDocuments runs the commands that commands.txt assigns to it, in document order, in
+// a folder with a running yard.
 func TestCommandsInDocuments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,7 +54,8 @@ func TestCommandsInDocuments(t *testing.T) {
 		}
 	}
 	p := serveIn(t, dir, "toolyard", documentsYard)
-	// Commands that do not end by themselves run in the background, and must still run at the end.
+	// Commands that do not end by themselves run in the background, and must still be running at
+	// the end.
 	endless := regexp.MustCompile(`^(api calls/live|toolyard dev)`)
 	rewrite := strings.NewReplacer("http://127.0.0.1:3001", strings.TrimSuffix(p.url, "/mcp"), "postgres://yard@db/yard", "sqlite:yard.db", "toolyard dev", "toolyard dev --port 0")
 	script := "set -eu\nendless=\nkey=$(toolyard keys create --name test --caller ann --scope operator --scope write 2>/dev/null)\n"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// unserved lists scenarios, by prefix, that need unsupported features, with the reason. All other
+// unserved lists scenarios that need unsupported features, by prefix, with the reason. All other
 // scenarios must pass.
 var unserved = map[string]string{
 	"server-sse-polling": "needs a server that ends the response stream of a running call and replays it by event ID to a later GET (SEP-1699, optional, 2025-11-25 only); responses are not stored, and a client that loses one repeats the call with an idempotency key",
@@ -16,19 +16,19 @@ var unserved = map[string]string{
 
 var allScenarios = flag.Bool("all-scenarios", false, "run the scenarios of authorization of the older conformance suite too")
 
-// further lists scenarios of the suite of 2026-07-28 that it does not require of that version, with the
-// version to run them with, if the suite needs one: sign-in by MCP 2025-03-26, and the extensions for client
-// credentials and for enterprise-managed authorization.
+// further lists scenarios in the 2026-07-28 suite that this version does not require, with the
+// version to run them with, if the suite needs one: sign-in with MCP 2025-03-26, and the extensions
+// for client credentials and for enterprise-managed authorization.
 var further = map[string]string{
 	"auth/2025-03-26-oauth-metadata-backcompat": "2025-03-26", "auth/2025-03-26-oauth-endpoint-fallback": "2025-03-26",
 	"auth/client-credentials-jwt": "", "auth/client-credentials-basic": "", "auth/enterprise-managed-authorization": "",
 }
 
-// starved finds a scenario that the suite gave up: it does not wait long for a connection, and a busy
-// machine may not give it one in that time.
+// starved matches the output of a scenario that the suite gave up on: it does not wait long for a
+// connection, and a busy machine may be too slow.
 var starved = regexp.MustCompile(`fetch failed|(?i:timed out)|ETIMEDOUT`)
 
-// The official conformance suites, both eras, against one URL.
+// Toolyard passes the official conformance suites of both eras at one URL.
 func TestConformance(t *testing.T) {
 	heavy(t)
 	p := serve(t, "testyard", "")
@@ -40,8 +40,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The official conformance suites, both eras, against the client that uses MCP servers, including their
-// scenarios of authorization.
+// The client that uses MCP servers passes the official conformance suites of both eras, including
+// the authorization scenarios.
 func TestConformanceClient(t *testing.T) {
 	heavy(t)
 	eachScenario(t, "client", func(t *testing.T, run func(...string) (string, error)) {
@@ -52,7 +52,8 @@ func TestConformanceClient(t *testing.T) {
 	})
 }
 
-// eachScenario tests every scenario that the suites of both eras have for a side of MCP.
+// eachScenario runs a test for every scenario that the suites of both eras have for one side of
+// MCP.
 func eachScenario(t *testing.T, side string, test func(t *testing.T, run func(...string) (string, error))) {
 	scenario := regexp.MustCompile(`(?m)^\s+- (\S+) \[([^\]]*)\]`)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -66,11 +67,11 @@ func eachScenario(t *testing.T, side string, test func(t *testing.T, run func(..
 			specification, more := further[s[1]]
 			switch {
 			case version == "2025-11-25" && strings.HasPrefix(s[1], "auth/") && !*allScenarios:
-				continue // the other suite has the same scenarios, and more
+				continue // the other suite has the same scenarios and more
 			case strings.Contains(s[2], version):
 				specification = version
 			case !more || version != "2026-07-28":
-				continue // of another version, or an extension
+				continue // the scenario belongs to another version, or to an extension
 			}
 			t.Run(version+"/"+s[1], func(t *testing.T) {
 				for prefix, reason := range unserved {
@@ -80,7 +81,7 @@ func eachScenario(t *testing.T, side string, test func(t *testing.T, run func(..
 				}
 				test(t, func(args ...string) (string, error) {
 					args = append([]string{suite, side, "--scenario", s[1]}, args...)
-					if version != "2025-11-25" && specification != "" { // the older suite has only its own era
+					if version != "2025-11-25" && specification != "" { // the older suite covers only its own era
 						args = append(args, "--spec-version", specification)
 					}
 					out, err := node(t, args...)

@@ -54,7 +54,7 @@ gates:
   sell: {mode: write, surface: execute, callers: keys}
 `
 
-// brokenScript has its mistake in line 3.
+// brokenScript has a mistake on line 3.
 const brokenScript = `import { z } from "zod";
 export const description = "Is not finished.";
 export const inputSchema = z.object({ name: z.string( });
@@ -64,17 +64,17 @@ export default async () => "never";
 // harbor is the yard that the browser tests use.
 type harbor struct {
 	*process
-	store, browser           string // the address of the Chromium that scripts share
-	operator, viewer, caller string // tokens
+	store, browser           string // endpoint of the Chromium that scripts share
+	operator, viewer, caller string // API keys
 
 	mu    sync.Mutex
-	table []string // of figures
+	table []string // rows of figures
 }
 
-// seen is the report of a script in the browser folder.
+// seen is a browser script's report.
 type seen struct {
 	Figures map[string]string
-	Steps   map[string]int // milliseconds
+	Steps   map[string]int // in milliseconds
 	Values  map[string]json.RawMessage
 	Faults  []string
 }
@@ -93,7 +93,7 @@ func needBrowser(t *testing.T) {
 	}
 }
 
-// newHarbor serves 10,000 tools on PostgreSQL, with a server that is up, one that is down, and
+// newHarbor serves 10,000 tools with a PostgreSQL store, a server that is up, one that is down, and
 // recorded calls.
 func newHarbor(t *testing.T) *harbor {
 	t.Helper()
@@ -143,7 +143,7 @@ func startBrowser(t *testing.T) string {
 	return strings.TrimSpace(address)
 }
 
-// wish is one call of a batch.
+// wish is one call in a batch.
 type wish struct {
 	Gate    string         `json:"gate"`
 	Tool    string         `json:"tool"`
@@ -151,7 +151,7 @@ type wish struct {
 	Session string         `json:"session,omitempty"`
 }
 
-// past makes several hundred calls: paid ones by session and by account, free ones, and various
+// past makes several hundred calls: calls paid by session and by account, free calls, and various
 // failures. It waits until they are recorded.
 func (h *harbor) past(t *testing.T) {
 	t.Helper()
@@ -211,7 +211,7 @@ func (h *harbor) post(t *testing.T, path string, body, answer any) {
 	}
 }
 
-// show runs a script of the browser folder and reports its figures and errors.
+// show runs a browser script and reports its figures and errors.
 func (h *harbor) show(t *testing.T, script string, more map[string]any) seen {
 	t.Helper()
 	settings := map[string]any{
@@ -237,7 +237,7 @@ func (h *harbor) note(name, text string) {
 	h.table = append(h.table, fmt.Sprintf("%-34s %s", name, text))
 }
 
-// browse runs a script of the browser folder and reports its errors as test errors.
+// browse runs a browser script and reports its errors as test errors.
 func browse(t *testing.T, script string, settings map[string]any) (got seen) {
 	t.Helper()
 	data, err := json.Marshal(settings)
@@ -258,7 +258,7 @@ func browse(t *testing.T, script string, settings map[string]any) (got seen) {
 	return got
 }
 
-// sought are names in the catalog that the test searches for.
+// sought are names in the catalog to search for.
 var sought = []string{
 	"archive_shipment_notes", "approve_asset", "assign_vehicle", "cancel_meeting", "compare_budget_draft",
 	"count_outage_by_region", "create_refund", "delete_badge_history", "describe_cluster", "export_ledger",
@@ -266,8 +266,8 @@ var sought = []string{
 	"merge_customer", "rank_quote_by_owner", "schedule_holiday", "summarize_claim", "update_warehouse_status",
 }
 
-// A user can view and do everything in a browser; each script covers a part. Scripts of a group
-// depend on the changes of earlier ones, and groups run at the same time.
+// Users can view and do everything in a browser; each script covers a part. Scripts in a group
+// depend on the changes made by earlier ones, and groups run at the same time.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	h := newHarbor(t)
@@ -311,8 +311,8 @@ func TestConsole(t *testing.T) {
 	t.Logf("the console with 10,000 tools, in %s:\n  %s", time.Since(start).Round(time.Second), strings.Join(h.table, "\n  "))
 }
 
-// A sign-in is bound to the console of this yard: a program on another port of the host cannot use
-// it, and a link on another page cannot replace it.
+// A sign-in is bound to this yard's console: a program on another port of the host cannot use it,
+// and a link on another page cannot replace it.
 func TestConsoleSignIn(t *testing.T) {
 	heavy(t)
 	needBrowser(t)
@@ -324,7 +324,8 @@ func TestConsoleSignIn(t *testing.T) {
 	})
 }
 
-// The pages Queries and Approvals show, update and decide what callers do.
+// The pages Queries and Approvals show current queries and calls, update them, and let operators
+// decide.
 func TestConsoleQueriesAndApprovals(t *testing.T) {
 	heavy(t)
 	needBrowser(t)
@@ -410,7 +411,7 @@ func (h *harbor) spend(t *testing.T) {
 	}
 }
 
-// TestPictures writes the pictures of the documentation from a running demo.
+// TestPictures takes the documentation's screenshots from a running demo.
 func TestPictures(t *testing.T) {
 	if !*pictures {
 		t.Skip("only with -pictures: it writes to docs/pictures")
@@ -421,7 +422,7 @@ func TestPictures(t *testing.T) {
 	p.launch("toolyard", nil, "demo", "--listen", address, "--rate", "1", "--dir", dir)
 	p.await(p.url)
 	heal(t, dir)
-	time.Sleep(20 * time.Second) // so that there is something to see
+	time.Sleep(20 * time.Second) // lets some activity accumulate
 	keys, err := os.ReadFile(filepath.Join(dir, "keys.txt"))
 	if err != nil {
 		t.Fatal(err)
@@ -438,7 +439,7 @@ func TestPictures(t *testing.T) {
 	squeeze(t, folder)
 }
 
-// heal repairs the faults of the demo, so that the pictures show a healthy yard with one pending
+// heal repairs the demo's faults, so that the screenshots show a healthy yard with one pending
 // definition.
 func heal(t *testing.T, dir string) {
 	t.Helper()
@@ -461,7 +462,7 @@ func heal(t *testing.T, dir string) {
 	}
 }
 
-// squeeze compresses the pictures.
+// squeeze compresses the screenshots.
 func squeeze(t *testing.T, folder string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.png"))
@@ -493,7 +494,7 @@ func squeeze(t *testing.T, folder string) {
 	t.Logf("%d pictures, %d KiB together", len(files), sum>>10)
 }
 
-// painted returns a picture with 256 colors.
+// painted returns an image reduced to 256 colors.
 func painted(picture image.Image) *image.Paletted {
 	often := make(map[color.RGBA]int)
 	box := picture.Bounds()
@@ -507,7 +508,7 @@ func painted(picture image.Image) *image.Paletted {
 	flat := image.NewPaletted(box, palette)
 	index := make(map[color.RGBA]uint8)
 	for c := range often {
-		index[c] = uint8(palette.Index(c)) // there are 256 at most
+		index[c] = uint8(palette.Index(c)) // there are at most 256 colors
 	}
 	for y := box.Min.Y; y < box.Max.Y; y++ {
 		for x := box.Min.X; x < box.Max.X; x++ {
@@ -517,8 +518,8 @@ func painted(picture image.Image) *image.Paletted {
 	return flat
 }
 
-// colorsOf selects 256 colors. Each time it adds the color with the largest error, by distance from
-// the selected colors and by frequency, so that even small marks keep their color.
+// colorsOf selects 256 colors. In each step, it adds the color with the largest error, weighing its
+// distance from the selected colors and its frequency, so that even small marks keep their color.
 func colorsOf(often map[color.RGBA]int) (palette color.Palette) {
 	missed := make(map[color.RGBA]int)
 	for c, n := range often {

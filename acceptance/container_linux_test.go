@@ -19,8 +19,9 @@ import (
 	"time"
 )
 
-// containerScript runs a program of an unpacked image as a container runtime does: a read-only root,
-// /tmp in memory, processes of its own, the default seccomp profile, and a user without privileges.
+// containerScript runs a program in an unpacked image as a container runtime does: with a read-only
+// root, /tmp in memory, its own process namespace, the default seccomp profile, and an unprivileged
+// user.
 const containerScript = `
 set -e
 root=$1 work=$2
@@ -87,8 +88,8 @@ func TestContainerImage(t *testing.T) {
 	}
 }
 
-// containerProcesses returns the users of the processes below a root, and reports whether one of them
-// has installed a system-call filter.
+// containerProcesses returns the users of the processes under a root, and reports whether one of
+// them has installed a system-call filter.
 func containerProcesses(t *testing.T, root string) (users map[string]bool, filtered bool) {
 	t.Helper()
 	field := func(status []byte, name string) string {
@@ -107,10 +108,10 @@ func containerProcesses(t *testing.T, root string) (users map[string]bool, filte
 			status, err := os.ReadFile(p + "/status")
 			at, linkErr := os.Readlink(p + "/root")
 			if err != nil || linkErr != nil || at != root {
-				continue // another process, or one that has ended
+				continue // belongs to another root, or has ended
 			}
 			users[field(status, "Uid")] = true
-			filtered = filtered || field(status, "Seccomp_filters") == "2" // the profile's and its own
+			filtered = filtered || field(status, "Seccomp_filters") == "2" // the profile's filter and its own
 		}
 	}
 	return users, filtered
@@ -123,7 +124,7 @@ type containerConfig struct {
 	WorkingDir           string
 }
 
-// unpackImage unpacks the layers of the image for this machine.
+// unpackImage unpacks the layers of this machine's image.
 func unpackImage(t *testing.T, name, root string) containerConfig {
 	t.Helper()
 	f, err := os.Open(name)
@@ -206,8 +207,8 @@ func untar(t *testing.T, r io.Reader, visit func(*tar.Header, io.Reader)) {
 	}
 }
 
-// addLibraries adds the C library if the program needs it. Binaries of releases do not; the binary of
-// the tests does, because it is compiled with the same settings as the tests.
+// addLibraries adds the C library if the program needs it. Release binaries do not; the test binary
+// does, because it is compiled with the same settings as the tests.
 func addLibraries(t *testing.T, root string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ldd", filepath.Join(root, "usr/bin/toolyard")).CombinedOutput()

@@ -27,8 +27,8 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// declaring configures a fakemcp with tools that declare terms, and returns the file in which it
-// records their calls.
+// declaring configures a fakemcp server with tools that declare terms, and returns the file in
+// which it records their calls.
 func declaring(t *testing.T, id, tools string, lines ...string) (entry, notes string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +66,8 @@ func upstreamCalls(t *testing.T, notes string) (calls []upstreamCall) {
 	return calls
 }
 
-// stores are the engines with the same guarantees: one node, and two nodes on PostgreSQL.
+// stores runs a test on the setups that have the same guarantees: one node, and two nodes that
+// share PostgreSQL.
 func stores(t *testing.T, test func(t *testing.T, store string, replicas int)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -130,7 +131,7 @@ func TestDeclaredRateLimitsAreEnforced(t *testing.T) {
 	})
 }
 
-// together calls a tool n times concurrently, on all replicas in turn.
+// together calls a tool n times concurrently, alternating between the replicas.
 func (f *fleet) together(n int, tool, args string) []message {
 	f.t.Helper()
 	answers := make([]message, n)
@@ -166,7 +167,7 @@ func TestRateLimitGuidanceIsShown(t *testing.T) {
 	}
 }
 
-// catalogEntry returns the entry of a tool in the catalog.
+// catalogEntry returns a tool's entry in the catalog.
 func (p *process) catalogEntry(name string) string {
 	p.t.Helper()
 	var entries []json.RawMessage
@@ -183,7 +184,7 @@ func (p *process) catalogEntry(name string) string {
 	return ""
 }
 
-// defined returns a member of a tool's definition in a list of tools.
+// defined returns a member of a tool's definition in a tool list.
 func defined(t *testing.T, m message, name, member string) string {
 	t.Helper()
 	var list struct{ Tools []map[string]json.RawMessage }
@@ -216,7 +217,7 @@ const analysts = `[
 	 "inputSchema":{"type":"object","properties":{"hyperliquidPortfolio":{"type":"object"},"walletPortfolio":{"type":"object"}},"required":["hyperliquidPortfolio","walletPortfolio"]}}]`
 
 // analysis is a replica with the analysts behind it, and the services that provide their context.
-// Everything that reaches the analysts is captured.
+// Every request to the analysts is captured.
 type analysis struct {
 	*fleet
 	hyperliquid *fakemarkets.Hyperliquid
@@ -255,7 +256,7 @@ func (a *analysis) as(caller string) modernHTTP {
 	return modernHTTP{t: a.t, url: "http://" + a.replicas[0].address + "/mcp", key: a.buyer(caller, caller, "").token}
 }
 
-// capture forwards requests and keeps a copy of each, with its headers.
+// capture forwards requests and stores a copy of each, with its headers.
 type capture struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -302,7 +303,7 @@ func (a *analysis) last() map[string]json.RawMessage {
 	return calls[len(calls)-1].Arguments
 }
 
-// portfolio has the members of a Hyperliquid portfolio that the tests check.
+// portfolio contains the members of a Hyperliquid portfolio that the tests check.
 type portfolio struct {
 	MarginSummary  struct{ AccountValue string }
 	AssetPositions []struct{ Position struct{ Coin, Szi string } }
@@ -443,7 +444,7 @@ func TestPortfolioExampleScoresRisk(t *testing.T) {
 	}
 }
 
-// truthTable returns tools for each row of the table of surfaces, both regular and streaming, with
+// truthTable returns tools for each row in the table of surfaces, both regular and streaming, and
 // the tools that each gate should list.
 func truthTable(t *testing.T) (tools string, answer, execute []string) {
 	t.Helper()
@@ -632,8 +633,8 @@ func checkSession(t *testing.T, b *buyer, id, spent, remaining string) {
 	}
 }
 
-// TestSessionBudgetOverMCP tests session budgets with an MCP client, which passes the session in
-// the metadata of its requests.
+// TestSessionBudgetOverMCP tests session budgets with an MCP client, which sends the session in its
+// requests' metadata.
 func TestSessionBudgetOverMCP(t *testing.T) {
 	t.Parallel()
 	_, b := salesFleet(t, 1, "sqlite:"+filepath.Join(t.TempDir(), "yard.db"))

@@ -52,7 +52,7 @@ func TestAgentsDocument(t *testing.T) {
 	followDocument(t, "../docs/AGENTS.md", t.TempDir(), "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
-// docs/HOME.md, followed word for word from an empty folder with a simulated house.
+// TestHomeDocument follows docs/HOME.md word for word in an empty folder, with a simulated house.
 func TestHomeDocument(t *testing.T) {
 	t.Parallel()
 	home := fakehome.New(fakehome.Options{})
@@ -63,7 +63,7 @@ func TestHomeDocument(t *testing.T) {
 	}
 }
 
-// docs/TRADING.md, followed word for word in an empty folder, at a fake venue.
+// TestTradingDocument follows docs/TRADING.md word for word in an empty folder, with a fake venue.
 func TestTradingDocument(t *testing.T) {
 	t.Parallel()
 	venue := newVenue(t)
@@ -89,7 +89,7 @@ func startCRM(t *testing.T) []string {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // returns an error because it was killed
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	variables, ok := strings.CutPrefix(strings.TrimSpace(line), "export ")

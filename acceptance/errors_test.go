@@ -25,7 +25,7 @@ export default async ({ dividend, divisor }: z.infer<typeof inputSchema>) => {
 };
 `
 
-// typedTools are tools of an MCP server with an output schema.
+// typedTools are an MCP server's tools with output schemas.
 const typedTools = `[
 	{"name":"typed","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"fail":{"type":"boolean"}}},
 	 "outputSchema":{"type":"object","properties":{"quotient":{"type":"number"}},"required":["quotient"]}},
@@ -47,13 +47,14 @@ var mistakes = []mistake{
 	{"ts_divide", json.RawMessage(`{"dividend":1,"divisor":0}`), "division by zero"},
 	{"ts_rare", json.RawMessage(`{"dividend":1,"divisor":1}`), "again"},
 	{"mcp_up__typed", json.RawMessage(`{"ms":"many"}`), "ms"},
-	{"mcp_up__typed", json.RawMessage(`{"fail":true}`), "typed"}, // the whole message
+	{"mcp_up__typed", json.RawMessage(`{"fail":true}`), "typed"}, // the text is the whole message
 	{"mcp_up__rare", json.RawMessage(`{}`), "again"},
 	{"no_such_tool", json.RawMessage(`{}`), "no_such_tool"},
 }
 
-// serveMistakes serves tools of all kinds with an output schema whose limits are exhausted. They
-// allow one call per hour: clients on a busy machine may take minutes.
+// serveMistakes serves tools of all kinds that have an output schema and whose limits are
+// exhausted. The limits allow one call per hour, because clients on a busy machine may take
+// minutes.
 func serveMistakes(t *testing.T) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +66,7 @@ func serveMistakes(t *testing.T) *process {
 	return p
 }
 
-// useUp makes the one call that the limits allow.
+// useUp makes the only call that the limits allow.
 func useUp(t *testing.T, p *process) {
 	t.Helper()
 	for _, m := range mistakes {
@@ -94,8 +95,8 @@ func (m *mistake) readable(t *testing.T, client string, got outcome) {
 	}
 }
 
-// The failed call of a tool with an output schema is readable in every official client, even in
-// those that validate results.
+// When a tool with an output schema fails, every official client shows a readable error, even if it
+// validates results.
 func TestErrorsInOfficialClients(t *testing.T) {
 	t.Parallel()
 	p := serveMistakes(t)

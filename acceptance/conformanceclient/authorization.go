@@ -18,15 +18,15 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// clientDocument is the client that the suite expects of clients with a metadata document.
+// clientDocument is the client ID that the suite expects from clients with a metadata document.
 const clientDocument = "https://conformance-test.local/client-metadata.json"
 
 const (
-	maxSignIns  = 5 // of the user
-	maxFailures = 6 // of connections to a server although the user is signed in
+	maxSignIns  = 5 // sign-ins by the user
+	maxFailures = 6 // failed connections to a server although the user is signed in
 )
 
-// user is a person who signs in at authorization servers, which redirect at once.
+// user is a person who signs in at authorization servers, which redirect immediately.
 type user struct {
 	caller    toolyard.Caller
 	signIns   int
@@ -35,7 +35,7 @@ type user struct {
 	connector *serverauth.Connector
 }
 
-// authorize sets the authorizer of the scenario. The user is nil if the scenario requires no sign-in.
+// authorize sets the scenario's authorizer. The user is nil if the scenario requires no sign-in.
 func authorize(ctx context.Context, o *upstream.Options) (*user, error) {
 	scenario, ok := strings.CutPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/")
 	if !ok {
@@ -66,7 +66,7 @@ func authorize(ctx context.Context, o *upstream.Options) (*user, error) {
 		o.Authorizer = serverauth.NewProgram(server, func(string) {}, time.Now)
 		return nil, nil
 	}
-	if given.IDToken != "" { // of a person who has signed in at the company's identity provider
+	if given.IDToken != "" { // the person has signed in at the company's identity provider
 		o.Authorizer, o.PerCaller = serverauth.NewAssertion(serverauth.DelegationOptions{
 			Issuer: serverauth.Issuer{Name: "the identity provider", URL: given.Provider, Client: func() (*oauthclient.Credentials, error) {
 				return &oauthclient.Credentials{ID: given.ProviderClient}, nil
@@ -108,8 +108,8 @@ func (u *user) reconnect(ctx context.Context) error {
 	return u.connect(ctx, "")
 }
 
-// follow signs in with the link in an error, as a person whose client shows it, and reports whether
-// there is one.
+// follow signs in with the link in an error, like a person whose client shows it, and reports
+// whether there is a link.
 func (u *user) follow(ctx context.Context, failure error) (bool, error) {
 	e := toolyard.AsError(failure)
 	_, ticket, ok := strings.Cut(e.Message, "#ticket=")
@@ -119,7 +119,7 @@ func (u *user) follow(ctx context.Context, failure error) (bool, error) {
 	return true, u.connect(ctx, ticket)
 }
 
-// connect signs in. The ticket is that of a link, or empty.
+// connect signs in. The ticket comes from a link, or is empty.
 func (u *user) connect(ctx context.Context, ticket string) error {
 	if u.signIns++; u.signIns > maxSignIns {
 		return errors.New("too many sign-ins")
@@ -145,7 +145,7 @@ func (u *user) connect(ctx context.Context, ticket string) error {
 	return errors.Join(err, errors.Unwrap(err))
 }
 
-// answer signs in if a result asks for it, and reports whether it does.
+// answer signs in if a result asks for it, and reports whether it did.
 func (u *user) answer(ctx context.Context, c *toolyard.Call, raw json.RawMessage) (bool, error) {
 	var asked struct {
 		RequestState  string

@@ -1,7 +1,7 @@
 // Command conformanceclient is the client that the MCP conformance suite tests. It uses package
-// upstream, as a yard does: it calls every tool, reads every resource and gets every prompt of the
-// server at the given URL, and answers questions with the defaults. In scenarios of authorization, it
-// uses package serverauth, and signs in like a person with a browser.
+// upstream, as a yard does: it calls every tool, reads every resource and renders every prompt of
+// the server at the given URL, and answers questions with the defaults. In authorization scenarios,
+// it uses package serverauth and signs in like a person with a browser.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(ctx context.Context, url string) error {
 	}
 }
 
-// use calls everything that a server offers. It reports failures and continues, because some
+// use uses everything that a server offers. It reports failures and continues, because some
 // scenarios expect a refusal.
 func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool, u *user) error {
 	calls, err := planned(tools)
@@ -83,7 +83,7 @@ func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool, u *use
 			fmt.Fprintf(os.Stderr, "%s: %v\n", c.tool.Name, err)
 			continue
 		}
-		text, _ := json.Marshal(res) // can always be encoded
+		text, _ := json.Marshal(res) // cannot fail
 		fmt.Fprintf(os.Stderr, "%s: %.300s\n", c.tool.Name, text)
 	}
 	return nil
@@ -98,7 +98,7 @@ type plan struct {
 func planOf(t *toolyard.Tool, args map[string]any) plan {
 	data, err := json.Marshal(args)
 	if err != nil {
-		panic(err) // can always be encoded
+		panic(err) // cannot happen
 	}
 	return plan{t, data}
 }

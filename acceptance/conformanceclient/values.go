@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// schema has the members of a JSON Schema from which values are generated.
+// schema contains the members of a JSON Schema that values are generated from.
 type schema struct {
 	Type       string
 	Default    any
@@ -41,7 +41,7 @@ func (s schema) value() any {
 	return "text"
 }
 
-// arguments returns the arguments of a tool.
+// arguments returns arguments for a tool.
 func arguments(t *toolyard.Tool, byName map[string]*toolyard.Tool) map[string]any {
 	switch t.Name {
 	case "add_numbers":
@@ -53,13 +53,13 @@ func arguments(t *toolyard.Tool, byName map[string]*toolyard.Tool) map[string]an
 	}
 	var s schema
 	if err := json.Unmarshal(t.Input, &s); err != nil {
-		return nil // a tool without arguments
+		return nil // the tool has no arguments
 	}
 	s.Type = "object"
 	return s.value().(map[string]any)
 }
 
-// answer accepts all requests of an unfinished result, with the defaults.
+// answer accepts all requests in an unfinished result, with the defaults.
 func answer(c *toolyard.Call, unfinished json.RawMessage) error {
 	var asked struct {
 		InputRequests map[string]struct {

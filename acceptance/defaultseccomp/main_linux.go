@@ -1,6 +1,6 @@
-// Command defaultseccomp runs a program as container runtimes do by default: system calls that the
-// default seccomp profile of Docker, containerd and Kubernetes refuses to a container without
-// capabilities fail with EPERM, and clone3 with ENOSYS.
+// Command defaultseccomp runs a program as container runtimes do by default. System calls that the
+// default seccomp profile of Docker, containerd and Kubernetes denies to an unprivileged container
+// fail with EPERM, and clone3 fails with ENOSYS.
 package main
 
 import (
@@ -25,7 +25,7 @@ var refused = []uint32{
 	unix.SYS_SYSLOG, unix.SYS_UMOUNT2, unix.SYS_UNSHARE, unix.SYS_USERFAULTFD, unix.SYS_VHANGUP,
 }
 
-// namespaces are the flags of clone that create namespaces.
+// namespaces are the clone flags that create namespaces.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 func main() {
@@ -66,13 +66,13 @@ func filter() []unix.SockFilter {
 	unless := func(value uint32, skip uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: skip}
 	}
-	f := []unix.SockFilter{load(0)} // the number of the call
+	f := []unix.SockFilter{load(0)} // loads the number of the system call
 	for _, call := range refused {
 		f = append(f, unless(call, 1), answer(fail|uint32(unix.EPERM)))
 	}
 	return append(f,
 		unless(unix.SYS_CLONE3, 1), answer(fail|uint32(unix.ENOSYS)),
-		unless(unix.SYS_CLONE, 3), load(16), // the flags
+		unless(unix.SYS_CLONE, 3), load(16), // loads the flags
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: namespaces, Jf: 1},
 		answer(fail|uint32(unix.EPERM)),
 		answer(allow),

@@ -1,5 +1,5 @@
-// Package fakehome provides a small house that speaks the WebSocket and REST API of Home
-// Assistant. Services change its states, scripts and scenes run, and it can simulate failures.
+// Package fakehome simulates a small house with Home Assistant's WebSocket and REST APIs. Services
+// change its states, scripts and scenes run, and it can simulate failures.
 //
 //	home := fakehome.New(fakehome.Options{})
 //	defer home.Close()
@@ -21,9 +21,9 @@ const Token = "fake-long-lived-access-token"
 
 // Options configure a home.
 type Options struct {
-	Address  string           // to listen on; a free port on loopback if empty
-	Entities int              // sensors that are added to the house, spread over its areas
-	Now      func() time.Time // time.Now if nil
+	Address  string           // address to listen on; defaults to a free port on loopback
+	Entities int              // number of additional sensors, spread over the areas
+	Now      func() time.Time // defaults to time.Now
 }
 
 // Home is a running fake.
@@ -46,26 +46,26 @@ type Home struct {
 
 // faults are the simulated failures.
 type faults struct {
-	cut        bool // close the connection instead of sending a message
-	cutAfter   int  // messages that are sent before
+	cut        bool // whether to close the connection instead of sending a message
+	cutAfter   int  // number of messages to send before that
 	delay      time.Duration
 	rejectAuth bool
-	padding    int                      // bytes in the attributes of an extra entity
-	slow       map[string]time.Duration // delay of the effect of a service, by entity; negative for no effect
-	service    *failure                 // of every service call
-	hang       bool                     // service calls get no answer
-	deny       map[string]bool          // commands that are refused as unauthorized
-	picture    int                      // bytes that are added to pictures
+	padding    int                      // bytes in an extra entity's attributes
+	slow       map[string]time.Duration // delay before a service takes effect, by entity; negative for no effect
+	service    *failure                 // error for every service call
+	hang       bool                     // whether service calls get no response
+	deny       map[string]bool          // commands to refuse as unauthorized
+	picture    int                      // bytes to add to camera images
 }
 
 // ServiceCall is a service call that the home received, directly or from a script.
 type ServiceCall struct {
 	Domain, Service string
-	Data            map[string]any // with the target
-	Nested          bool           // made by a script, a scene or an automation
+	Data            map[string]any // includes the target
+	Nested          bool           // whether a script, a scene or an automation made the call
 }
 
-// New starts a home and panics if it cannot.
+// New starts a home. It panics on failure.
 func New(o Options) *Home {
 	h, err := Start(o)
 	if err != nil {
@@ -94,11 +94,11 @@ func Start(o Options) (*Home, error) {
 	return h, nil
 }
 
-// maxRecorded bounds the recorded requests, service calls and state changes, so that a home can
-// run for days.
+// maxRecorded limits the recorded requests, service calls and state changes, so that a home can run
+// for days.
 const maxRecorded = 50_000
 
-// appendRecent appends an entry and drops the oldest ones.
+// appendRecent appends an entry and drops the oldest entries if there are too many.
 func appendRecent[T any](list []T, entry T) []T {
 	if len(list) >= maxRecorded {
 		list = slices.Delete(list, 0, maxRecorded/10)
@@ -164,7 +164,7 @@ func (h *Home) States() map[string]string {
 	return all
 }
 
-// RenameArea changes the name of an area.
+// RenameArea changes an area's name.
 func (h *Home) RenameArea(id, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,7 +176,7 @@ func (h *Home) RenameArea(id, name string) {
 	h.fire("area_registry_updated", map[string]any{"action": "update", "area_id": id})
 }
 
-// MoveEntity assigns an entity to an area of its own.
+// MoveEntity assigns an entity its own area.
 func (h *Home) MoveEntity(id, area string) {
 	h.EditEntity(id, map[string]any{"area_id": area})
 }
@@ -193,7 +193,7 @@ func (h *Home) EditEntity(id string, members map[string]any) {
 	h.fire("entity_registry_updated", map[string]any{"action": "update", "entity_id": id})
 }
 
-// SetScript replaces the configuration of a script or an automation, or adds it.
+// SetScript adds a script or an automation, or replaces its configuration.
 func (h *Home) SetScript(id string, config map[string]any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,26 +234,26 @@ func (h *Home) change(edit func(*faults)) {
 	edit(&h.faults)
 }
 
-// CutAfter closes the next connection that sends more than n messages, once.
+// CutAfter closes the next connection after it has received n messages, once.
 func (h *Home) CutAfter(n int) { h.change(func(f *faults) { f.cut, f.cutAfter = true, n }) }
 
 // Delay delays every message to clients.
 func (h *Home) Delay(d time.Duration) { h.change(func(f *faults) { f.delay = d }) }
 
-// RejectAuth makes the home refuse every token, or ends that.
+// RejectAuth determines whether the home refuses every token.
 func (h *Home) RejectAuth(reject bool) { h.change(func(f *faults) { f.rejectAuth = reject }) }
 
 // Pad adds an entity whose attributes have this many bytes.
 func (h *Home) Pad(bytes int) { h.change(func(f *faults) { f.padding = bytes }) }
 
-// PadPictures adds bytes to the pictures of cameras.
+// PadPictures adds bytes to camera images.
 func (h *Home) PadPictures(bytes int) { h.change(func(f *faults) { f.picture = bytes }) }
 
 // Slow delays the effect of services on an entity. A negative delay means no effect.
 func (h *Home) Slow(id string, d time.Duration) { h.change(func(f *faults) { f.slow[id] = d }) }
 
-// FailServices makes every service call fail with an error code of Home Assistant; an empty code
-// ends that.
+// FailServices makes every service call fail with one of Home Assistant's error codes. An empty
+// code ends that.
 func (h *Home) FailServices(code, message string) {
 	h.change(func(f *faults) {
 		f.service = nil
@@ -263,7 +263,7 @@ func (h *Home) FailServices(code, message string) {
 	})
 }
 
-// HangServices makes the home execute service calls without answering, or ends that.
+// HangServices determines whether the home executes service calls but does not respond.
 func (h *Home) HangServices(hang bool) { h.change(func(f *faults) { f.hang = hang }) }
 
 // Deny makes the home refuse a command as unauthorized.

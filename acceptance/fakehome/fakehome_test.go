@@ -88,7 +88,7 @@ func (c *client) command(kind string, members object) object {
 	}
 }
 
-// The members of registry entries are those that the tests of Home Assistant expect.
+// Registry entries have the members that Home Assistant's own tests expect.
 func TestRegistriesHaveTheMembersOfHomeAssistant(t *testing.T) {
 	home := fakehome.New(fakehome.Options{})
 	defer home.Close()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// period reads start_time and end_time of a command.
+// period returns a command's start_time and end_time.
 func period(command object) (start, end time.Time, err *failure) {
 	start, parseErr := time.Parse(time.RFC3339, text(command["start_time"]))
 	if parseErr != nil {
@@ -22,7 +22,7 @@ func period(command object) (start, end time.Time, err *failure) {
 	return start, end, nil
 }
 
-// measured returns the generated value of a sensor: a daily curve with a spike at 12:00 UTC.
+// measured returns a sensor's generated value: a daily curve with a spike at 12:00 UTC.
 func measured(at time.Time) float64 {
 	value := 20 + 2*math.Sin(2*math.Pi*float64(at.Hour()*60+at.Minute())/1440)
 	if at.Hour() == 12 && at.Minute() == 0 {
@@ -94,7 +94,7 @@ func (w *world) statistics(command object) (any, *failure) {
 	return result, nil
 }
 
-// logbook returns the recorded changes with their cause.
+// logbook returns the recorded changes with their causes.
 func (w *world) logbook(command object) (any, *failure) {
 	start, end, err := period(command)
 	if err != nil {

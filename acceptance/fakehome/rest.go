@@ -71,7 +71,7 @@ func (h *Home) serveCamera(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	var b bytes.Buffer
-	_ = jpeg.Encode(&b, picture, nil) // a buffer never fails to write
+	_ = jpeg.Encode(&b, picture, nil) // writing to a buffer cannot fail
 	w.Header().Set("Content-Type", "image/jpeg")
 	b.Write(make([]byte, h.faults.picture))
 	_, _ = w.Write(b.Bytes())

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// effect is the change of a service on one entity. It returns the new state, or "" for none.
+// effect is a service's effect on one entity. It returns the new state, or "" if the state does not
+// change.
 type effect func(old string, attributes, data object) (string, object, *failure)
 
 func to(state string) effect {
@@ -23,7 +24,7 @@ func toggle(on, off string) effect {
 	}
 }
 
-// keep stores an argument as an attribute, or leaves the state unchanged.
+// keep returns an effect that stores an argument as an attribute and does not change the state.
 func keep(argument, attribute string) effect {
 	return func(old string, _, data object) (string, object, *failure) {
 		if data[argument] == nil {
@@ -33,7 +34,7 @@ func keep(argument, attribute string) effect {
 	}
 }
 
-// effects are the services by domain.
+// effects lists the services by domain.
 var effects = map[string]map[string]effect{
 	"light": {"turn_on": lightOn, "turn_off": to("off"), "toggle": toggle("on", "off")},
 	"fan":   {"turn_on": to("on"), "turn_off": to("off"), "toggle": toggle("on", "off"), "set_percentage": setFan},
@@ -56,7 +57,7 @@ var effects = map[string]map[string]effect{
 	"vacuum":       {"start": to("cleaning"), "stop": to("idle"), "return_to_base": to("returning")},
 }
 
-// others are services without an effect on the states of their domain.
+// others lists services that do not change their domain's states.
 var others = map[string][]string{
 	"scene": {"turn_on", "apply"}, "script": {"turn_on", "turn_off", "toggle", "reload"}, "automation": {"trigger", "turn_on", "turn_off"},
 	"homeassistant": {"turn_on", "turn_off", "toggle", "restart"}, "notify": {"mobile_app_phone", "send_message"}, "persistent_notification": {"create"},
@@ -118,7 +119,7 @@ func withCode(state string) effect {
 	}
 }
 
-// services is the result of get_services.
+// services returns the result of get_services.
 func services(w *world) object {
 	all := object{}
 	add := func(domain, service string) {
@@ -145,7 +146,7 @@ func services(w *world) object {
 	return all
 }
 
-// callService executes a command call_service. The home is locked.
+// callService executes a call_service command. The home must be locked.
 func (h *Home) callService(command object) (any, *failure) {
 	data := object{}
 	for _, key := range []string{"service_data", "target"} {
@@ -222,7 +223,7 @@ func (h *Home) runEffect(id string, run effect, data, by object) *failure {
 	return err
 }
 
-// apply changes a state, later if the device is slow.
+// apply changes a state, with a delay if the device is slow.
 func (h *Home) apply(id, value string, attributes, by object) {
 	switch delay := h.faults.slow[id]; {
 	case delay == 0:

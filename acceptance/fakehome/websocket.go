@@ -15,7 +15,7 @@ import (
 
 const version = "2026.8.0"
 
-// failure is an error of the WebSocket API.
+// failure is a WebSocket API error.
 type failure struct{ Code, Message string }
 
 func (f *failure) Error() string { return f.Code + ": " + f.Message }
@@ -26,13 +26,13 @@ type session struct {
 	conn *websocket.Conn
 	out  chan []byte
 	stop context.CancelFunc
-	last int // id of the last command
+	last int // ID of the last command
 
-	entities map[int]bool   // subscriptions to entities
-	events   map[int]string // subscriptions to events, by their type
+	entities map[int]bool   // IDs of subscriptions to entities
+	events   map[int]string // event types, by subscription ID
 }
 
-// cut ends the connection without a closing handshake.
+// cut ends the connection with no closing handshake.
 func (s *session) cut() {
 	s.stop()
 	_ = s.conn.CloseNow()
@@ -114,7 +114,7 @@ func (s *session) send(message any) {
 	select {
 	case s.out <- raw:
 	default:
-		s.stop() // the client does not read
+		s.stop() // the client is not reading
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *session) authenticate(ctx context.Context) bool {
 	s.home.mu.Unlock()
 	if !ok {
 		s.send(object{"type": "auth_invalid", "message": "Invalid access token or password"})
-		s.out <- nil // close
+		s.out <- nil // closes the connection
 		<-ctx.Done()
 		return false
 	}
@@ -166,7 +166,7 @@ func number(v any) int {
 	return int(f)
 }
 
-// handle executes a command. The home is locked.
+// handle executes a command. The home must be locked.
 func (s *session) handle(id int, kind string, command object) {
 	if id <= s.last {
 		s.fail(id, &failure{"id_reuse", "Identifier values have to increase."})
@@ -250,8 +250,8 @@ func (s *session) run(id int, kind string, command object) (any, *failure) {
 	return nil, &failure{"unknown_command", "Unknown command."}
 }
 
-// related returns the entities that an item refers to, as search/related does: direct calls of
-// scripts and templates are missing.
+// related returns the entities that an item refers to, as search/related does: it omits direct
+// script calls and templates.
 func (w *world) related(id string) object {
 	found := map[string]bool{}
 	for member := range w.scenes[id] {
@@ -305,7 +305,7 @@ func (h *Home) padded() *state {
 	return &state{ID: "sensor.padded", State: "big", Attributes: object{"padding": strings.Repeat("x", h.faults.padding)}, LastChanged: at, LastUpdated: at, Context: newContext("")}
 }
 
-// full is the state as get_states and the REST API return it.
+// full returns the state in the format of get_states and the REST API.
 func (s *state) full() object {
 	const format = "2006-01-02T15:04:05.999999-07:00"
 	return object{
@@ -314,7 +314,7 @@ func (s *state) full() object {
 	}
 }
 
-// compressed is the state as subscribe_entities sends it.
+// compressed returns the state in the format of subscribe_entities.
 func (s *state) compressed() object {
 	o := object{"s": s.State, "a": s.Attributes, "c": s.Context["id"], "lc": seconds(s.LastChanged)}
 	if !s.LastUpdated.Equal(s.LastChanged) {
@@ -354,7 +354,7 @@ func (s *session) entityRemoved(entity string) {
 	}
 }
 
-// fire sends an event to its subscribers. The home is locked.
+// fire sends an event to its subscribers. The home must be locked.
 func (h *Home) fire(kind string, data object) {
 	for s := range h.clients {
 		for id, wanted := range s.events {
@@ -365,7 +365,7 @@ func (h *Home) fire(kind string, data object) {
 	}
 }
 
-// set changes a state and notifies subscribers. The home is locked.
+// set changes a state and notifies subscribers. The home must be locked.
 func (h *Home) set(id, value string, attributes object, by object) {
 	old := h.world.states[id]
 	now := h.now().Truncate(time.Microsecond)

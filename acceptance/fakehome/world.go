@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// object is a JSON object as the API sends it.
+// object is a JSON object in the API.
 type object = map[string]any
 
-// world is the content of a home. Registries are stored as the API lists them.
+// world is a home's content. Registries are stored in the API's format.
 type world struct {
 	areas, devices, entities, floors, labels []object
 	states                                   map[string]*state
-	scenes                                   map[string]map[string]string // state of each entity by scene
-	configs                                  map[string]object            // of scripts and automations
+	scenes                                   map[string]map[string]string // states of entities, by scene
+	configs                                  map[string]object            // configurations of scripts and automations
 	changes                                  []change
 }
 
-// state is the state of an entity.
+// state is an entity's state.
 type state struct {
 	ID          string
 	State       string
@@ -32,25 +32,25 @@ type state struct {
 	Context     object
 }
 
-// change is a recorded state, for history and the logbook.
+// change is a recorded state change, for history and the logbook.
 type change struct {
 	id, state string
 	at        time.Time
 	context   object
 }
 
-// entity describes an entity of the house.
+// entity describes one of the house's entities.
 type entity struct {
 	id, name   string
 	state      string
 	attributes object
-	device     string // also names its area, unless area is set
+	device     string // determines the area, unless area is set
 	area       string
 	labels     []string
 	category   string // "", "config" or "diagnostic"
-	platform   string // "demo" if empty
+	platform   string // defaults to "demo"
 	hidden     bool
-	private    bool // not exposed to Assist
+	private    bool // whether the entity is not exposed to Assist
 	noRegistry bool
 }
 
@@ -144,7 +144,7 @@ func (w *world) addScenes() {
 	}
 }
 
-// addScripts adds scripts and automations with the configuration that script/config and
+// addScripts adds scripts and automations with the configurations that script/config and
 // automation/config return.
 func (w *world) addScripts() {
 	step := func(action string, ids ...string) object {
@@ -240,7 +240,7 @@ func newContext(user string) object {
 	return object{"id": strings.ToUpper(hex.EncodeToString(id)), "parent_id": nil, "user_id": optional(user)}
 }
 
-// targets returns the entities of a target: by entity, device, area, floor and label.
+// targets returns a target's entities, selected by entity, device, area, floor and label.
 func (w *world) targets(data object) []string {
 	found := map[string]bool{}
 	for _, id := range list(data["entity_id"]) {
@@ -299,7 +299,7 @@ func text(v any) string {
 	return s
 }
 
-// list returns a string or a list of strings as a list.
+// list converts a string or a list of strings to a list.
 func list(v any) []string {
 	switch v := v.(type) {
 	case string:

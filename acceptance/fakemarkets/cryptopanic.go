@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// CryptoPanic is the news API, version 2, of the plan developer.
+// CryptoPanic is version 2 of the news API, on the plan developer.
 type CryptoPanic struct {
 	*Server
 	token string
-	posts []CryptoPanicPost // newest first; under the lock of Server
+	posts []CryptoPanicPost // newest first; guarded by Server's lock
 }
 
 // CryptoPanicPost is a news item.
@@ -28,7 +28,7 @@ type CryptoPanicPost struct {
 
 const newsPage = 20
 
-// NewCryptoPanic starts a news API that accepts one token, and 100 requests a day.
+// NewCryptoPanic starts a news API that accepts one token and 100 requests a day.
 func NewCryptoPanic(token string) *CryptoPanic {
 	c := &CryptoPanic{token: token}
 	c.Server = start(100, 24*time.Hour, c.answer)
@@ -67,7 +67,7 @@ func (c *CryptoPanic) answer(r *http.Request, _ []byte) reply {
 	from := min((page-1)*newsPage, len(found))
 	to := min(from+newsPage, len(found))
 	body := map[string]any{"next": nil, "previous": nil, "results": c.results(found[from:to])}
-	if to < len(found) { // the link repeats the token
+	if to < len(found) { // the link contains the token
 		next := url.Values{"auth_token": {c.token}, "page": {strconv.Itoa(page + 1)}, "currencies": {q.Get("currencies")}}
 		body["next"] = c.URL + r.URL.Path + "?" + next.Encode()
 	}

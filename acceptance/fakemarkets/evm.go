@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// EVM is a node of a chain with JSON-RPC 2.0 over HTTP. It answers batches in reverse order, which
-// the specification allows.
+// EVM is a chain's node with JSON-RPC 2.0 over HTTP. It answers batches in reverse order, which the
+// specification allows.
 type EVM struct {
 	*Server
-	// Under the lock of Server, by address in lower case.
+	// These fields are guarded by Server's lock; maps are keyed by lower-case address.
 	chain    int
 	balances map[string]*big.Int
 	tokens   map[string]EVMToken
@@ -28,26 +28,26 @@ type EVMToken struct {
 	Address  string
 	Symbol   string
 	Decimals int
-	Bytes32  bool                // the symbol is 32 bytes, as in the oldest contracts
-	Reverts  bool                // every call of it fails
-	Balances map[string]*big.Int // by holder
+	Bytes32  bool                // whether the symbol is 32 bytes, as in the oldest contracts
+	Reverts  bool                // whether every call to it fails
+	Balances map[string]*big.Int // keyed by holder
 }
 
-// NewEVM starts a node of a chain without balances. It accepts 300 requests per minute.
+// NewEVM starts a chain's node that has no balances. It accepts 300 requests per minute.
 func NewEVM(chainID int) *EVM {
 	e := &EVM{chain: chainID, balances: map[string]*big.Int{}, tokens: map[string]EVMToken{}}
 	e.Server = start(300, time.Minute, e.serveRPC)
 	return e
 }
 
-// SetChain makes it a node of another chain.
+// SetChain changes the chain that the node belongs to.
 func (e *EVM) SetChain(id int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.chain = id
 }
 
-// SetBalance sets the native balance of an address in the smallest unit.
+// SetBalance sets an address's native balance in the smallest unit.
 func (e *EVM) SetBalance(holder string, wei *big.Int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,7 +66,7 @@ func (e *EVM) SetToken(t EVMToken) {
 	e.tokens[strings.ToLower(t.Address)] = t
 }
 
-// rpcError is an error of JSON-RPC.
+// rpcError is a JSON-RPC error.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -97,7 +97,7 @@ func failure(id json.RawMessage, code int, message string) any {
 	return map[string]any{"jsonrpc": "2.0", "id": id, "error": rpcError{code, message}}
 }
 
-// call answers one request.
+// call handles one request.
 func (e *EVM) call(request []byte) any {
 	var q struct {
 		Version string            `json:"jsonrpc"`
@@ -138,7 +138,7 @@ func (e *EVM) run(method string, params []json.RawMessage) (string, *rpcError) {
 	return "", &rpcError{-32601, "the method " + method + " does not exist/is not available"}
 }
 
-// view calls a contract. Where there is none, the result is empty.
+// view calls a contract. If there is none, the result is empty.
 func (e *EVM) view(contract, data string) (string, *rpcError) {
 	t, ok := e.tokens[contract]
 	if !ok {
@@ -159,7 +159,7 @@ func (e *EVM) view(contract, data string) (string, *rpcError) {
 	return "", &rpcError{3, "execution reverted"}
 }
 
-// padded is a text in hexadecimal, filled up to whole words of 32 bytes.
+// padded returns a text in hexadecimal, padded to whole 32-byte words.
 func padded(text string) string {
 	digits := hex.EncodeToString([]byte(text))
 	if over := len(digits) % 64; over > 0 {

@@ -22,7 +22,7 @@ import (
 
 const (
 	maxBody     = 1 << 20
-	maxRequests = 10_000 // that are remembered
+	maxRequests = 10_000 // number of requests to remember
 )
 
 // Request is a request that a server received.
@@ -43,12 +43,12 @@ type Server struct {
 	answer  func(*http.Request, []byte) reply
 	closed  chan struct{}
 	closing sync.Once
-	window  time.Duration // that the budget is for
+	window  time.Duration // time window of the budget
 
 	mu       sync.Mutex
 	faults   faults
 	budget   int
-	charges  []charge // of the last window
+	charges  []charge // charges in the last window
 	requests []Request
 }
 
@@ -67,17 +67,17 @@ type charge struct {
 	weight int
 }
 
-// reply is an answer and the weight of its request.
+// reply is a response and the weight of its request.
 type reply struct {
 	weight int
 	status int
-	body   any // JSON, or text as it is
+	body   any // JSON, or text sent unchanged
 }
 
-// lost is the body of an answer that is never sent: the connection ends.
+// lost is the body of a response that is never sent, because the connection ends.
 type lost struct{}
 
-// start starts a server and panics if it cannot.
+// start starts a server. It panics on failure.
 func start(budget int, window time.Duration, answer func(*http.Request, []byte) reply) *Server {
 	s, err := listen(budget, window, answer)
 	if err != nil {
@@ -86,7 +86,7 @@ func start(budget int, window time.Duration, answer func(*http.Request, []byte) 
 	return s
 }
 
-// listen starts a server at a free port of this machine.
+// listen starts a server at a free local port.
 func listen(budget int, window time.Duration, answer func(*http.Request, []byte) reply) (*Server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,29 +107,29 @@ func (s *Server) Close() {
 	})
 }
 
-// set changes how the server fails.
+// set changes the simulated failures.
 func (s *Server) set(change func(*faults)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.faults)
 }
 
-// Down makes the server close every connection, or ends that.
+// Down determines whether the server closes every connection.
 func (s *Server) Down(down bool) { s.set(func(f *faults) { f.down = down }) }
 
-// Delay delays every answer.
+// Delay delays every response.
 func (s *Server) Delay(d time.Duration) { s.set(func(f *faults) { f.delay = d }) }
 
-// Status makes the server answer with a status and nothing else; zero for no more.
+// Status makes the server respond only with a status. Zero ends that.
 func (s *Server) Status(code int) { s.set(func(f *faults) { f.status = code }) }
 
-// RetryAfter is the header of that name in refusals; empty for none.
+// RetryAfter sets the Retry-After header in refusals. Empty means none.
 func (s *Server) RetryAfter(value string) { s.set(func(f *faults) { f.retryAfter = value }) }
 
-// Cut truncates answers, or ends that.
+// Cut determines whether responses are truncated.
 func (s *Server) Cut(cut bool) { s.set(func(f *faults) { f.cut = cut }) }
 
-// Garbage makes the server answer everything with this body; empty for no more.
+// Garbage makes the server respond to everything with this body. An empty body ends that.
 func (s *Server) Garbage(body string) { s.set(func(f *faults) { f.garbage = body }) }
 
 // Budget sets the weight that the server accepts per window.
@@ -188,7 +188,7 @@ func (f *faults) refuse(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 }
 
-// reply sends an answer if the budget has room for it.
+// reply sends a response if it fits into the budget.
 func (s *Server) reply(w http.ResponseWriter, f faults, a reply) {
 	if !s.spend(a.weight) {
 		f.refuse(w, http.StatusTooManyRequests)
@@ -201,7 +201,7 @@ func (s *Server) reply(w http.ResponseWriter, f faults, a reply) {
 	if text, ok := a.body.(string); ok {
 		data, kind = []byte(text), "text/plain; charset=utf-8"
 	} else {
-		data, _ = json.Marshal(a.body) // all bodies have a JSON form
+		data, _ = json.Marshal(a.body) // cannot fail for any of the bodies
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
@@ -213,7 +213,7 @@ func (s *Server) reply(w http.ResponseWriter, f faults, a reply) {
 	_, _ = w.Write(data)
 }
 
-// spend charges weight if the window has room for it.
+// spend charges weight if it fits into the window.
 func (s *Server) spend(weight int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +229,7 @@ func (s *Server) spend(weight int) bool {
 	return true
 }
 
-// isAddress reports whether a text is 0x and 40 hexadecimal digits.
+// isAddress reports whether a text is 0x followed by 40 hexadecimal digits.
 func isAddress(text string) bool {
 	digits, ok := strings.CutPrefix(text, "0x")
 	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""

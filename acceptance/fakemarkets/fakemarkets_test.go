@@ -23,7 +23,7 @@ const (
 	token = "0x00000000000000000000000000000000000000b2"
 )
 
-// ask sends a request: a POST when there is a body.
+// ask sends a request. It is a POST request if there is a body.
 func ask(t *testing.T, url, body string) (*http.Response, string) {
 	t.Helper()
 	method := http.MethodGet
@@ -49,7 +49,7 @@ func ask(t *testing.T, url, body string) (*http.Response, string) {
 	return res, string(data)
 }
 
-// check compares an answer, in which time may be any.
+// check compares a response. The value of time may be anything.
 func check(t *testing.T, url, body string, status int, want string) {
 	t.Helper()
 	res, got := ask(t, url, body)

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Hyperliquid is the venue: its Info API, its exchange and its leaderboard. It has four markets with
-// constant prices, candles and funding rates that are a function of time, and no accounts.
+// Hyperliquid is a fake venue with an Info API, an exchange and a leaderboard. It has four markets
+// with constant prices, candles and funding rates that are a function of time, and no accounts.
 type Hyperliquid struct {
 	*Server
 	mainnet bool
 
-	// The following are under the lock of Server.
+	// The following fields are guarded by Server's lock.
 	now         func() time.Time
-	accounts    map[string]HyperliquidAccount // by address in lower case; their state does not change
-	traders     map[string]*trader            // accounts that can trade, by address in lower case
-	agents      map[string]string             // owners, by the address of the agent
+	accounts    map[string]HyperliquidAccount // keyed by lower-case address; their state does not change
+	traders     map[string]*trader            // accounts that can trade, keyed by lower-case address
+	agents      map[string]string             // owners, keyed by the agent's address
 	markets     []*HyperliquidMarket
-	moving      bool                           // prices follow the generated candles
-	candles     map[string][]HyperliquidCandle // by coin and interval
-	nonces      map[string][]int64             // of each signer
+	moving      bool                           // whether prices follow the generated candles
+	candles     map[string][]HyperliquidCandle // keyed by coin and interval
+	nonces      map[string][]int64             // nonces by signer
 	leaders     []HyperliquidLeader
-	loseAnswers int // number of exchange answers to lose
+	loseAnswers int // number of exchange responses to lose
 	lastOrder   uint64
 	lastFill    uint64
 }
 
-// HyperliquidAccount is what a user has. Decimals that are empty are "0.0".
+// HyperliquidAccount contains a user's positions and balances. Empty decimals mean "0.0".
 type HyperliquidAccount struct {
 	AccountValue, TotalNtlPos, TotalRawUsd, TotalMarginUsed, Withdrawable string
 
@@ -41,22 +41,22 @@ type HyperliquidAccount struct {
 type HyperliquidPosition struct {
 	Coin, Szi, EntryPx, PositionValue, UnrealizedPnl, ReturnOnEquity, MarginUsed string
 
-	LiquidationPx string // null when empty
-	Leverage      int    // 1 when zero
+	LiquidationPx string // null if empty
+	Leverage      int    // 1 if zero
 	Isolated      bool
-	RawUsd        string // of an isolated position
-	MaxLeverage   int    // 50 when zero
+	RawUsd        string // for an isolated position
+	MaxLeverage   int    // 50 if zero
 }
 
-// HyperliquidBalance is a token of the spot account.
+// HyperliquidBalance is a token in the spot account.
 type HyperliquidBalance struct {
 	Coin                  string
 	Token                 int
 	Total, Hold, EntryNtl string
 }
 
-// NewHyperliquid starts a test network and panics if it cannot. It accepts a weight of 1200 per
-// minute.
+// NewHyperliquid starts a test network. It panics on failure. The network accepts a weight of 1200
+// per minute.
 func NewHyperliquid() *Hyperliquid {
 	h, err := StartHyperliquid()
 	if err != nil {
@@ -88,7 +88,7 @@ func (h *Hyperliquid) SetNow(now func() time.Time) {
 	h.now = now
 }
 
-// Set sets the account of a user.
+// Set sets a user's account.
 func (h *Hyperliquid) Set(user string, a HyperliquidAccount) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,10 +108,10 @@ func (h *Hyperliquid) answer(r *http.Request, body []byte) reply {
 	return reply{0, http.StatusNotFound, "Not Found"}
 }
 
-// invalidBody is the answer to a request that cannot be decoded.
+// invalidBody is the response to a request that cannot be decoded.
 var invalidBody = reply{0, http.StatusUnprocessableEntity, "Failed to deserialize the JSON body into the target type"}
 
-// infoRequest has the parameters of all Info requests.
+// infoRequest contains the parameters of all Info requests.
 type infoRequest struct {
 	Type, User, Coin   string
 	Oid                json.RawMessage

@@ -16,12 +16,12 @@ var (
 
 // trader is an account that can trade.
 type trader struct {
-	cash      decimal.Decimal // deposits, realized profit, less fees
+	cash      decimal.Decimal // deposits plus realized profit, less fees
 	positions map[string]position
-	orders    []*order // all that ever existed, oldest first
+	orders    []*order // all orders ever received, oldest first
 	fills     []fill
 	agents    []agent
-	cancelAt  int64 // when all orders are canceled; zero for never
+	cancelAt  int64 // time when all orders are canceled; zero for never
 }
 
 type position struct{ size, entry decimal.Decimal }
@@ -34,8 +34,8 @@ type agent struct {
 type order struct {
 	HyperliquidOrder
 	asset    int
-	trigger  *wireOrder // of a trigger order
-	waiting  bool       // for the fill of its entry
+	trigger  *wireOrder // set for a trigger order
+	waiting  bool       // whether it waits for its entry to be filled
 	limit    decimal.Decimal
 	at       int64
 	statusAt int64
@@ -47,7 +47,7 @@ type HyperliquidOrder struct {
 	Cloid, Coin     string
 	Buy             bool
 	Size, Remaining decimal.Decimal
-	Status          string // open, filled, canceled, or a state that ends in Rejected
+	Status          string // open, filled, canceled or a state that ends in Rejected
 	TIF             string
 	ReduceOnly      bool
 }
@@ -56,7 +56,7 @@ func (o *order) open() bool { return o.Status == "open" }
 
 func (o *order) end(status string, now int64) { o.Status, o.statusAt = status, now }
 
-// ids are the ids of an order in answers.
+// ids returns an order's IDs in the format of responses.
 func (o *order) ids() map[string]any {
 	out := map[string]any{"oid": o.ID}
 	if o.Cloid != "" {
@@ -68,7 +68,7 @@ func (o *order) ids() map[string]any {
 type fill struct {
 	order            *order
 	px, sz, fee, pnl decimal.Decimal
-	start            decimal.Decimal // position before
+	start            decimal.Decimal // position before the fill
 	time             int64
 	id               uint64
 	crossed          bool
@@ -108,8 +108,8 @@ func (h *Hyperliquid) Orders(user string) []HyperliquidOrder {
 	return out
 }
 
-// SetPrice moves the price of a market. Resting orders that the price reaches are filled, and
-// triggers are executed.
+// SetPrice changes a market's price. Resting orders that the price reaches are filled, and triggers
+// are executed.
 func (h *Hyperliquid) SetPrice(coin, price string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,7 +179,7 @@ func (h *Hyperliquid) addTrigger(t *trader, w *wireOrder, now int64, waiting boo
 	return o
 }
 
-// fill executes a part of an order.
+// fill executes part of an order.
 func (h *Hyperliquid) fill(t *trader, o *order, px, size decimal.Decimal, taker bool, now int64) {
 	rate := makerRate
 	if taker {
@@ -192,7 +192,7 @@ func (h *Hyperliquid) fill(t *trader, o *order, px, size decimal.Decimal, taker 
 	before := t.positions[o.Coin]
 	after := position{size: before.size.Add(signed), entry: before.entry}
 	pnl := decimal.Zero
-	if before.size.Mul(signed).IsNegative() { // it closes
+	if before.size.Mul(signed).IsNegative() { // the fill closes the position
 		closed := decimal.Min(before.size.Abs(), size)
 		pnl = px.Sub(before.entry).Mul(closed)
 		if before.size.IsNegative() {
@@ -223,7 +223,7 @@ func (h *Hyperliquid) fill(t *trader, o *order, px, size decimal.Decimal, taker 
 	}
 }
 
-// equity is the cash and the unrealized profit.
+// equity returns the cash plus unrealized profit.
 func (h *Hyperliquid) equity(t *trader) decimal.Decimal {
 	out := t.cash
 	for coin, p := range t.positions {
@@ -233,7 +233,7 @@ func (h *Hyperliquid) equity(t *trader) decimal.Decimal {
 	return out
 }
 
-// runSchedules cancels the orders of accounts whose time has come.
+// runSchedules cancels the orders of accounts whose scheduled time has come.
 func (h *Hyperliquid) runSchedules() {
 	now := h.now().UnixMilli()
 	for _, t := range h.traders {
@@ -273,7 +273,7 @@ func (h *Hyperliquid) account(t *trader) HyperliquidAccount {
 	return a
 }
 
-// userInfo answers requests about a user.
+// userInfo handles requests about a user.
 func (h *Hyperliquid) userInfo(q *infoRequest, user string) reply {
 	t, known := h.traders[user]
 	a, listed := h.accounts[user]
@@ -321,7 +321,7 @@ func (h *Hyperliquid) userInfo(q *infoRequest, user string) reply {
 	return invalidBody
 }
 
-// userFunding answers with the payments of the present positions for every hour of the period.
+// userFunding returns the payments for the current positions for every hour in the period.
 func (h *Hyperliquid) userFunding(q *infoRequest, t *trader) reply {
 	if q.StartTime == nil {
 		return invalidBody
@@ -357,7 +357,7 @@ func (h *Hyperliquid) role(user string, known bool) any {
 	return map[string]string{"role": "missing"}
 }
 
-// sideOf is the side of an order on the wire.
+// sideOf returns an order's side in the wire format.
 func sideOf(buy bool) string {
 	if buy {
 		return "B"

@@ -17,14 +17,14 @@ const (
 	nonceAhead = dayMillis
 )
 
-// LoseAnswers makes the venue execute the next n actions without answering: the connection ends.
+// LoseAnswers makes the venue execute the next n actions but end the connection before it responds.
 func (h *Hyperliquid) LoseAnswers(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.loseAnswers = n
 }
 
-// refusedAction is the answer to an action that fails as a whole. Its status is 200, too.
+// refusedAction returns the response to an action that fails as a whole. Its status is also 200.
 func refusedAction(format string, args ...any) reply {
 	return reply{1, http.StatusOK, map[string]any{"status": "err", "response": fmt.Sprintf(format, args...)}}
 }
@@ -70,8 +70,8 @@ func (h *Hyperliquid) exchange(body []byte) reply {
 	return answer
 }
 
-// useNonce records a nonce, or returns why it is refused: it must be new, greater than the smallest
-// of the 100 highest, and near the present.
+// useNonce records a nonce, or returns the reason why it is refused. A nonce must be new, greater
+// than the smallest of the 100 highest, and close to the current time.
 func (h *Hyperliquid) useNonce(signer string, nonce, now int64) string {
 	used := h.nonces[signer]
 	switch {
@@ -108,7 +108,7 @@ func (h *Hyperliquid) execute(kind string, t *trader, action json.RawMessage, no
 	return invalidBody
 }
 
-// wireOrder is an order of an action.
+// wireOrder is an order in an action.
 type wireOrder struct {
 	A    int    `json:"a"`
 	B    bool   `json:"b"`
@@ -124,7 +124,7 @@ type wireOrder struct {
 	C string `json:"c"`
 }
 
-// UnmarshalJSON reads the members p and s, which differ from P and S of other actions only in case.
+// UnmarshalJSON reads the members p and s. They differ only in case from P and S in other actions.
 func (o *wireOrder) UnmarshalJSON(data []byte) error {
 	type plain wireOrder
 	var text struct {
@@ -148,7 +148,7 @@ func (h *Hyperliquid) placeOrders(t *trader, action json.RawMessage, now int64) 
 		return invalidBody
 	}
 	statuses := []any{}
-	waiting := false // the children of an entry that rests
+	waiting := false // the children of a resting entry
 	for i := range a.Orders {
 		if a.Grouping == "normalTpsl" && i > 0 && waiting {
 			h.addTrigger(t, &a.Orders[i], now, true)
@@ -194,7 +194,7 @@ func (h *Hyperliquid) place(t *trader, o *wireOrder, now int64) (status any, fai
 	return map[string]any{"resting": order.ids()}, false
 }
 
-// rejection returns the state of an order that was refused with a text.
+// rejection returns the state of an order that was refused with the given text.
 func rejection(text string) string {
 	for beginning, state := range map[string]string{
 		"Price": "tickRejected", "Order must have": "minTradeNtlRejected", "Reduce": "reduceOnlyRejected", "Post": "badAloPxRejected",
@@ -213,7 +213,7 @@ var (
 	minimumValue = decimal.NewFromInt(10)
 )
 
-// check returns why an order is refused, or nothing.
+// check returns the reason why an order is refused, or "".
 func (h *Hyperliquid) check(t *trader, o *wireOrder) string {
 	if o.A < 0 || o.A >= len(h.markets) || h.markets[o.A].Delisted {
 		return "Asset is not tradable."
@@ -258,7 +258,7 @@ func checkTrigger(o *wireOrder, mid decimal.Decimal) string {
 		return "Invalid TP/SL price."
 	}
 	px := decimal.RequireFromString(o.T.Trigger.TriggerPx)
-	above := o.B == (o.T.Trigger.TPSL == "sl") // a stop that buys waits above the price
+	above := o.B == (o.T.Trigger.TPSL == "sl") // a stop that buys triggers above the price
 	if above && !px.GreaterThan(mid) || !above && !px.LessThan(mid) {
 		return "Invalid TP/SL price."
 	}

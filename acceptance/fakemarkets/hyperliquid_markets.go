@@ -13,7 +13,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// HyperliquidMarket is a perpetual. Its price changes only by [Hyperliquid.SetPrice], unless
+// HyperliquidMarket is a perpetual. Only [Hyperliquid.SetPrice] changes its price, unless
 // [Hyperliquid.Move] was called.
 type HyperliquidMarket struct {
 	Name                    string
@@ -21,7 +21,7 @@ type HyperliquidMarket struct {
 	Mid                     string
 	Delisted                bool
 
-	base string // that the price of a moving market is computed from; Mid if empty
+	base string // price that a moving market's price is computed from; defaults to Mid
 }
 
 // HyperliquidCandle is a bar that replaces a generated one.
@@ -31,7 +31,7 @@ type HyperliquidCandle struct {
 	Trades                         int
 }
 
-// HyperliquidLeader is a row of the leaderboard, with the same result in every window.
+// HyperliquidLeader is a row in the leaderboard, with the same result in every window.
 type HyperliquidLeader struct {
 	Address, Name, AccountValue, Pnl, Roi, Vlm string
 }
@@ -43,7 +43,7 @@ const (
 	candleSamples  = 12
 	dayMillis      = 24 * 60 * 60 * 1000
 	hourMillis     = 60 * 60 * 1000
-	lateFunding    = 22 // milliseconds after the full hour, as observed
+	lateFunding    = 22 // milliseconds after the full hour, as observed at the real venue
 	fundingDivisor = 1e7
 )
 
@@ -62,14 +62,14 @@ func (h *Hyperliquid) SetMarkets(list ...HyperliquidMarket) {
 	}
 }
 
-// SetCandles sets the bars of a market, oldest first. Missing ones are gaps.
+// SetCandles sets a market's bars, oldest first. Missing bars are gaps.
 func (h *Hyperliquid) SetCandles(coin, interval string, list []HyperliquidCandle) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.candles[coin+" "+interval] = slices.Clone(list)
 }
 
-// SetLeaders sets the rows of the leaderboard.
+// SetLeaders sets the leaderboard's rows.
 func (h *Hyperliquid) SetLeaders(list ...HyperliquidLeader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *Hyperliquid) market(coin string) (int, *HyperliquidMarket) {
 	return 0, nil
 }
 
-// marketInfo answers requests about markets. It reports false if the request is about a user.
+// marketInfo handles requests about markets. It returns false if the request is about a user.
 func (h *Hyperliquid) marketInfo(q *infoRequest) (reply, bool) {
 	switch q.Type {
 	case "candleSnapshot":
@@ -126,14 +126,14 @@ func (h *Hyperliquid) meta() any {
 	}}
 }
 
-// spread returns the best bid and ask, which are two hundredths of a percent from the mid.
+// spread returns the best bid and ask, which are two hundredths of a percent from the mid price.
 func spread(m *HyperliquidMarket) (bid, ask decimal.Decimal) {
 	mid := decimal.RequireFromString(m.Mid)
 	half := mid.Div(decimal.NewFromInt(5_000))
 	return tick(mid.Sub(half), m), tick(mid.Add(half), m)
 }
 
-// tick rounds a price to what the venue accepts.
+// tick rounds a price to one that the venue accepts.
 func tick(p decimal.Decimal, m *HyperliquidMarket) decimal.Decimal {
 	digits := int32(len(p.Truncate(0).Coefficient().String()))
 	if p.LessThan(decimal.NewFromInt(1)) {
@@ -155,7 +155,7 @@ func (h *Hyperliquid) contexts() any {
 	return out
 }
 
-// fundingRate is a function of the coin and the hour.
+// fundingRate returns a rate that depends only on the coin and the hour.
 func fundingRate(coin string, hour int64) string {
 	f := fnv.New32a()
 	_, _ = f.Write([]byte(coin + strconv.FormatInt(hour, 10)))
@@ -212,7 +212,7 @@ func (h *Hyperliquid) l2Book(q *infoRequest) reply {
 	return reply{2, http.StatusOK, map[string]any{"coin": q.Coin, "time": h.now().UnixMilli(), "levels": sides}}
 }
 
-// levelSize is the size at each price of the book: 50,000 USD.
+// levelSize returns the size at each price in the book, which is worth 50,000 USD.
 func levelSize(m *HyperliquidMarket) decimal.Decimal {
 	return decimal.NewFromInt(50_000).Div(decimal.RequireFromString(m.Mid)).Round(int32(m.SzDecimals))
 }
@@ -254,7 +254,7 @@ func (h *Hyperliquid) candleSnapshot(q *infoRequest) reply {
 
 func floor(t, step int64) int64 { return t - ((t%step)+step)%step }
 
-// generated returns the bar from one time to another, computed from the price as a function of time.
+// generated returns the bar for a period, computed from the price as a function of time.
 func generated(m *HyperliquidMarket, from, to int64) HyperliquidCandle {
 	mid := m.basePrice()
 	open, last := priceAt(mid, from), priceAt(mid, to)
@@ -278,7 +278,7 @@ func (h *Hyperliquid) Move() {
 	h.moving = true
 }
 
-// follow sets the prices of moving markets to those of the current time. The server is locked.
+// follow sets moving markets' prices to those at the current time. The server must be locked.
 func (h *Hyperliquid) follow() {
 	if !h.moving {
 		return
@@ -295,7 +295,7 @@ func (m *HyperliquidMarket) basePrice() float64 {
 	return price
 }
 
-// priceAt moves around the mid of a market in waves of a day, three hours and some minutes.
+// priceAt returns a price that moves around mid in waves of a day, three hours and some minutes.
 func priceAt(mid float64, t int64) float64 {
 	wave := func(period, size float64) float64 {
 		return size * math.Sin(2*math.Pi*math.Mod(float64(t), period)/period)
@@ -303,7 +303,7 @@ func priceAt(mid float64, t int64) float64 {
 	return mid * (1 + wave(dayMillis, 0.02) + wave(3.1*hourMillis, 0.006) + wave(1.7e6, 0.002))
 }
 
-// leaderboard answers with all rows at once, as the venue does.
+// leaderboard returns all rows at once, as the venue does.
 func (h *Hyperliquid) leaderboard() reply {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
-// actionKeys are the members of actions in the order in which the venue encodes them. A client that
-// uses another order signs something else.
+// actionKeys are the members of actions in the venue's encoding order. A client that uses another
+// order produces a different signature.
 var actionKeys = []string{
 	"type", "orders", "cancels", "grouping", "a", "o", "b", "p", "s", "r", "t", "c", "limit", "trigger", "tif", "isMarket",
 	"triggerPx", "tpsl", "asset", "cloid", "isCross", "leverage", "time",
@@ -79,7 +79,7 @@ func hash256(parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// bytes32 decodes up to 64 hexadecimal digits; leading zeros may be missing.
+// bytes32 decodes up to 64 hexadecimal digits. Leading zeros may be missing.
 func bytes32(s string) []byte {
 	s = strings.TrimPrefix(s, "0x")
 	out, err := hex.DecodeString(strings.Repeat("0", max(0, 64-len(s))) + s)
@@ -89,7 +89,7 @@ func bytes32(s string) []byte {
 	return out
 }
 
-// appendMsgpack encodes a JSON value with the members of objects in the order of actionKeys.
+// appendMsgpack encodes a JSON value, with the members of objects in the order of actionKeys.
 func appendMsgpack(out []byte, key string, value any) ([]byte, error) {
 	switch v := value.(type) {
 	case bool:

@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// Polymarket is a Data API. It supports /positions.
+// Polymarket is a fake Data API. It supports /positions.
 type Polymarket struct {
 	*Server
-	positions map[string][]PolymarketPosition // by address in lower case; under the lock of Server
+	positions map[string][]PolymarketPosition // keyed by lower-case address; guarded by Server's lock
 }
 
-// PolymarketPosition is what a user holds of one outcome. Numbers that are empty are 0, and are
-// sent with the digits that they have here.
+// PolymarketPosition is a user's position in one outcome. Empty numbers mean 0; other numbers are
+// sent with exactly these digits.
 type PolymarketPosition struct {
 	Title, Outcome     string
-	Asset, ConditionID string // made up when empty
+	Asset, ConditionID string // generated if empty
 
 	Size, AvgPrice, CurPrice, CashPnl, CurrentValue json.Number
 }
 
-// NewPolymarket starts a Data API without positions. It accepts 150 requests per ten seconds.
+// NewPolymarket starts a Data API that has no positions. It accepts 150 requests per ten seconds.
 func NewPolymarket() *Polymarket {
 	p := &Polymarket{positions: map[string][]PolymarketPosition{}}
 	p.Server = start(150, 10*time.Second, p.list)
 	return p
 }
 
-// Set sets the positions of a user.
+// Set sets a user's positions.
 func (p *Polymarket) Set(user string, positions ...PolymarketPosition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *Polymarket) list(r *http.Request, _ []byte) reply {
 	return reply{1, http.StatusOK, page}
 }
 
-// within reads a whole number of a query, or says what is wrong with it.
+// within returns a query's integer parameter, or an error message.
 func within(q url.Values, name string, value, most int) (int, string) {
 	if !q.Has(name) {
 		return value, ""
@@ -82,7 +82,7 @@ func within(q url.Values, name string, value, most int) (int, string) {
 }
 
 func float(n json.Number) float64 {
-	f, _ := n.Float64() // 0 for none
+	f, _ := n.Float64() // 0 if there is no number
 	return f
 }
 

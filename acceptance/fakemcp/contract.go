@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// noted is a recorded call of a declared tool.
+// noted is a recorded call to a declared tool.
 type noted struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -21,7 +21,7 @@ type noted struct {
 }
 
 // declare adds the tools that a file declares in MCP's format, with any metadata. They sleep for ms
-// milliseconds, fail if fail is true, and record each call in a file, which several servers may
+// milliseconds, fail if fail is true, and record each call in a file that several servers may
 // share.
 func (f *fake) declare(tools, notes string) error {
 	data, err := os.ReadFile(tools)

@@ -25,7 +25,7 @@ type fake struct {
 // counts is the result of the tool count.
 type counts struct {
 	Server   string `json:"server"`
-	Calls    int    `json:"calls"`    // calls except those of count and last
+	Calls    int    `json:"calls"`    // calls to tools other than count and last
 	Reads    int    `json:"reads"`    // reads of resources
 	Peak     int    `json:"peak"`     // maximum number of concurrent calls
 	Canceled int    `json:"canceled"` // calls whose caller disconnected
@@ -38,7 +38,7 @@ type request struct {
 	Arguments json.RawMessage `json:"arguments"`
 	Meta      map[string]any  `json:"meta"`
 	Headers   http.Header     `json:"headers"`
-	Env       string          `json:"env"` // TEST_ENV
+	Env       string          `json:"env"` // value of TEST_ENV
 	PID       int             `json:"pid"`
 }
 
@@ -54,7 +54,7 @@ func newFake(name string, versions []string) *fake {
 	return f
 }
 
-// watch counts requests, and responds to odd, whose result the SDK cannot encode.
+// watch counts requests. It also handles the tool odd, whose result the SDK cannot encode.
 func (f *fake) watch(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method == "resources/read" {
@@ -112,8 +112,8 @@ type rawResult struct {
 // MarshalJSON implements [json.Marshaler].
 func (r *rawResult) MarshalJSON() ([]byte, error) { return []byte(r.text), nil }
 
-// oddResult has everything that a typed client loses: unknown fields, integers that float64 cannot
-// represent, key order, the spelling of numbers and text, and an unknown content type.
+// oddResult has everything that a typed client would lose: unknown fields, integers that float64
+// cannot represent, key order, the spelling of numbers and text, and an unknown content type.
 const oddResult = `{"future":{"zeta":1,"alpha":[2]},"content":[{"type":"text","text":"<b>&amp;</b>","zone":9007199254740993},` +
 	`{"type":"hologram","depth":18446744073709551617,"data":"%%","angle":1.10}],` +
 	`"structuredContent":{"zeta":1,"alpha":9007199254740993,"price":1.10,"more":{"b":[1E+2,-0.0],"a":"<p>"}},` +

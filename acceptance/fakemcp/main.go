@@ -1,5 +1,5 @@
 // Command fakemcp is the MCP server behind Toolyard in the acceptance tests. It is a correct server
-// of either era, written with the official SDK. Some of its tools report what reached the server,
+// of either era, written with the official SDK. Some of its tools report what the server received;
 // others fail in known ways.
 //
 // It serves stdio or, with -http, streamable HTTP at /mcp and HTTP+SSE at /sse. A POST to /forget
@@ -75,7 +75,8 @@ func serveHTTP(ctx context.Context, address string, h http.Handler) error {
 	return nil
 }
 
-// handler serves both eras at one URL: the modern era without sessions, the legacy era with them.
+// handler serves both eras at one URL: the modern era, which has no sessions, and the legacy era,
+// which does.
 func handler(server *mcp.Server, era string) http.Handler {
 	get := func(*http.Request) *mcp.Server { return server }
 	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})

@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// arguments are the arguments of all tools.
+// arguments are the arguments of all tools together.
 type arguments struct {
 	Text    string `json:"text"`
 	Ms      int    `json:"ms"`
@@ -42,7 +42,7 @@ func (f *fake) addTools() {
 		"fail":     {properties: `"message":{"type":"string"}`, run: fail},
 		"grow":     {run: f.grow},
 		"mutate":   {run: f.mutate},
-		"odd":      {run: pong}, // the middleware responds to it
+		"odd":      {run: pong}, // the middleware handles it
 		"order":    {properties: `"symbol":{"type":"string"},"side":{"enum":["buy","sell"]},"quantity":{"type":"integer","minimum":1}`, run: pong},
 		"ping":     {run: pong},
 		"plain":    {run: pong},
@@ -154,7 +154,7 @@ func (f *fake) mutate(context.Context, *mcp.CallToolRequest, arguments) (string,
 	return "mutated", nil
 }
 
-// ask requests the user's name, in the way of the client's era.
+// ask requests the user's name in the style of the client's era.
 func ask(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	answer, ok := req.Params.InputResponses["name"].(*mcp.ElicitResult)
 	if !ok {
@@ -176,7 +176,7 @@ func ask(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, erro
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 }
 
-// spill returns all secrets of the server after a number of other bytes, through one of several
+// spill returns all of the server's secrets after a number of other bytes, through one of several
 // channels.
 func spill(_ context.Context, req *mcp.CallToolRequest, a arguments) (string, error) {
 	var given []string
@@ -205,6 +205,6 @@ func spill(_ context.Context, req *mcp.CallToolRequest, a arguments) (string, er
 }
 
 func quote(text string) string {
-	data, _ := json.Marshal(text) // a string
+	data, _ := json.Marshal(text) // cannot fail for a string
 	return string(data)
 }

@@ -8,14 +8,14 @@ import (
 	"net/http"
 )
 
-// anthropicAPI is Anthropic Messages.
+// anthropicAPI implements Anthropic Messages.
 type anthropicAPI struct{}
 
 func (anthropicAPI) name() string             { return "anthropic" }
 func (anthropicAPI) base() string             { return "" }
 func (anthropicAPI) key(h http.Header) string { return h.Get("X-Api-Key") }
 
-// signature is the opaque part of a turn. It contains bytes that encoders write in several ways.
+// signature returns a turn's opaque part. It contains bytes that encoders write in different ways.
 func (r *reply) signature() string {
 	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "\xff\xff\xff\xfb\xef turn %d: %s", r.number, r.think))
 }
@@ -159,7 +159,7 @@ func anthropicText(content json.RawMessage) (text string) {
 	return text
 }
 
-// blocks returns a turn as it must come back.
+// blocks returns a turn in the form in which it must come back.
 func (anthropicAPI) blocks(r *reply) (list []json.RawMessage) {
 	if r.think != "" {
 		list = append(list, object("type", "thinking", "thinking", r.think, "signature", r.signature()),
@@ -178,7 +178,7 @@ func (c *replyCall) anthropicID(r *reply) string {
 	return fmt.Sprintf("toolu_%d_%d", r.number, c.number)
 }
 
-// asObject returns arguments, or an empty object if they are none.
+// asObject returns the arguments, or an empty object if there are none.
 func asObject(arguments string) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &members) != nil || members == nil {

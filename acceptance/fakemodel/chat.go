@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// chatAPI is OpenAI Chat Completions.
+// chatAPI implements OpenAI Chat Completions.
 type chatAPI struct{ responsesAPI }
 
 func (chatAPI) name() string { return "chat" }
@@ -105,7 +105,8 @@ func (c *conversation) addChat(i int, data json.RawMessage) error {
 	return nil
 }
 
-// same compares the parts that the format has: text, and calls with the arguments as they were sent.
+// same compares the parts that the format has: the text, and calls with their arguments as they
+// were sent.
 func (chatAPI) same(got []json.RawMessage, sent *reply, _ bool) string {
 	var m struct {
 		Content json.RawMessage
@@ -181,7 +182,7 @@ func (chatAPI) stream(r *reply) (events []string) {
 	return append(events, "data: [DONE]\n\n")
 }
 
-// chatDeltas returns the parts of a call.
+// chatDeltas returns a call's parts.
 func (r *reply) chatDeltas(c *replyCall) (list []json.RawMessage) {
 	q := r.quirks
 	var index, id, extra any = c.number - 1, c.openaiID(r), nil

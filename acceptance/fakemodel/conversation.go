@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// conversation is a request of any wire format.
+// conversation is a request in any wire format.
 type conversation struct {
 	tools    map[string]bool
 	noTools  bool
 	messages []message
 }
 
-// message is a text of the user, a turn of the model as it came back, or answers to calls.
+// message is the user's text, a turn that the client sent back, or answers to calls.
 type message struct {
 	text    string
 	turn    []json.RawMessage
@@ -110,7 +110,7 @@ func (c *conversation) declare(name string, schema json.RawMessage) error {
 	return nil
 }
 
-// onlyFields refuses members that a provider does not know.
+// onlyFields refuses members that a provider does not support.
 func onlyFields(what string, body map[string]json.RawMessage, known ...string) error {
 	for name := range body {
 		if !slices.Contains(known, name) {
@@ -120,7 +120,7 @@ func onlyFields(what string, body map[string]json.RawMessage, known ...string) e
 	return nil
 }
 
-// decode reads a part of a request strictly.
+// decode strictly decodes part of a request.
 func decode(what string, data json.RawMessage, into any, known ...string) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
@@ -135,8 +135,8 @@ func decode(what string, data json.RawMessage, into any, known ...string) error 
 	return nil
 }
 
-// compare compares parts of a turn with the parts that were sent. Without exact, equal returns whether
-// two parts mean the same to the provider.
+// compare compares a turn's parts with the parts that were sent. If exact is false, equal reports
+// whether two parts mean the same to the provider.
 func compare(got, sent []json.RawMessage, exact bool, equal func(got, sent json.RawMessage) bool) string {
 	if len(got) != len(sent) {
 		return fmt.Sprintf("it has %d parts, %d were sent: %s", len(got), len(sent), marshal(got))
@@ -166,7 +166,7 @@ func equalMembers(a, b json.RawMessage, names ...string) bool {
 	return true
 }
 
-// requireTrue requires a member to be true.
+// requireTrue returns an error unless a member is true.
 func requireTrue(body map[string]json.RawMessage, name string) error {
 	if string(body[name]) != "true" {
 		return fmt.Errorf("%s must be true", name)
@@ -174,7 +174,7 @@ func requireTrue(body map[string]json.RawMessage, name string) error {
 	return nil
 }
 
-// requirePositive requires a member to be a positive integer.
+// requirePositive returns an error unless a member is a positive integer.
 func requirePositive(body map[string]json.RawMessage, name string) error {
 	var n int64
 	if json.Unmarshal(body[name], &n) != nil || n <= 0 {
@@ -183,7 +183,7 @@ func requirePositive(body map[string]json.RawMessage, name string) error {
 	return nil
 }
 
-// requireText requires a member to be a string that is not empty.
+// requireText returns an error unless a member is a non-empty string.
 func requireText(body map[string]json.RawMessage, name string) error {
 	var s string
 	if json.Unmarshal(body[name], &s) != nil || s == "" {

@@ -1,7 +1,7 @@
-// Package fakemodel provides a language model that follows a script. Its HTTP server speaks the wire
-// formats of Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini, and is as
-// strict as the providers: every call needs its answer, and the opaque parts of earlier turns must
-// come back unchanged.
+// Package fakemodel provides a language model that follows a script. Its HTTP server supports the
+// wire formats of Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini, and is
+// as strict as the providers: every call needs its answer, and the opaque parts of earlier turns
+// must come back unchanged.
 //
 //	script, err := fakemodel.Parse(yaml)
 //	server := fakemodel.New(fakemodel.Options{Script: script})
@@ -26,17 +26,17 @@ import (
 const Key = "fake-model-key"
 
 const (
-	maxRequest = 32 << 20 // bytes of a request
-	piece      = 12       // bytes of a text in one event
+	maxRequest = 32 << 20 // bytes in a request
+	piece      = 12       // bytes of text in one event
 )
 
 // Options configure a server.
 type Options struct {
 	Script  *Script
-	Address string        // to listen on; a free port on loopback if empty
-	Key     string        // that requests must have; [Key] if empty
-	Exact   bool          // earlier turns must come back byte for byte, as the drivers of Toolyard send them
-	Delay   time.Duration // between events
+	Address string        // address to listen on; defaults to a free port on loopback
+	Key     string        // key that requests must have; defaults to [Key]
+	Exact   bool          // whether earlier turns must come back byte for byte, as Toolyard's drivers send them
+	Delay   time.Duration // pause between events
 }
 
 // Server is a running fake.
@@ -80,14 +80,15 @@ func New(o Options) (*Server, error) {
 // Close stops the server and its connections.
 func (s *Server) Close() { _ = s.http.Close() }
 
-// Failures returns why requests were refused: violations of a wire format, and unmet expectations.
+// Failures returns the reasons why requests were refused: violations of a wire format, and unmet
+// expectations.
 func (s *Server) Failures() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.failures...)
 }
 
-// Requests returns the requests so far.
+// Requests returns the requests received so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,15 +98,15 @@ func (s *Server) Requests() []Request {
 // api is a wire format.
 type api interface {
 	name() string
-	// base is what a client appends its paths to.
+	// base returns the base URL's path, which clients append their paths to.
 	base() string
-	// key returns the key of a request.
+	// key returns a request's API key.
 	key(h http.Header) string
-	// check reads a request, and refuses what the provider refuses.
+	// check decodes a request, and refuses whatever the provider would refuse.
 	check(h http.Header, body map[string]json.RawMessage) (*conversation, error)
-	// same reports how a turn that came back differs from the one that was sent.
+	// same describes how a returned turn differs from the one that was sent.
 	same(got []json.RawMessage, sent *reply, exact bool) string
-	// stream returns the events of a response.
+	// stream returns a response's events.
 	stream(r *reply) []string
 	// failure encodes an error.
 	failure(status int, code, message string) json.RawMessage
@@ -115,7 +116,7 @@ type api interface {
 
 var apis = []api{anthropicAPI{}, responsesAPI{}, chatAPI{}, geminiAPI{}}
 
-// route returns the wire format of a path, or nil.
+// route returns a path's wire format, or nil.
 func route(path string) api {
 	switch {
 	case strings.HasSuffix(path, "/v1/messages"):
@@ -130,7 +131,8 @@ func route(path string) api {
 	return nil
 }
 
-// BaseURL returns the base URL for clients of a wire format: anthropic, openai, chat or gemini.
+// BaseURL returns the base URL for clients that use a wire format: anthropic, openai, chat or
+// gemini.
 func (s *Server) BaseURL(name string) string {
 	for _, a := range apis {
 		if a.name() == name {
@@ -140,7 +142,7 @@ func (s *Server) BaseURL(name string) string {
 	return s.URL
 }
 
-// Stream returns the whole response for a turn, given the answers to the calls before it.
+// Stream returns the whole response for a turn, given the answers to earlier calls.
 func Stream(name string, t *Turn, number int, answers []string) []byte {
 	for _, a := range apis {
 		if a.name() == name {
@@ -197,7 +199,7 @@ func (s *Server) parse(a api, r *http.Request, body []byte) (*conversation, erro
 	return c, c.check()
 }
 
-// next selects the turn, after comparing what the request claims about earlier turns.
+// next selects the turn, after checking the earlier turns in the request.
 func (s *Server) next(a api, c *conversation, body []byte) (*Turn, *reply, error) {
 	script := s.conversation(c.firstText())
 	if script == nil {
@@ -241,7 +243,7 @@ func (s *Server) conversation(first string) *Conversation {
 	return nil
 }
 
-// fault returns a fault if it happens now.
+// fault returns f if the fault should occur now.
 func (s *Server) fault(f *Fault) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +254,7 @@ func (s *Server) fault(f *Fault) *Fault {
 	return f
 }
 
-// refuse responds with an error and remembers it.
+// refuse responds with an error and records it.
 func (s *Server) refuse(w http.ResponseWriter, a api, status int, code, message string) {
 	s.mu.Lock()
 	s.failures = append(s.failures, a.name()+": "+message)
@@ -266,7 +268,7 @@ func respond(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// send writes a response, with a fault if there is one.
+// send writes a response, including a fault if there is one.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, a api, f *Fault, events []string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if f == nil {

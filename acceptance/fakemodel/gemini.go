@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// geminiAPI is the API of Gemini.
+// geminiAPI implements the Gemini API.
 type geminiAPI struct{}
 
 func (geminiAPI) name() string             { return "gemini" }
@@ -74,7 +74,7 @@ func (geminiAPI) check(_ http.Header, body map[string]json.RawMessage) (*convers
 			}
 		}
 	}
-	var open []geminiResponse // calls of the last turn
+	var open []geminiResponse // calls in the last turn
 	for i, content := range contents {
 		if len(content.Parts) == 0 {
 			return nil, fmt.Errorf("content %d has no parts", i)
@@ -86,8 +86,8 @@ func (geminiAPI) check(_ http.Header, body map[string]json.RawMessage) (*convers
 	return c, nil
 }
 
-// addGemini adds a content. Calls may lack IDs, so answers must have the names of the calls, in
-// their order.
+// addGemini adds a content. Calls may lack IDs, so answers must have the calls' names, in the same
+// order.
 func (c *conversation) addGemini(role string, parts []json.RawMessage, open []geminiResponse) ([]geminiResponse, error) {
 	var next message
 	var calls []geminiResponse
@@ -137,8 +137,8 @@ func geminiAnswer(response json.RawMessage) (string, error) {
 	return string(response), nil
 }
 
-// parts returns a turn as it must come back. A signed call is written in an unusual way, which a
-// client must not change.
+// parts returns a turn in the form in which it must come back. A signed call is encoded in an
+// unusual way, which a client must not change.
 func (geminiAPI) parts(r *reply) (list []json.RawMessage) {
 	if r.think != "" {
 		for _, p := range pieces(r.think, 5*piece) {

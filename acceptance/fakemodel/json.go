@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// object encodes a JSON object; nil values are left out, and raw values are copied.
+// object encodes a JSON object. It omits nil values and copies raw values.
 func object(pairs ...any) json.RawMessage {
 	out := []byte{'{'}
 	for i := 0; i < len(pairs); i += 2 {
@@ -22,7 +22,7 @@ func object(pairs ...any) json.RawMessage {
 	return append(out, '}')
 }
 
-// marshal encodes a value without changing raw parts of it.
+// marshal encodes a value and leaves its raw parts unchanged.
 func marshal(v any) json.RawMessage {
 	switch v := v.(type) {
 	case json.RawMessage:
@@ -41,12 +41,12 @@ func marshal(v any) json.RawMessage {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // callers pass scalars, maps and slices
+		panic(err) // cannot happen: callers pass scalars, maps and slices
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// equalJSON reports whether two texts are the same JSON value.
+// equalJSON reports whether two texts represent the same JSON value.
 func equalJSON(a, b json.RawMessage) bool {
 	decode := func(data []byte) (v any, err error) {
 		dec := json.NewDecoder(bytes.NewReader(data))
@@ -59,10 +59,10 @@ func equalJSON(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// maxPieces bounds the events for a text.
+// maxPieces limits the number of events for a text.
 const maxPieces = 1000
 
-// pieces splits a text for streaming, between characters.
+// pieces splits a text between characters, for streaming.
 func pieces(text string, size int) (list []string) {
 	size = max(size, len(text)/maxPieces)
 	for len(text) > 0 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// responsesAPI is OpenAI Responses.
+// responsesAPI implements OpenAI Responses.
 type responsesAPI struct{}
 
 func (responsesAPI) name() string { return "openai" }
@@ -63,7 +63,7 @@ type responsesItem struct {
 	Output     json.RawMessage
 }
 
-// responsesInput groups the items of a request into messages.
+// responsesInput groups a request's items into messages.
 func responsesInput(c *conversation, input []json.RawMessage) error {
 	var turn *message
 	flush := func() {
@@ -120,8 +120,8 @@ func responsesText(content json.RawMessage) (text string) {
 	return text
 }
 
-// items returns a turn as it must come back. The reasoning is written in an unusual way, which a
-// client must not change.
+// items returns a turn in the form in which it must come back. The reasoning is encoded in an
+// unusual way, which a client must not change.
 func (responsesAPI) items(r *reply) (list []json.RawMessage) {
 	if r.think != "" {
 		list = append(list, json.RawMessage(fmt.Sprintf(
@@ -197,7 +197,7 @@ func (a responsesAPI) stream(r *reply) (events []string) {
 	return events
 }
 
-// responsesBegin returns an item as it begins.
+// responsesBegin returns an item in its initial form.
 func responsesBegin(item json.RawMessage) json.RawMessage {
 	var m map[string]json.RawMessage
 	_ = json.Unmarshal(item, &m)

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config/yamltree"
 )
 
-// Script lists what a model says. The server selects a conversation by the user's first message, and
+// Script lists a model's turns. The server selects a conversation by the user's first message, and
 // a turn by the number of turns that the request already contains, so it needs no state and any
 // number of conversations can run at once.
 type Script struct {
@@ -21,28 +21,29 @@ type Script struct {
 
 // Conversation is a list of turns.
 type Conversation struct {
-	Match string `json:"match"` // part of the user's first message; empty for any
+	Match string `json:"match"` // substring of the user's first message; empty for any
 	Turns []Turn `json:"turns"`
 }
 
-// Turn is one response of the model. In Say and in the strings of arguments, {answer:2} is the second
-// answer of the conversation, and {answer:2/rate} a member of it if it is JSON.
+// Turn is one of the model's responses. In Say and in the strings of arguments, {answer:2} stands
+// for the second answer in the conversation and, if the answer is JSON, {answer:2/rate} for one of
+// its members.
 type Turn struct {
 	Expect Expect `json:"expect"`
-	Think  string `json:"think"` // thinking that the model wants back, with a signature
+	Think  string `json:"think"` // thinking that the client must send back, with a signature
 	Say    string `json:"say"`
 	Call   []Call `json:"call"`
-	Stop   string `json:"stop"`  // length, context, refused, malformed; empty for the usual reason
+	Stop   string `json:"stop"`  // length, context, refused or malformed; empty for the usual reason
 	Usage  *Usage `json:"usage"` // estimated if nil
 	Fault  *Fault `json:"fault"`
 	Quirks Quirks `json:"quirks"`
 }
 
-// Expect is what a request must contain.
+// Expect describes what a request must contain.
 type Expect struct {
 	Text    []string                   `json:"text"`    // substrings of the body
-	Absent  []string                   `json:"absent"`  // substrings that the body must not have
-	JSON    map[string]json.RawMessage `json:"json"`    // values by JSON pointer
+	Absent  []string                   `json:"absent"`  // substrings that the body must not contain
+	JSON    map[string]json.RawMessage `json:"json"`    // expected values by JSON pointer
 	Answers []string                   `json:"answers"` // substrings of the answers to the last turn's calls, in order
 	Tools   []string                   `json:"tools"`   // names of declared functions
 	NoTools *bool                      `json:"noTools"` // whether calls are off
@@ -51,44 +52,44 @@ type Expect struct {
 // Call is a call that the model requests.
 type Call struct {
 	Name      string          `json:"name"`
-	Arguments json.RawMessage `json:"arguments"` // an object; a string is sent as it is, even if it is not JSON
+	Arguments json.RawMessage `json:"arguments"` // an object; a string is sent unchanged, even if it is not JSON
 }
 
-// Usage are the tokens that the server reports.
+// Usage contains the token counts that the server reports.
 type Usage struct {
-	Input     int64 `json:"input"` // including Cached
+	Input     int64 `json:"input"` // includes Cached
 	Cached    int64 `json:"cached"`
-	Output    int64 `json:"output"` // including Reasoning
+	Output    int64 `json:"output"` // includes Reasoning
 	Reasoning int64 `json:"reasoning"`
 }
 
 // Fault is a simulated failure.
 type Fault struct {
-	Times   int               `json:"times"`   // how often it happens; zero for always
+	Times   int               `json:"times"`   // how many times it occurs; zero for always
 	Status  int               `json:"status"`  // responds with this status and an error
-	Headers map[string]string `json:"headers"` // of the response
-	Code    string            `json:"code"`    // of the error, as the provider names it
+	Headers map[string]string `json:"headers"` // response headers
+	Code    string            `json:"code"`    // the provider's error code
 	Message string            `json:"message"`
-	After   int               `json:"after"`  // events that are sent before Stream, Cut or Hang
+	After   int               `json:"after"`  // number of events sent before Stream, Cut or Hang
 	Stream  bool              `json:"stream"` // sends the error as an event
 	Cut     bool              `json:"cut"`    // closes the connection
-	Hang    bool              `json:"hang"`   // sends nothing more until the client leaves
+	Hang    bool              `json:"hang"`   // sends nothing more until the client disconnects
 	Body    string            `json:"body"`   // sends this with status 200 instead of a stream
 }
 
-// Quirks are deviations of servers that are compatible with Chat Completions.
+// Quirks are deviations found in servers that are compatible with Chat Completions.
 type Quirks struct {
-	Whole      bool `json:"whole"`      // each call in one chunk
-	NoID       bool `json:"noId"`       // calls without IDs
-	NoIndex    bool `json:"noIndex"`    // calls without an index
-	ZeroIndex  bool `json:"zeroIndex"`  // index 0 for all calls
-	Stop       bool `json:"stop"`       // finish reason "stop" beside calls
-	NoUsage    bool `json:"noUsage"`    // no token counts
-	Object     bool `json:"object"`     // arguments as an object instead of a string
-	Reasoning  bool `json:"reasoning"`  // thinking in reasoning_content
-	EmptyArgs  bool `json:"emptyArgs"`  // "" for no arguments
-	Signature  bool `json:"signature"`  // signatures in extra_content
-	RepeatName bool `json:"repeatName"` // ID and name in each chunk
+	Whole      bool `json:"whole"`      // sends each call in one chunk
+	NoID       bool `json:"noId"`       // omits call IDs
+	NoIndex    bool `json:"noIndex"`    // omits call indexes
+	ZeroIndex  bool `json:"zeroIndex"`  // sends index 0 for all calls
+	Stop       bool `json:"stop"`       // sends finish reason "stop" together with calls
+	NoUsage    bool `json:"noUsage"`    // sends no token counts
+	Object     bool `json:"object"`     // sends arguments as an object, not as a string
+	Reasoning  bool `json:"reasoning"`  // sends thinking in reasoning_content
+	EmptyArgs  bool `json:"emptyArgs"`  // sends "" if there are no arguments
+	Signature  bool `json:"signature"`  // sends signatures in extra_content
+	RepeatName bool `json:"repeatName"` // sends the ID and name in each chunk
 }
 
 // Parse reads a script in YAML.
@@ -109,7 +110,7 @@ func Parse(data []byte) (*Script, error) {
 	return &s, nil
 }
 
-// jsonOf converts a tree to JSON, members in their order.
+// jsonOf converts a tree to JSON, keeping the order of members.
 func jsonOf(n *yamltree.Node) json.RawMessage {
 	switch n.Kind {
 	case yamltree.Mapping:
@@ -130,7 +131,7 @@ func jsonOf(n *yamltree.Node) json.RawMessage {
 
 // reply is a turn with all values filled in.
 type reply struct {
-	number int // of the turn in the conversation
+	number int // number of the turn in the conversation
 	think  string
 	say    string
 	calls  []replyCall
@@ -145,7 +146,7 @@ type replyCall struct {
 	arguments string
 }
 
-// render fills in the answers of the conversation so far.
+// render fills in the conversation's answers so far.
 func (t *Turn) render(number int, answers []string, requestSize int) *reply {
 	r := &reply{number: number, think: fill(t.Think, answers), say: fill(t.Say, answers), stop: t.Stop, quirks: t.Quirks}
 	size := len(r.say)
@@ -170,7 +171,7 @@ func (t *Turn) render(number int, answers []string, requestSize int) *reply {
 
 var placeholder = regexp.MustCompile(`\{answer:(\d+)(/[^}]*)?\}`)
 
-// fill replaces placeholders by answers.
+// fill replaces placeholders with answers.
 func fill(text string, answers []string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		parts := placeholder.FindStringSubmatch(found)
@@ -218,7 +219,7 @@ func pointer(value json.RawMessage, path string) (json.RawMessage, bool) {
 		case json.Unmarshal(value, &items) == nil:
 			n, err := strconv.Atoi(name)
 			if name == "-" {
-				n, err = len(items)-1, nil // the last one
+				n, err = len(items)-1, nil // selects the last item
 			}
 			if err != nil || n < 0 || n >= len(items) {
 				return nil, false
@@ -231,7 +232,7 @@ func pointer(value json.RawMessage, path string) (json.RawMessage, bool) {
 	return value, true
 }
 
-// check returns how a request deviates from the expectation, or "".
+// check describes how a request deviates from the expectation, or returns "".
 func (e *Expect) check(body []byte, c *conversation) string {
 	for _, want := range e.Text {
 		if !bytes.Contains(body, []byte(want)) {

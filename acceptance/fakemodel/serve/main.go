@@ -2,7 +2,7 @@
 //
 //	go run ./acceptance/fakemodel/serve -listen 127.0.0.1:8090 script.yaml
 //
-// Point a model of toolyard.yaml to it, with the key fake-model-key.
+// Configure its URL for a model in toolyard.yaml, with the key fake-model-key.
 package main
 
 import (
