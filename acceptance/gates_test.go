@@ -50,7 +50,7 @@ func TestEachToolIsRegisteredOnceInTheLog(t *testing.T) {
 		seen[l["tool"]]++
 	}
 	for _, n := range names {
-		if n = strings.TrimPrefix(n, "mcp_docs__"); seen[n] != 1 { // events have the tool's own name
+		if n = strings.TrimPrefix(n, "mcp_docs__"); seen[n] != 1 { // events contain the tool's own name
 			t.Errorf("%s was registered %d times", n, seen[n])
 		}
 	}
@@ -63,7 +63,7 @@ func TestEachToolIsRegisteredOnceInTheLog(t *testing.T) {
 	}
 }
 
-// Adding a file registers its tool once; saving it again does not register it again.
+// Adding a file registers its tool once; saving the file again does not register it again.
 func TestAddedFileRegistersItsToolOnce(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
@@ -156,7 +156,7 @@ func TestToolsetWithUnavailableToolIsNotBound(t *testing.T) {
 			}
 		}
 	}
-	// A running yard keeps what it had.
+	// A running yard keeps its previous configuration.
 	p := serve(t, "testyard", config("fetch_recent_bars"))
 	p.configure(config("propose_order"))
 	p.logged(1, func(l map[string]any) bool {
@@ -199,7 +199,7 @@ func TestConcurrentCallsLogTheirOwnRequestID(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
 	var mu sync.Mutex
-	ids := make(map[string]string) // text → id that the caller got
+	ids := make(map[string]string) // the caller's ID, keyed by text
 	var wg sync.WaitGroup
 	for _, text := range []string{"one", "two", "three", "four"} {
 		wg.Go(func() {

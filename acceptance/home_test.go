@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/acceptance/fakehome"
 )
 
-// The fake home is a Home Assistant to the official client.
+// For the official client, the fake home is a real Home Assistant.
 func TestOfficialHomeAssistantClientUsesTheFake(t *testing.T) {
 	t.Parallel()
 	home := fakehome.New(fakehome.Options{})
@@ -32,12 +32,12 @@ func TestOfficialHomeAssistantClientUsesTheFake(t *testing.T) {
 	}
 }
 
-// homeConfig returns a configuration with a home, whose pack has more settings.
+// homeConfig returns a configuration with a home, and additional settings for its pack.
 func homeConfig(home *fakehome.Home, settings, gates string) string {
 	return fmt.Sprintf("packs:\n  homeassistant: {url: %q, token: %q%s}\ngates: %s\n", home.URL, fakehome.Token, settings, gates)
 }
 
-// homeWrites are calls of all tools that change the home.
+// homeWrites are calls to all tools that change the home.
 var homeWrites = map[string]string{
 	"control_device":     `{"ids":["light.hall"],"action":"turn_on"}`,
 	"control_security":   `{"id":"lock.front_door","action":"unlock"}`,
@@ -48,13 +48,13 @@ var homeWrites = map[string]string{
 	"call_service":       `{"service":"light.turn_on","ids":["light.hall"]}`,
 }
 
-// homeReads are calls of all tools that change nothing.
+// homeReads are calls to all tools that change nothing.
 var homeReads = map[string]string{
 	"list_devices": `{"area":"kitchen"}`, "get_device": `{"id":"light.hall"}`, "home_overview": `{}`, "get_history": `{"ids":["light.hall"]}`,
 	"get_statistics": `{"ids":["sensor.energy"]}`, "get_activity": `{}`, "get_camera_image": `{"id":"camera.front"}`, "list_automations": `{}`, "list_scenes_and_scripts": `{}`,
 }
 
-// At a read gate, no tool, resource, script or nested call reaches a service of the home.
+// At a read gate, no tool, resource, script or nested call reaches one of the home's services.
 func TestReadGateNeverChangesTheHome(t *testing.T) {
 	t.Parallel()
 	home := fakehome.New(fakehome.Options{})
@@ -110,7 +110,7 @@ export default async (_: {}, ctx: any) => {
 			}
 		}
 	}
-	// Neither does a read-only script at the write gate.
+	// A read-only script at the write gate does not reach one either.
 	r := call(t, modernHTTP{t: t, url: p.url + "/control"}, "sneaky", `{}`).result(t)
 	if got := string(r.Structured); strings.Contains(got, "ran") {
 		t.Error(got)
@@ -118,7 +118,7 @@ export default async (_: {}, ctx: any) => {
 	if calls := home.Calls(); len(calls) != 0 {
 		t.Fatalf("%d service calls: %v", len(calls), calls)
 	}
-	// The same script runs the tools that need no confirmation if it may write.
+	// If the same script may write, it can run the tools that need no confirmation.
 	r = call(t, modernHTTP{t: t, url: p.url + "/control"}, "open", `{}`).result(t)
 	if got := string(r.Structured); strings.Count(got, `"ran"`) != len(homeWrites)-1 || !strings.Contains(got, `"control_security":"refused"`) {
 		t.Error(got)
@@ -137,7 +137,8 @@ var homeLocks = []struct{ tool, args string }{
 	{"run_script", `{"id":"script.leave_by_turn_on"}`},
 }
 
-// However a lock is reached, clients of both eras ask their user, and a refusal changes nothing.
+// No matter how a lock is reached, clients of both eras ask their user, and a refusal changes
+// nothing.
 func TestLocksAreAskedInBothEras(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"ask-modern.mjs", "ask-legacy.mjs"} {
@@ -178,8 +179,8 @@ func TestLocksAreAskedInBothEras(t *testing.T) {
 	}
 }
 
-// A tampered state, the state of another caller, other arguments and a state of the lock that has
-// changed meanwhile: nothing happens.
+// A confirmation has no effect if its state was tampered with or belongs to another caller, if the
+// arguments differ, or if the lock's state has changed in the meantime.
 func TestForgedConfirmationsChangeNothing(t *testing.T) {
 	t.Parallel()
 	home := fakehome.New(fakehome.Options{})
@@ -231,14 +232,14 @@ func TestHomeResourceUpdates(t *testing.T) {
 	p := serve(t, "toolyard", homeConfig(home, "", "{default: {mode: read}}"))
 	const uri = "homeassistant://states/light.hall"
 	modern := modernHTTP{t: t, url: p.url}
-	call(t, modern, "home_overview", `{}`) // waits for the home
+	call(t, modern, "home_overview", `{}`) // waits until the home is loaded
 	res, err := modern.post(t.Context(), "5", "subscriptions/listen", fmt.Sprintf(`{"notifications":{"resourceSubscriptions":[%q]}}`, uri))
 	if err != nil {
 		t.Fatal(err)
 	}
 	legacy := newLegacyHTTP(t, p.url)
 	streams := map[string]<-chan message{"modern": follow(t, res), "legacy": legacy.listen()}
-	<-streams["modern"] // the acknowledgement
+	<-streams["modern"] // reads the acknowledgement
 	if m, _ := legacy.send("6", "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, uri)); m.Error != nil {
 		t.Fatal(m.Error)
 	}

@@ -37,8 +37,8 @@ func (p *process) resident() int64 {
 	return 0
 }
 
-// On every route, the server waits at most ten seconds for a body, whatever length it declares;
-// other callers are not affected, and the declared length uses no memory.
+// On every route, the server waits at most ten seconds for a body, regardless of its declared
+// length. Other callers are not affected, and the declared length uses no memory.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "gates:\n  default: {mode: write}\n")
@@ -93,7 +93,7 @@ func TestSlowReaders(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	start := time.Now()
 	_ = conn.SetWriteDeadline(start.Add(60 * time.Second))
-	for err == nil { // until the server has no more of it
+	for err == nil { // reads until the server has sent everything
 		_, err = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
 	if took := time.Since(start); took > 50*time.Second {
@@ -101,7 +101,7 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// A subscription inside a legacy session would never end.
+// A subscription inside a legacy session is refused, because it would never end.
 func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	t.Parallel()
 	stdio := newStdio(t, "testyard", false)
@@ -120,7 +120,7 @@ func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	}
 }
 
-// A stdio server that is stopped still responds to the requests it has received.
+// A stdio server that is being stopped still responds to the requests that it has received.
 func TestStdioStops(t *testing.T) {
 	t.Parallel()
 	for _, modern := range []bool{true, false} {
@@ -141,11 +141,11 @@ func TestStdioStops(t *testing.T) {
 	}
 }
 
-// A client that does not read its responses cannot keep the server from exiting.
+// A client that does not read responses cannot prevent the server from exiting.
 func TestStdioStopsWithoutAReader(t *testing.T) {
 	t.Parallel()
 	c := newStdio(t, "testyard", true)
-	close(stop(c)) // the reader has closed
+	close(stop(c)) // the client stops reading
 	text := strings.Repeat("x", 1000)
 	written := make(chan struct{})
 	go func() {
@@ -160,7 +160,7 @@ func TestStdioStopsWithoutAReader(t *testing.T) {
 	time.Sleep(time.Second)
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	time.Sleep(200 * time.Millisecond)
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // the second one is not a question
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // the second signal forces an exit
 	done := make(chan struct{})
 	go func() {
 		_ = c.cmd.Wait()
@@ -192,7 +192,7 @@ func TestGateOfALegacySessionCanGo(t *testing.T) {
 	}
 }
 
-// Calls over HTTP+SSE, whose POST ends before they do, get a response before shutdown.
+// Before shutdown, calls over HTTP+SSE get a response, although their POST requests end earlier.
 func TestSSECallsAreAnsweredBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "sse: true\n")

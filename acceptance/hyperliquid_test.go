@@ -12,7 +12,7 @@ import (
 
 const (
 	tradingAccount = "0x00000000000000000000000000000000000000a1"
-	// agentKey is the key of the signing tests of the official SDK, and agentAddress its address.
+	// agentKey is the key from the official SDK's signing tests, and agentAddress is its address.
 	agentKey     = "0x0123456789012345678901234567890123456789012345678901234567890123"
 	agentAddress = "0x14791697260e4c9a71f18484c9f997b308e59325"
 )
@@ -27,8 +27,8 @@ func newVenue(t *testing.T) *fakemarkets.Hyperliquid {
 	return venue
 }
 
-// A client that others wrote reads the fake venue and trades there, so the fake has the formats and
-// the signatures of the real one.
+// A third-party client reads the fake venue and trades on it, so the fake has the same formats and
+// signatures as the real venue.
 func TestForeignClientTradesAtTheFakeVenue(t *testing.T) {
 	t.Parallel()
 	venue := newVenue(t)

@@ -18,7 +18,7 @@ import (
 
 var dist = flag.String("dist", "", "folder of a snapshot release: test its artifacts instead of those made from the binary of the tests")
 
-// artifact makes a release artifact from the binary of the tests, or finds it in a snapshot release.
+// artifact builds a release artifact from the test binary, or finds it in a snapshot release.
 func artifact(t *testing.T, kind, pattern string) string {
 	t.Helper()
 	dir := *dist
@@ -57,7 +57,7 @@ func greets(t *testing.T, c client) {
 	}
 }
 
-// fromBin returns a path for functions that expect the name of a program of the tests.
+// fromBin returns a path for functions that expect the name of one of the tests' programs.
 func fromBin(t *testing.T, path string) string {
 	t.Helper()
 	name, err := filepath.Rel(bin, path)
@@ -67,7 +67,7 @@ func fromBin(t *testing.T, path string) string {
 	return name
 }
 
-// The package toolyard starts the program of the platform package that npm installed.
+// The package toolyard starts the program in the platform package that npm installed.
 func TestNPMPackage(t *testing.T) {
 	heavy(t)
 	packages, dir := artifact(t, "npm", "npm/*"), t.TempDir()
@@ -77,7 +77,7 @@ func TestNPMPackage(t *testing.T) {
 		return filepath.Join(dir, name)
 	}
 	if *dist != "" {
-		platform = pack(platform) // otherwise it is installed as a folder: compressing the program takes long
+		platform = pack(platform) // otherwise it is installed as a folder, because compressing the program takes a long time
 	}
 	save(t, filepath.Join(dir, "package.json"), "{}")
 	command(t, dir, "npm", "install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", pack(filepath.Join(packages, "toolyard")), platform)
@@ -96,8 +96,8 @@ func TestNPMPackage(t *testing.T) {
 	}
 }
 
-// A desktop client unpacks the bundle and starts the command of its manifest, with the file that the
-// user chose.
+// A desktop client unpacks the bundle and runs the command in its manifest, with the file that the
+// user selected.
 func TestMCPBundle(t *testing.T) {
 	heavy(t)
 	dir := t.TempDir()
@@ -186,7 +186,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 }
 
-// The list of components covers Go modules and npm packages, with a license each.
+// The SBOM covers Go modules and npm packages, each with a license.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "sbom.json")

@@ -23,7 +23,7 @@ func (p *process) ask(t *testing.T, key, method, path, body string) (status int,
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	_ = json.NewDecoder(res.Body).Decode(&answer) // some have no body
+	_ = json.NewDecoder(res.Body).Decode(&answer) // some responses have no body
 	return res.StatusCode, answer
 }
 
@@ -40,8 +40,8 @@ func (p *process) changes(t *testing.T, key string) (list []map[string]any) {
 	return list
 }
 
-// A key created with --store is accepted by a yard started with the same --store, regardless of
-// their files.
+// A yard started with --store accepts a key created with the same --store, regardless of their
+// files.
 func TestStoreFlagIsTheStoreOfTheYard(t *testing.T) {
 	t.Parallel()
 	shared := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
@@ -61,7 +61,7 @@ func TestStoreFlagIsTheStoreOfTheYard(t *testing.T) {
 	}
 }
 
-// With a store, an approval on the command line is audited.
+// If there is a store, an approval on the command line is audited.
 func TestApprovalByCommandIsAudited(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", "store: sqlite:yard.db\ngates: {all: {mode: write}}\n"+servers(onStdio("up", "both", "pin: approve", "required: false")))

@@ -1,4 +1,4 @@
-// Package acceptance drives the built binaries over real transports, one test for each
+// Package acceptance runs the built binaries over real transports, with at least one test for each
 // acceptance check.
 package acceptance
 
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-var bin string // where the binaries are
+var bin string // folder with the binaries
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -46,11 +46,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is a server process of one test.
+// process is a test's server process.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
-	url string // of the default gate
+	url string // URL of the default gate
 	dir string
 
 	mu   sync.Mutex
@@ -64,7 +64,7 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.logs.Write(b)
 }
 
-// log returns the server's log lines so far, one JSON object each.
+// log returns the server's log lines so far. Each is a JSON object.
 func (p *process) log() (lines []map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *process) log() (lines []map[string]any) {
 	return lines
 }
 
-// logged waits until the log has n lines that match.
+// logged waits until the log has n matching lines.
 func (p *process) logged(n int, match func(map[string]any) bool) (found []map[string]any) {
 	p.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -93,8 +93,7 @@ func (p *process) logged(n int, match func(map[string]any) bool) (found []map[st
 	}
 }
 
-// serve starts a binary's serve command on a free port, with a configuration if there is
-// one.
+// serve starts a binary's serve command on a free port, with a configuration unless it is empty.
 func serve(t *testing.T, program, config string, env ...string) *process {
 	t.Helper()
 	return serveIn(t, t.TempDir(), program, config, env...)
@@ -155,8 +154,8 @@ func (p *process) await(url string) {
 	p.t.Fatalf("the server did not become ready:\n%s", p.logs.String())
 }
 
-// configure replaces the configuration at once: a server that reads it meanwhile must not see an
-// empty file, which is a valid configuration.
+// configure replaces the configuration atomically. A server that reads it in between must not see
+// an empty file, which is a valid configuration.
 func (p *process) configure(config string) {
 	p.t.Helper()
 	next := filepath.Join(p.t.TempDir(), "toolyard.yaml")
@@ -168,12 +167,12 @@ func (p *process) configure(config string) {
 	}
 }
 
-// addresses counts the addresses of this process, which begins elsewhere than others do.
+// addresses counts the addresses used by this process. Each process starts at a different number.
 var addresses atomic.Int64
 
 func init() { addresses.Store(int64(os.Getpid()) * 101) }
 
-// freeAddress returns an address at which a server can listen. The system does not use its port for
+// freeAddress returns an address that a server can listen on. The system does not use its port for
 // outgoing connections, so it stays free until the server starts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
@@ -188,7 +187,7 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// defaultPort is locked by tests that listen at the default port, 3001.
+// defaultPort is locked by tests that listen on the default port, 3001.
 var defaultPort sync.Mutex
 
 // run runs a command in a new folder and returns its exit code.
@@ -216,7 +215,7 @@ func runIn(t *testing.T, dir string, env []string, program string, args ...strin
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// message is a JSON-RPC message as received.
+// message is a received JSON-RPC message.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -237,7 +236,7 @@ type result struct {
 	Meta       map[string]json.RawMessage `json:"_meta"`
 }
 
-// failure returns the error data of a result.
+// failure returns a result's error data.
 func (r result) failure() json.RawMessage { return r.Meta["dev.toolyard/error"] }
 
 func (m message) result(t *testing.T) (r result) {
@@ -253,8 +252,8 @@ func (m message) result(t *testing.T) (r result) {
 
 // client is an MCP client of either era over either transport. It decodes as little as possible.
 type client interface {
-	// send sends a request and returns its response and what came before it. Params is
-	// a JSON object, or empty.
+	// send sends a request and returns its response and the messages that preceded it. params is a
+	// JSON object, or empty.
 	send(id, method, params string) (message, []message)
 }
 
@@ -282,7 +281,7 @@ func listTools(t *testing.T, c client) (names []string) {
 
 const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
 
-// withMeta adds the members of the modern era to params.
+// withMeta adds the modern era's members to params.
 func withMeta(params, more string) string {
 	meta := `"_meta":{` + modernMeta + more + `}`
 	if rest := strings.TrimPrefix(params, "{"); params != "" && rest != "}" {
@@ -291,12 +290,12 @@ func withMeta(params, more string) string {
 	return "{" + meta + "}"
 }
 
-// modernHTTP is a client of 2026-07-28.
+// modernHTTP is a client for 2026-07-28.
 type modernHTTP struct {
 	t    *testing.T
 	url  string
-	meta string // more members for _meta, each with a comma before it
-	key  string // a bearer token, empty for none
+	meta string // additional members for _meta, each preceded by a comma
+	key  string // bearer token; may be empty
 }
 
 func (c modernHTTP) send(id, method, params string) (message, []message) {
@@ -333,12 +332,12 @@ func (c modernHTTP) post(ctx context.Context, id, method, params string) (*http.
 	return http.DefaultClient.Do(r)
 }
 
-// legacyHTTP is a 2025-11-25 client with an MCP session.
+// legacyHTTP is a client for 2025-11-25 with an MCP session.
 type legacyHTTP struct {
 	t       *testing.T
 	url     string
 	session string
-	key     string // a bearer token, empty for none
+	key     string // bearer token; may be empty
 }
 
 const initialize = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"acceptance","version":"1"}}`
@@ -412,7 +411,7 @@ func lastOf(t *testing.T, all []message) (message, []message) {
 	return all[len(all)-1], all[:len(all)-1]
 }
 
-// readMessages reads a body that is JSON or an event stream.
+// readMessages reads the messages in a body, which is JSON or an event stream.
 func readMessages(t *testing.T, res *http.Response) (all []message) {
 	t.Helper()
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
@@ -429,7 +428,7 @@ func readMessages(t *testing.T, res *http.Response) (all []message) {
 	return all
 }
 
-// follow delivers the messages of an event stream until it ends.
+// follow delivers an event stream's messages until it ends.
 func follow(t *testing.T, res *http.Response) <-chan message {
 	t.Cleanup(func() { _ = res.Body.Close() })
 	out := make(chan message, 100)
@@ -447,7 +446,7 @@ func follow(t *testing.T, res *http.Response) <-chan message {
 	return out
 }
 
-// notifiedOfChange checks that each listener is notified that the tools changed.
+// notifiedOfChange checks that each listener is notified of the changed tools.
 func notifiedOfChange(t *testing.T, streams map[string]<-chan message) {
 	t.Helper()
 	for name, stream := range streams {
@@ -479,11 +478,11 @@ type stdio struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	lines  chan string
-	deaf   chan struct{} // closed when it reads no more
+	deaf   chan struct{} // closed when the client stops reading
 	modern bool
 }
 
-// stop returns the channel that stops the reader of the client when it is closed.
+// stop returns the channel that stops the client's reader when it is closed.
 func stop(c *stdio) chan struct{} { return c.deaf }
 
 func newStdio(t *testing.T, program string, modern bool, args ...string) *stdio {
@@ -561,7 +560,7 @@ func (c *stdio) send(id, method, params string) (message, []message) {
 	return c.await(id)
 }
 
-// await reads until the response with the given ID.
+// await reads messages until the response with the given ID.
 func (c *stdio) await(id string) (message, []message) {
 	c.t.Helper()
 	var before []message
@@ -607,11 +606,11 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// busy limits the tests that use much of a processor.
+// busy limits the number of CPU-intensive tests that run at a time.
 var busy = make(chan struct{}, 2)
 
-// heavy makes a test parallel that uses much of a processor, such as one with a browser or a campaign. Two
-// of them run at a time. Most other tests wait, so more of them can run.
+// heavy marks a CPU-intensive test, such as one that uses a browser, as parallel. Two of them run
+// at a time. Most other tests spend their time waiting, so more of them can run.
 func heavy(t *testing.T) {
 	t.Helper()
 	t.Parallel()

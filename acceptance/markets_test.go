@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// catalogOf returns the entries of the catalog.
+// catalogOf returns the catalog's entries.
 func catalogOf(t *testing.T, p *process) []map[string]any {
 	t.Helper()
 	res, err := http.Get(strings.TrimSuffix(p.url, "/mcp") + "/api/tools/catalog")
@@ -29,7 +29,7 @@ func catalogOf(t *testing.T, p *process) []map[string]any {
 	return entries
 }
 
-// The trading pack lists all its tools without a venue, an account or a network.
+// The trading pack lists all of its tools even if there is no venue, account or network.
 func TestTradingCatalogNeedsNoVenue(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", "packs: {trading: {hyperliquid: {url: \"http://127.0.0.1:1\"}}}\ngates: {default: {mode: write}}\n")
@@ -60,8 +60,8 @@ func TestTradingCatalogNeedsNoVenue(t *testing.T) {
 	}
 }
 
-// The introspection tools are the nine that explain an account; the tools of a trading agent are the
-// others that a write gate offers.
+// Nine introspection tools explain an account. A trading agent's tools are the other tools that a
+// write gate offers.
 func TestTradingCatalogCategories(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", "packs: {trading: {}}\ngates: {default: {mode: write}}\n")
@@ -89,7 +89,7 @@ func TestTradingCatalogCategories(t *testing.T) {
 	}
 }
 
-// Invalid requests for bars name the argument, and never reach the venue.
+// Errors for invalid bar requests name the argument, and the requests never reach the venue.
 func TestInvalidBarRequestsNeverReachTheVenue(t *testing.T) {
 	t.Parallel()
 	venue := newVenue(t)
@@ -118,8 +118,8 @@ func TestInvalidBarRequestsNeverReachTheVenue(t *testing.T) {
 	}
 }
 
-// Bars are closed at the as-of time of a call and newest first; a later time shows later bars. Only a
-// gate with the callers' clock accepts an as-of time.
+// Bars are closed at the call's as-of time, newest first; a later time returns later bars. Only a
+// gate with clock: caller accepts an as-of time.
 func TestBarsAsOfATime(t *testing.T) {
 	t.Parallel()
 	venue := newVenue(t)

@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// startIssuer starts an OpenID provider and returns its address; see issuer.mjs for the arguments.
+// startIssuer starts an OpenID provider and returns its URL; see issuer.mjs for the arguments.
 func startIssuer(t *testing.T, args ...string) string {
 	t.Helper()
 	return startNode(t, "issuer.mjs", args...)
 }
 
-// startNode starts a server, and returns its address, which is the first line that it prints.
+// startNode starts a server and returns its URL, which is the first line that it prints.
 func startNode(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	program, err := filepath.Abs("clients/node_modules/.bin/node")
@@ -52,14 +52,15 @@ func startNode(t *testing.T, name string, args ...string) string {
 }
 
 // The OAuth clients of both official SDKs discover the issuer from the gate, register, sign in, and
-// call a tool as the person who signed in. The issuer signs the access tokens, or introspects them.
+// call a tool as the person who signed in. The access tokens are signed by the issuer, or opaque
+// and introspected.
 func TestOfficialClientsSignIn(t *testing.T) {
 	t.Parallel()
 	if _, err := node(t, "--version"); err != nil {
 		t.Fatal(err)
 	}
 	for name, kind := range map[string]struct {
-		options  []string // of the issuer
+		options  []string // issuer options
 		settings string
 	}{
 		"signed": {}, "opaque": {[]string{"--opaque"}, "introspect: {client: robot, secretRef: env:ROBOT_SECRET}"},
@@ -110,7 +111,7 @@ export default (_, ctx) => ctx.authorized.user_id;
 	}
 }
 
-// statusWithToken returns the status of a request to a gate with a token.
+// statusWithToken returns the status of a request to a gate with the given token.
 func statusWithToken(t *testing.T, gate, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gate, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
@@ -128,8 +129,8 @@ func statusWithToken(t *testing.T, gate, token string) int {
 	return res.StatusCode
 }
 
-// People sign in to the console with an OpenID provider of another site, get the rights of their groups, and
-// are signed out when an operator blocks them.
+// People sign in to the console with an OpenID provider on another site, receive their groups'
+// rights, and are signed out when an operator blocks them.
 func TestPeopleSignInToTheConsole(t *testing.T) {
 	heavy(t)
 	needBrowser(t)

@@ -38,12 +38,12 @@ gates:
 %s`, venue.URL, tradingAccount, agentKey, more)
 }
 
-// orderBook is the client's view of its orders: what it was told about each of them.
+// orderBook is the client's view of its orders: the answers that it received.
 type orderBook struct {
 	mu      sync.Mutex
-	open    []string          // client order ids without a final answer
-	answers map[string]string // final answers, by client order id
-	unknown int               // answers with OUTCOME_UNKNOWN
+	open    []string          // client order IDs with no final answer yet
+	answers map[string]string // final answers, by client order ID
+	unknown int               // number of OUTCOME_UNKNOWN answers
 }
 
 func (b *orderBook) pending() []string {
@@ -60,14 +60,14 @@ func (b *orderBook) settle(id, kind string) {
 	b.open = slices.DeleteFunc(b.open, func(o string) bool { return o == id })
 }
 
-// propose proposes an order until the server answers or dies. Proposals with the same client order id
-// are the same order, so a client repeats one until it has a final answer.
+// propose proposes an order until the server answers or dies. Proposals with the same client order
+// ID are the same order, so a client repeats a proposal until it has a final answer.
 func (b *orderBook) propose(t *testing.T, url, id string) {
 	const args = `{"symbol":"ETH","action":"open","side":"buy","size":"0.003","reasoning":"Orders under kills of the server.","clientOrderId":%q}`
 	c := modernHTTP{t: t, url: url}
 	res, err := c.post(t.Context(), "1", "tools/call", fmt.Sprintf(`{"name":"propose_order","arguments":`+args+`}`, id))
 	if err != nil {
-		return // killed
+		return // the server was killed
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
@@ -90,12 +90,12 @@ func (b *orderBook) propose(t *testing.T, url, id string) {
 	}
 }
 
-// maxPending is the number of orders without a final answer from which on the client proposes no new
-// ones.
+// maxPending is the number of orders with no final answer from which the client stops proposing new
+// orders.
 const maxPending = 24
 
 // Orders are placed exactly once, although the server is killed again and again between the intent
-// and the answer, and the venue loses answers. After each kill, another server continues.
+// and the answer, and the venue loses responses. After each kill, another server continues.
 func TestOrdersSurviveKills(t *testing.T) {
 	heavy(t)
 	venue := newVenue(t)
@@ -136,7 +136,7 @@ func TestOrdersSurviveKills(t *testing.T) {
 	checkOrders(t, book, venue, proposed, *orderKills)
 }
 
-// newOrder adds an order to the open ones, unless there are too many.
+// newOrder adds an open order, unless there are too many.
 func (b *orderBook) newOrder(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,8 +147,8 @@ func (b *orderBook) newOrder(id string) bool {
 	return true
 }
 
-// Three replicas share an account in PostgreSQL and place its orders at the same time, while one
-// of them after another is killed and the venue loses answers. Clients repeat orders at any replica.
+// Three replicas share an account in PostgreSQL and place its orders at the same time, while the
+// replicas are killed in turn and the venue loses responses. Clients repeat orders on any replica.
 func TestOrdersSurviveKillsOfReplicas(t *testing.T) {
 	heavy(t)
 	venue := newVenue(t)
@@ -174,7 +174,7 @@ func TestOrdersSurviveKillsOfReplicas(t *testing.T) {
 					continue
 				}
 				id := open[random.IntN(len(open))]
-				var twice sync.WaitGroup // the same order at two replicas at once
+				var twice sync.WaitGroup // sends the same order to two replicas at once
 				for range 1 + random.IntN(2) {
 					url := "http://" + f.replicas[random.IntN(len(f.replicas))].address + "/mcp"
 					twice.Go(func() { book.propose(t, url, id) })
@@ -195,7 +195,7 @@ func TestOrdersSurviveKillsOfReplicas(t *testing.T) {
 	}
 	stop()
 	clients.Wait()
-	deadline := time.Now().Add(3 * time.Minute) // at the latest, signed actions have expired
+	deadline := time.Now().Add(3 * time.Minute) // signed actions have expired by then
 	for len(book.pending()) > 0 && time.Now().Before(deadline) {
 		for i, id := range book.pending() {
 			book.propose(t, "http://"+f.replicas[i%len(f.replicas)].address+"/mcp", id)
@@ -208,8 +208,8 @@ func TestOrdersSurviveKillsOfReplicas(t *testing.T) {
 	checkOrders(t, book, venue, int(proposed.Load()), *replicaOrderKills)
 }
 
-// finishOrders repeats the proposals without kills, until every order has a final answer: at the
-// latest when the signed actions have expired.
+// finishOrders repeats the proposals, with no further kills, until every order has a final answer.
+// This happens no later than when the signed actions expire.
 func finishOrders(t *testing.T, book *orderBook, dir, config string) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -226,7 +226,8 @@ func finishOrders(t *testing.T, book *orderBook, dir, config string) {
 	}
 }
 
-// checkOrders compares what the client was told with what the venue executed.
+// checkOrders compares the answers that the client received with the orders that the venue
+// executed.
 func checkOrders(t *testing.T, book *orderBook, venue *fakemarkets.Hyperliquid, proposed, kills int) {
 	t.Helper()
 	placed := map[string]int{}

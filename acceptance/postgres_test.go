@@ -26,7 +26,8 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// forSale is a configuration with priced tools: calls are paid at the gate sdk and free at chat.
+// forSale is a configuration with priced tools: calls are paid at the gate sdk and free at the gate
+// chat.
 const forSale = `
 store: %q
 limits: {timeout: 4s, wait: 2s}
@@ -39,16 +40,16 @@ terms:
   note_write: {executeUsd: "0.001"}
 `
 
-// fleet is a set of replicas with one store.
+// fleet is a set of replicas that share a store.
 type fleet struct {
 	t        *testing.T
 	store    string
-	notes    string // the file in which tools note their runs
+	notes    string // file in which tools record their runs
 	config   string
 	replicas []*replica
 }
 
-// replica is one process of a fleet that can be killed and restarted.
+// replica is a process in a fleet that can be killed and restarted.
 type replica struct {
 	address, dir, program string
 	env                   []string
@@ -133,7 +134,7 @@ func (r *replica) ready(limit time.Duration) error {
 	return fmt.Errorf("the replica is not ready after %s:\n%s", limit, log[max(0, len(log)-4<<10):])
 }
 
-// command runs a Toolyard command in the folder of the first replica.
+// command runs a Toolyard command in the first replica's folder.
 func (f *fleet) command(args ...string) string {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -166,7 +167,7 @@ func (f *fleet) buyer(caller, account, usd string) *buyer {
 	return b
 }
 
-// shop is the HTTP client of buyers: many connections, and a timeout for every request.
+// shop is the buyers' HTTP client. It allows many connections and has a timeout for every request.
 var shop = &http.Client{
 	Timeout:   30 * time.Second,
 	Transport: &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
@@ -187,7 +188,7 @@ type order struct {
 	Key     string `json:"idempotencyKey,omitempty"`
 }
 
-// work has the arguments of the tools that record their runs.
+// work contains the arguments of the tools that record their runs.
 type work struct {
 	MS   int  `json:"ms"`
 	Fail bool `json:"fail"`
@@ -196,7 +197,7 @@ type work struct {
 // sale is the response to an order, or a problem.
 type sale struct {
 	status  int
-	after   string // the Retry-After
+	after   string // value of Retry-After
 	replica int
 
 	Result  result            `json:"result"`
@@ -218,7 +219,7 @@ type session struct {
 	Spent     toolyard.Money `json:"spentUsd"`
 }
 
-// send sends a request to a replica and decodes the response, whatever its status.
+// send sends a request to a replica and decodes the response, regardless of its status.
 func (b *buyer) send(ctx context.Context, replica int, method, path string, body, answer any) (*http.Response, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -301,9 +302,9 @@ func (b *buyer) look(id string) (s session) {
 	return s
 }
 
-// books has the charges in a store and the recorded calls.
+// books contains a store's charges and recorded calls.
 type books struct {
-	charges map[string]charge // by call
+	charges map[string]charge // keyed by call
 	calls   map[string]bool
 }
 
@@ -367,7 +368,7 @@ func readBooks(ctx context.Context, t *testing.T, address string) books {
 	return b
 }
 
-// spent returns the charges of an account or session.
+// spent returns the charges to an account or session.
 func (b books) spent(balance string) (sum toolyard.Money, calls int) {
 	for _, c := range b.charges {
 		if c.balance == balance {
@@ -377,14 +378,14 @@ func (b books) spent(balance string) (sum toolyard.Money, calls int) {
 	return sum, calls
 }
 
-// noted is a line that a tool of the test yard wrote when it ran.
+// noted is a line that one of the test yard's tools wrote when it ran.
 type noted struct {
 	Event, Call, Key, Tool, Caller, Label string
 	At                                    time.Time
 	PID                                   int
 }
 
-// readNotes reads the lines that the tools of a fleet wrote.
+// readNotes reads the lines that a fleet's tools wrote.
 func (f *fleet) readNotes() (notes []noted) {
 	f.t.Helper()
 	data, err := os.ReadFile(f.notes)
@@ -404,7 +405,7 @@ func (f *fleet) readNotes() (notes []noted) {
 	return notes
 }
 
-// runs returns the number of runs of each call.
+// runs returns how many times each call ran.
 func (f *fleet) runs() map[string]int {
 	f.t.Helper()
 	runs := make(map[string]int)
@@ -422,20 +423,20 @@ type load struct {
 	orders func(worker int) order // returns the next order
 
 	mu     sync.Mutex
-	good   map[string]toolyard.Money // acknowledged calls with their reported prices
-	status map[int]int               // answers
-	slow   time.Duration             // the slowest answer
-	lost   atomic.Int64              // requests without an answer
-	away   atomic.Int64              // when the store became unavailable, in nanoseconds of the wall clock; 0 if it is available
-	forged atomic.Int64              // requests that were sent after that, and acknowledged before the store was back
-	last   atomic.Int64              // when the last call succeeded, in nanoseconds of the wall clock
+	good   map[string]toolyard.Money // acknowledged calls and their reported prices
+	status map[int]int               // number of responses by status
+	slow   time.Duration             // duration of the slowest response
+	lost   atomic.Int64              // number of requests that received no response
+	away   atomic.Int64              // time when the store became unavailable, in Unix nanoseconds; 0 if it is available
+	forged atomic.Int64              // number of requests sent after that and acknowledged before the store was back
+	last   atomic.Int64              // time when the last call succeeded, in Unix nanoseconds
 }
 
 func newLoad(b *buyer, orders func(worker int) order) *load {
 	return &load{buyer: b, orders: orders, good: make(map[string]toolyard.Money), status: make(map[int]int)}
 }
 
-// run sends orders from many workers until the context ends.
+// run sends orders from many workers until ctx ends.
 func (l *load) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -480,7 +481,7 @@ func (l *load) figures() string {
 }
 
 // paid checks that every acknowledged call was charged exactly once, at its price, and that no call
-// was charged without running.
+// was charged unless it ran.
 func (l *load) paid(t *testing.T, f *fleet, b books) {
 	t.Helper()
 	l.mu.Lock()
@@ -498,7 +499,7 @@ func (l *load) paid(t *testing.T, f *fleet, b books) {
 	}
 }
 
-// settled waits until nothing is on hold in the store.
+// settled waits until the store has no more holds.
 func settled(t *testing.T, address string, limit time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -520,13 +521,13 @@ func settled(t *testing.T, address string, limit time.Duration) {
 
 // absence is a way in which PostgreSQL becomes unavailable and recovers.
 type absence struct {
-	url      string // of the database
+	url      string // URL of the database
 	leave    func() error
 	comeback func() error
-	silent   bool // nothing can be committed while it is down
+	silent   bool // whether nothing can be committed while PostgreSQL is unavailable
 }
 
-// absences are these ways, each on its own cluster.
+// absences are ways in which PostgreSQL becomes unavailable, each with its own cluster.
 var absences = map[string]func(t *testing.T) absence{
 	"stopped": func(t *testing.T) absence {
 		c := pgtest.StartForTest(t)
@@ -556,8 +557,8 @@ var absences = map[string]func(t *testing.T) absence{
 	},
 }
 
-// TestChaosStoreDown makes PostgreSQL unavailable under load. Paid calls are refused in the meantime,
-// free calls continue, and nothing is lost.
+// TestChaosStoreDown makes PostgreSQL unavailable under load. Paid calls are refused during that
+// time, free calls continue, and nothing is lost.
 func TestChaosStoreDown(t *testing.T) {
 	for name, begin := range absences {
 		t.Run(name, func(t *testing.T) {
@@ -604,7 +605,7 @@ func (l *load) refused() int {
 	return l.status[http.StatusServiceUnavailable]
 }
 
-// whileAway observes several seconds without the store.
+// whileAway makes calls for several seconds while the store is unavailable.
 func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 	t.Helper()
 	l.away.Store(time.Now().UnixNano())
@@ -622,7 +623,7 @@ func (l *load) whileAway(t *testing.T, f *fleet, a absence) {
 				return
 			}
 			start = time.Now()
-			if sale, err := l.buyer.buy(i%3, l.orders(i)); err != nil || sale.status != http.StatusServiceUnavailable { // the client waits 30 s
+			if sale, err := l.buyer.buy(i%3, l.orders(i)); err != nil || sale.status != http.StatusServiceUnavailable { // the client waits up to 30 s
 				t.Errorf("a paid call returned %+v after %s (%v)", sale, time.Since(start), err)
 			}
 		})

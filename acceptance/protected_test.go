@@ -17,8 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// protectedYard is a yard with the server tracker, which is called on behalf of each caller. The server
-// is made with the official TypeScript SDK, and its authorization server is an OpenID provider.
+// protectedYard is a yard whose server tracker is called on behalf of each caller. The server uses
+// the official TypeScript SDK, and its authorization server is an OpenID provider.
 type protectedYard struct {
 	*process
 	issuer string
@@ -69,7 +69,7 @@ func (y *protectedYard) browse(caller string) *connecting {
 	return p
 }
 
-// send sends a request of a page of the console.
+// send sends a request as one of the console's pages does.
 func (p *connecting) send(method, path string, body any, want int) (answer map[string]any) {
 	p.y.t.Helper()
 	raw, err := json.Marshal(body)
@@ -101,7 +101,7 @@ func (p *connecting) send(method, path string, body any, want int) (answer map[s
 	return answer
 }
 
-// connect opens a link to connect, and signs in at the provider, which shows no page.
+// connect opens a sign-in link and signs in at the provider, which shows no page.
 func (p *connecting) connect(link string) {
 	p.y.t.Helper()
 	_, ticket, ok := strings.Cut(link, "/console/connections/tracker#ticket=")
@@ -139,7 +139,7 @@ func (p *connecting) link() string {
 	return address
 }
 
-// control changes the provider.
+// control performs one of the provider's test actions.
 func (y *protectedYard) control(action string) (counts struct{ Refreshed, Revoked int }) {
 	y.t.Helper()
 	res, err := http.Post(y.issuer+"/test/"+action, "", http.NoBody)
@@ -162,8 +162,8 @@ func (k keyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// client connects a legacy client of a caller. With an answer to URL elicitations, it declares that it
-// supports them.
+// client connects a legacy client for a caller. If open is set, the client declares support for URL
+// elicitation.
 func (y *protectedYard) client(caller string, open func(*mcp.ElicitParams) string) *mcp.ClientSession {
 	y.t.Helper()
 	opts := &mcp.ClientOptions{}
@@ -182,7 +182,7 @@ func (y *protectedYard) client(caller string, open func(*mcp.ElicitParams) strin
 	return s
 }
 
-// whoami calls the tool of the protected server. It waits while the tool is not listed yet, or the server
+// whoami calls the protected server's tool. It waits while the tool is not listed yet or the server
 // is still connecting.
 func (y *protectedYard) whoami(s *mcp.ClientSession) (text string, failed bool) {
 	y.t.Helper()
@@ -204,9 +204,10 @@ func (y *protectedYard) whoami(s *mcp.ClientSession) (text string, failed bool) 
 
 var connectLink = regexp.MustCompile(`http://[^ "\\]+/console/connections/tracker#ticket=[A-Za-z0-9_-]+`)
 
-// A protected server made with the official TypeScript SDK, behind an OpenID provider: people connect in
-// the console, or from a link in the error result that a legacy client without URL elicitation receives;
-// tokens are refreshed; after a revocation, the person is asked again; disconnecting revokes the tokens.
+// A protected server uses the official TypeScript SDK and an OpenID provider. People connect in the
+// console, or with a link in the error result that a legacy client receives if it does not support
+// URL elicitation. Tokens are refreshed; after a revocation, the person is asked to sign in again;
+// disconnecting revokes the tokens.
 func TestProtectedServer(t *testing.T) {
 	t.Parallel()
 	if _, err := node(t, "--version"); err != nil {
@@ -217,7 +218,7 @@ func TestProtectedServer(t *testing.T) {
 			t.Parallel()
 			y := newProtectedYard(t, era)
 			bob := y.browse("bob")
-			bob.connect(bob.link()) // so that the tools are known
+			bob.connect(bob.link()) // so that the tools can be listed
 			ann, client := y.browse("ann"), y.client("ann", nil)
 			ask := func() string {
 				t.Helper()
@@ -253,8 +254,8 @@ func TestProtectedServer(t *testing.T) {
 	}
 }
 
-// A legacy client with URL elicitation opens the page during the call, which continues when the person has
-// connected.
+// A legacy client that supports URL elicitation opens the page during the call, which continues
+// once the person has connected.
 func TestLegacyClientSignsInByElicitation(t *testing.T) {
 	t.Parallel()
 	if _, err := node(t, "--version"); err != nil {
@@ -286,8 +287,8 @@ func TestLegacyClientSignsInByElicitation(t *testing.T) {
 	}
 }
 
-// In a browser: a person opens a link, signs in to the console, connects, and disconnects; another person
-// cannot use the link; an operator sees who is connected.
+// In a browser, a person opens a link, signs in to the console, connects and disconnects. Another
+// person cannot use the link, and an operator sees who is connected.
 func TestConnectionsInTheConsole(t *testing.T) {
 	heavy(t)
 	needBrowser(t)

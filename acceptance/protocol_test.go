@@ -18,13 +18,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Raw JSON from a source arrives unchanged in both eras and over both transports.
+// Raw JSON from a source is delivered unchanged in both eras and over both transports.
 func TestByteFidelity(t *testing.T) {
 	t.Parallel()
 	const want = `{"zeta":1,"content":[{"type":"hologram","beam":1.10,"<&>":"é\u00e9"},{"type":"text","text":"hi","later":9007199254740993}],` +
 		`"structuredContent":{"zeta":1,"alpha":9007199254740993,"f":1.10,"e":1E2},"_meta":{"z":9007199254740993,"a":null},"resultType":"complete","future":{"b":1,"a":2}}`
 	for name, c := range clients(t, serve(t, "testyard", "")) {
-		// Toolyard sets the members that belong to this connection: resultType, and the server in _meta.
+		// Toolyard sets only the members that belong to this connection: resultType, and the server
+		// in _meta.
 		want, ours := strings.Replace(want, `"resultType":"complete",`, "", 1), regexp.MustCompile(`"resultType":"complete",|"io.modelcontextprotocol/serverInfo":\{[^}]*\},|"dev.toolyard/call":"\w+",`)
 		if m := call(t, c, "fidelity", "{}"); ours.ReplaceAllString(string(m.Result), "") != want {
 			t.Errorf("%s:\n got %s\nwant %s", name, m.Result, want)
@@ -38,7 +39,7 @@ func TestBigIDsSurvive(t *testing.T) {
 	for name, c := range clients(t, serve(t, "testyard", bothStyles)) {
 		for _, id := range []string{"9007199254740993", "1152921504606846977", "-9007199254740993", "9223372036854775807", `"text"`, `"9007199254740993"`, "0"} {
 			params := `{"name":"test_tool_with_progress","_meta":{"progressToken":9007199254740995}}`
-			if strings.HasPrefix(name, "2026") { // TestProgressAndLog sends the token there
+			if strings.HasPrefix(name, "2026") { // TestProgressAndLog covers the token in this era
 				params = `{"name":"echo","arguments":{"text":"9007199254740993"}}`
 			}
 			m, before := c.send(id, "tools/call", params)
@@ -68,7 +69,7 @@ func TestProgressAndLog(t *testing.T) {
 	}
 }
 
-// One change causes one generation, and one notification for every listener of either era.
+// One change causes one new generation, and one notification to every listener of either era.
 func TestListChanged(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
@@ -116,7 +117,7 @@ func TestListChangedOnStdio(t *testing.T) {
 	}
 }
 
-// A call is canceled in the tool if the client disconnects or cancels it.
+// If the client disconnects or cancels a call, the tool's context is canceled.
 func TestCancellation(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
@@ -358,13 +359,13 @@ func TestMetricsAndHealth(t *testing.T) {
 			`mcp_server_operation_duration_seconds_count{code="OK",gate="default",tool="echo"} 1`, "\ntoolyard_catalog_generation ",
 		},
 	} {
-		for _, w := range want { // a call is counted after its response is sent
+		for _, w := range want { // a call is counted only after its response is sent
 			soon(t, path+" has "+w, func() bool { return strings.Contains(p.get(path), w) })
 		}
 	}
 }
 
-// A trace collector receives a span for each call, as a child of the caller's span.
+// A trace collector receives a span for each call. The span is a child of the caller's span.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	traces := newCollector(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// By default, a server runs eight calls at a time: calls on many connections wait for each other, and
-// none is refused.
+// By default, a server runs eight calls at a time. Calls on many connections wait for each other,
+// and none is refused.
 func TestManyConnectionsToOneServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a second of all processors")

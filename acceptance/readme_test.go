@@ -20,7 +20,7 @@ func TestREADME(t *testing.T) {
 	heavy(t)
 	dir, home := t.TempDir(), t.TempDir()
 	server := script(t, "node_modules/.bin/mcp-server-filesystem")
-	npx := "#!/bin/sh\nshift 2\nexec '" + server + "' \"$@\"\n" // the installed package instead of a download
+	npx := "#!/bin/sh\nshift 2\nexec '" + server + "' \"$@\"\n" // runs the installed package instead of downloading it
 	if err := os.WriteFile(filepath.Join(home, "npx"), []byte(npx), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestREADME(t *testing.T) {
 	checkRecording(t, steps, home)
 }
 
-// TestGuide follows docs/GUIDE.md word for word, with the binary that go install builds from a
+// TestGuide follows docs/GUIDE.md word for word, with a binary that go install builds from a
 // release, and a Go program that uses the same release.
 func TestGuide(t *testing.T) {
 	heavy(t)
@@ -48,8 +48,8 @@ func TestGuide(t *testing.T) {
 	followDocument(t, "../docs/GUIDE.md", dir, env...)
 }
 
-// followDocument writes the files of a document into a folder, runs its commands there, and
-// compares their output. It returns the commands with what they printed.
+// followDocument writes a document's files into a folder, runs its commands there, and compares
+// their output. It returns the commands and their output.
 func followDocument(t *testing.T, document, dir string, env ...string) []step {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -80,11 +80,11 @@ func followDocument(t *testing.T, document, dir string, env ...string) []step {
 	return steps
 }
 
-// notices are lines of bash about jobs, of go about downloads, of the server's log, and of commands
-// that wait for a slow server.
+// notices matches lines from bash about jobs, from go about downloads, from the server's log, and
+// from commands that wait for a slow server.
 var notices = regexp.MustCompile(`(?m)^(\[\d+\].*|go: downloading.*|\{"time".*|Waiting up to .*)\n?`)
 
-// durations are the durations of tests, which vary.
+// durations matches the durations of tests, which vary.
 var durations = regexp.MustCompile(`\([0-9.]+ (µs|ms|s)\)`)
 
 const marker = "\x01step\x01\n"
@@ -131,7 +131,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// publish creates a module proxy in a folder, with this checkout as the only version.
+// publish creates a module proxy in a folder. It has this checkout as the only version.
 func publish(t *testing.T, home string) string {
 	t.Helper()
 	const version = "v0.1.0"
@@ -178,12 +178,12 @@ func publish(t *testing.T, home string) string {
 	return "file://" + filepath.Join(home, "proxy")
 }
 
-// inOtherModule reports whether a file belongs to a module of its own in this repository.
+// inOtherModule reports whether a file belongs to another module in this repository.
 func inOtherModule(name string) bool {
 	return slices.ContainsFunc([]string{"tools/", "acceptance/modelsdk/", "acceptance/providers/"}, func(dir string) bool { return strings.HasPrefix(name, dir) })
 }
 
-// moduleFiles lists the files of the module.
+// moduleFiles returns the module's files.
 func moduleFiles(t *testing.T) (files []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
@@ -198,7 +198,7 @@ func moduleFiles(t *testing.T) (files []string) {
 			files = append(files, name)
 		}
 	}
-	for _, pattern := range []string{"jsvm/assets/built/*.*", "serve/console/built/*.*", "serve/console/built/assets/*", "base/buildinfo/built/*.*"} { // in a release only
+	for _, pattern := range []string{"jsvm/assets/built/*.*", "serve/console/built/*.*", "serve/console/built/assets/*", "base/buildinfo/built/*.*"} { // only in a release
 		built, err := filepath.Glob("../internal/" + pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func moduleFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// The programs in the documents are the ones in examples, which are built and tested.
+// The programs in the documents are the same as those in examples, which are built and tested.
 func TestDocumentsShowTheExamples(t *testing.T) {
 	t.Parallel()
 	for document, examples := range map[string]map[string]string{

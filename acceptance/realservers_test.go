@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// nodeServer is a server that runs in Node.
+// nodeServer is a server that runs on Node.
 type nodeServer struct {
-	file string // in the clients folder
+	file string // path in the clients folder
 	args []string
 }
 
-// command configures it as a command.
+// command returns a configuration that starts the server as a command.
 func (s nodeServer) command(t *testing.T, id string, lines ...string) string {
 	t.Helper()
 	args, err := json.Marshal(append([]string{script(t, s.file)}, s.args...))
@@ -28,7 +28,7 @@ func (s nodeServer) command(t *testing.T, id string, lines ...string) string {
 	return server(id, append([]string{fmt.Sprintf("command: %q", script(t, "node_modules/.bin/node")), "args: " + string(args)}, lines...)...)
 }
 
-// listening starts it on a free port and returns its URL.
+// listening starts the server on a free port and returns its URL.
 func (s nodeServer) listening(t *testing.T) (base string) {
 	t.Helper()
 	address := freeAddress(t)
@@ -56,7 +56,7 @@ func (s nodeServer) listening(t *testing.T) (base string) {
 	return "http://" + address
 }
 
-// schema has the members of a tool's schema from which the test generates arguments.
+// schema contains the members of a tool's schema that arguments are generated from.
 type schema struct {
 	Type           string
 	Format         string
@@ -120,7 +120,7 @@ func listSchemas(t *testing.T, c client) (tools []listed) {
 	return list.Tools
 }
 
-// expected are the tools of third-party servers, by server name.
+// expected lists the tools of third-party servers, by server name.
 var expected = map[string][]string{
 	"everything": {
 		"echo", "get-annotated-message", "get-env", "get-resource-links", "get-resource-reference", "get-structured-content", "get-sum",
@@ -139,7 +139,7 @@ var expected = map[string][]string{
 	"fake":       {"a__b", "big", "count", "echo", "fail", "grow", "last", "mutate", "odd", "order", "ping", "plain", "progress", "rd", "rm", "sleep", "spill"},
 }
 
-// special are the arguments of tools whose schema is not specific enough.
+// special returns arguments for tools whose schema is not specific enough.
 func special(dir string) map[string]string {
 	q := func(name string) string { return fmt.Sprintf("%q", filepath.Join(dir, name)) }
 	m := map[string]string{
@@ -163,20 +163,20 @@ func special(dir string) map[string]string {
 	return m
 }
 
-// mayFail are the tools whose result is an error by design: one that always fails, those that need
-// a capability the client lacks, and one that only runs as a task.
+// mayFail lists the tools whose result is an error by design: one that always fails, those that
+// need a capability that the client lacks, and one that runs only as a task.
 var mayFail = []string{
 	"fake__fail", "everything__trigger-elicitation-request", "everything__trigger-url-elicitation", "everything__simulate-research-query",
 }
 
-// kinds are the servers behind the gate, and the origin of their tools.
+// kinds maps the servers behind the gate to the origin of their tools.
 var kinds = map[string]string{
 	"everything-stdio": "everything", "everything-http": "everything", "everything-sse": "everything", "files": "files", "memory": "memory",
 	"ts-legacy": "typescript", "ts-legacy-http": "typescript", "ts-modern": "typescript", "ts-modern-http": "typescript",
 	"go-legacy": "fake", "go-modern": "fake", "go-http": "fake",
 }
 
-// serveReal serves all of them, with a folder for the filesystem server.
+// serveReal serves all of these servers, with a folder for the filesystem server.
 func serveReal(t *testing.T, dir string) *process {
 	t.Helper()
 	const modules = "node_modules/@modelcontextprotocol/"
@@ -202,7 +202,7 @@ func serveReal(t *testing.T, dir string) *process {
 // is listed and responds, and questions are answered.
 func TestRealServers(t *testing.T) {
 	heavy(t)
-	if _, err := node(t, "--version"); err != nil { // skips the test where Node is missing
+	if _, err := node(t, "--version"); err != nil { // skips the test if Node is missing
 		t.Fatal(err)
 	}
 	dir := folder(t, map[string]string{"a.txt": "a", "edited.txt": "edited", "moved.txt": "moved", "pixel.png": "\x89PNG"})
@@ -226,14 +226,14 @@ func TestRealServers(t *testing.T) {
 	}
 }
 
-// callEach calls every tool of the servers once and returns their names by server.
+// callEach calls each of the servers' tools once and returns their names by server.
 func callEach(t *testing.T, c client, arguments map[string]string) map[string][]string {
 	t.Helper()
 	seen := make(map[string][]string)
 	for _, tool := range listSchemas(t, c) {
 		id, name, _ := strings.Cut(strings.TrimPrefix(tool.Name, "mcp_"), "__")
 		if name == "die" || name == "ask" {
-			continue // one ends its server, one needs a client that answers questions
+			continue // one tool ends its server, and one needs a client that answers questions
 		}
 		seen[id] = append(seen[id], name)
 		known := kinds[id] + "__" + name

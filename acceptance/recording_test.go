@@ -15,8 +15,8 @@ var record = flag.Bool("recording", false, "write docs/pictures/recording.svg")
 
 const recordingFile = "../docs/pictures/recording.svg"
 
-// recorded are the commands of the README that the recording shows, by their beginning, each with
-// the seconds for which its output is read.
+// recorded lists the README's commands that the recording shows, by prefix, and how long the output
+// of each is shown, in seconds.
 var recorded = []struct {
 	command string
 	pause   float64
@@ -63,26 +63,26 @@ const (
 	lineHeight     = 21
 )
 
-// recording is a terminal whose lines appear one after the other.
+// recording is a terminal whose lines appear one at a time.
 type recording struct {
 	lines  []recordedLine
-	at     float64 // seconds
+	at     float64 // current time in seconds
 	y      int
 	styles strings.Builder
 	body   strings.Builder
 }
 
 type recordedLine struct {
-	from, typing float64 // when it appears, and how long it is typed
-	chars        int     // of a typed line
+	from, typing float64 // when it appears, and how long typing takes
+	chars        int     // number of characters in a typed line
 }
 
-// recordingIntro is how long the recording shows its end before it starts, in seconds: a reader who
-// opens the page sees all commands at once.
+// recordingIntro is how long the recording shows its last frame before it starts, in seconds, so
+// that a reader who opens the page sees all commands at once.
 const recordingIntro = 2.5
 
-// drawRecording returns an animated SVG. Without animations, and for readers who prefer reduced
-// motion, it shows the end.
+// drawRecording returns an animated SVG. If animations are off, or the reader prefers reduced
+// motion, it shows the last frame.
 func drawRecording(steps []step) []byte {
 	r := &recording{at: recordingIntro + 0.6, y: recordingTop}
 	for i, s := range steps {
@@ -122,7 +122,7 @@ text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 	return svg.Bytes()
 }
 
-// line adds a line that is typed for some seconds, or appears at once.
+// line adds a line that is typed over some seconds or appears at once.
 func (r *recording) line(content string, typing float64) {
 	fmt.Fprintf(&r.body, `<text id="l%d" x="22" y="%d">%s</text>`+"\n", len(r.lines), r.y, content)
 	r.lines = append(r.lines, recordedLine{from: r.at, typing: typing})
@@ -131,7 +131,7 @@ func (r *recording) line(content string, typing float64) {
 
 var good = regexp.MustCompile(`\b(ok|up)\b`)
 
-// colorLine colors the words that matter.
+// colorLine colors the important words.
 func colorLine(text string) string {
 	escaped := escapeXML(text)
 	switch {
@@ -146,7 +146,7 @@ func colorLine(text string) string {
 func escapeXML(text string) string {
 	var b bytes.Buffer
 	if err := xml.EscapeText(&b, []byte(text)); err != nil {
-		panic(err) // a buffer does not fail
+		panic(err) // writing to a buffer cannot fail
 	}
 	return strings.ReplaceAll(b.String(), "&#34;", `"`)
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // A snapshot release has an archive, an SBOM and a bundle for every platform, packages for Linux, a
-// checksum for each of them, and manifests of package managers with the same checksums.
+// checksum for each file, and package-manager manifests with the same checksums.
 func TestReleaseIsComplete(t *testing.T) {
 	t.Parallel()
 	if *dist == "" {
@@ -68,7 +68,7 @@ func TestReleaseIsComplete(t *testing.T) {
 	}
 }
 
-// checksums returns those of the release by the names of the files, and checks them.
+// checksums verifies the release's checksums and returns them by file name.
 func checksums(t *testing.T) map[string]string {
 	t.Helper()
 	sums := make(map[string]string)
@@ -125,7 +125,7 @@ func filesInArchive(t *testing.T, name string) (files []string) {
 	return files
 }
 
-// manifests returns the text of the files for a package manager.
+// manifests returns the contents of a package manager's files.
 func manifests(t *testing.T, manager string) string {
 	t.Helper()
 	var text strings.Builder

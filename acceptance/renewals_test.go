@@ -34,23 +34,23 @@ var (
 	renewalKills = flag.Int("renewal-kills", 2, "how many replicas are killed while tokens expire")
 )
 
-// renewalWait bounds the time until a call is answered: a replica that dies while it renews a token holds
-// its lease for 30 seconds.
+// renewalWait limits the time until a call is answered. A replica that dies while it renews a token
+// holds its lease for 30 seconds.
 const renewalWait = 4 * time.Minute
 
-// renewalFleet is three replicas that call the server crm on behalf of people. Its authorization server
-// rotates refresh tokens, and ends a sign-in when an old one is used again.
+// renewalFleet has three replicas that call the server crm on behalf of people. Its authorization
+// server rotates refresh tokens, and ends a sign-in if an old token is reused.
 type renewalFleet struct {
 	*fleet
 	as    *oauthtest.Server
-	front *httptest.Server // forwards requests to a replica that is alive
-	keys  []string         // of the people
+	front *httptest.Server // forwards requests to a live replica
+	keys  []string         // the people's API keys
 
-	signing                sync.Mutex // the authorization server signs in one person at a time
+	signing                sync.Mutex // held during a sign-in, because the authorization server signs in one person at a time
 	begun, killed          atomic.Int64
 	rounds, calls, extra   atomic.Int64
 	questions, interrupted atomic.Int64
-	most                   atomic.Int64 // refreshes after one expiry
+	most                   atomic.Int64 // maximum number of refreshes after one expiry
 }
 
 func personOf(n int) string { return fmt.Sprint("person-", n) }
@@ -85,7 +85,8 @@ gates: {chat: {mode: read, callers: keys}}
 	return f
 }
 
-// startCRM starts an MCP server with the tool whoami, which requires tokens of the authorization server.
+// startCRM starts an MCP server that requires the authorization server's tokens and has the tool
+// whoami.
 func (f *renewalFleet) startCRM(t *testing.T) string {
 	t.Helper()
 	whoami := toolyard.Define(toolyard.Spec{Name: "whoami", Description: "Returns the ID of the caller.", Effects: toolyard.ReadOnly},
@@ -113,7 +114,7 @@ func (f *renewalFleet) startCRM(t *testing.T) string {
 	return address
 }
 
-// forward sends a request to a replica. If it is dead, another one is tried.
+// forward sends a request to a replica. If that replica is dead, it tries another one.
 func (f *renewalFleet) forward(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -136,7 +137,8 @@ func (f *renewalFleet) forward(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "no replica is alive", http.StatusBadGateway)
 }
 
-// connect signs a person in to the server, and repeats it if a replica is killed meanwhile.
+// connect signs a person in to the server. It repeats the sign-in if a replica is killed in the
+// meantime.
 func (f *renewalFleet) connect(n int) {
 	f.signing.Lock()
 	defer f.signing.Unlock()
@@ -222,16 +224,16 @@ func receive(client *http.Client, r *http.Request) (status int, answer map[strin
 	return res.StatusCode, answer, nil
 }
 
-// The outcomes of a call.
+// Outcomes of a call.
 const (
 	served = "served"
-	asked  = "asked" // the person has to sign in
+	asked  = "asked" // the person was asked to sign in
 	ended  = "ended" // the test ended before the call was answered
 )
 
 var patient = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
 
-// call calls the tool at a replica until it is served, or the person has to sign in.
+// call calls the tool on a replica until it succeeds or the person has to sign in.
 func (f *renewalFleet) call(ctx context.Context, n, replica int) string {
 	status, answer := 0, map[string]any(nil)
 	for end := time.Now().Add(renewalWait); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -261,7 +263,7 @@ func (f *renewalFleet) call(ctx context.Context, n, replica int) string {
 	return ended
 }
 
-// callAll makes calls at all replicas at once, and counts the outcomes.
+// callAll makes calls on all replicas at once and counts the outcomes.
 func (f *renewalFleet) callAll(ctx context.Context, n, calls int) map[string]int {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -278,8 +280,8 @@ func (f *renewalFleet) callAll(ctx context.Context, n, calls int) map[string]int
 	return outcomes
 }
 
-// round lets the access tokens of a person expire, calls at all replicas, and compares how often the
-// token was renewed with the number of kills meanwhile.
+// round lets a person's access tokens expire, makes calls on all replicas, and compares how often
+// the token was renewed with the number of kills in the meantime.
 func (f *renewalFleet) round(ctx context.Context, n int) {
 	person := personOf(n)
 	killed, before := f.killed.Load(), f.as.RenewalsOf(person)
@@ -318,9 +320,9 @@ func (f *renewalFleet) round(ctx context.Context, n int) {
 	}
 }
 
-// kill kills replicas one at a time, and restarts each. If there are many people, it waits until tokens
-// have expired since the last kill, but not forever: all people may be waiting for the lease of a dead
-// replica.
+// kill kills replicas one at a time and restarts each. If there are many people, it waits until
+// tokens have expired since the last kill, but not forever, because all people may be waiting for a
+// dead replica's lease.
 func (f *renewalFleet) kill(n int) error {
 	for i := range n {
 		r := f.replicas[mathrand.IntN(len(f.replicas))]
@@ -338,9 +340,9 @@ func (f *renewalFleet) kill(n int) error {
 	return nil
 }
 
-// A69, A70, A73: many calls at the expiry of a token cause one refresh among three replicas. While these are
-// killed, each kill causes at most one more refresh of a person's token, after which the person is asked,
-// and no replica tries again. The database contains no token.
+// A69, A70, A73: if a token expires during many calls, three replicas refresh it once. While
+// replicas are killed, each kill causes at most one more refresh of a person's token. After that,
+// the person is asked to sign in, and no replica tries again. The database contains no tokens.
 func TestTokensAreRenewedOnceUnderKills(t *testing.T) {
 	heavy(t)
 	people, full := 3, *renewalKills >= 20
@@ -375,7 +377,7 @@ func TestTokensAreRenewedOnceUnderKills(t *testing.T) {
 	}
 	done.Store(true)
 	if !full {
-		stop() // calls that wait for the lease of a dead replica
+		stop() // ends calls that wait for a dead replica's lease
 	}
 	workers.Wait()
 	reuses := f.as.Counts().Reuses

@@ -21,11 +21,10 @@ type crew struct {
 	store    string
 	replicas []*process
 	news     []<-chan message
-	written  chan time.Time // when something was written into the store
+	written  chan time.Time // times at which the store changed
 }
 
-// newCrew starts three replicas, each with a configuration file, or with the configuration in the
-// store.
+// newCrew starts three replicas. The configuration is in a file for each replica, or in the store.
 func newCrew(t *testing.T, storeURL, config string) *crew {
 	t.Helper()
 	c := &crew{t: t, store: storeURL, written: make(chan time.Time, 100)}
@@ -51,7 +50,7 @@ func newCrew(t *testing.T, storeURL, config string) *crew {
 			t.Fatal(err)
 		}
 		news := follow(t, res)
-		<-news // the acknowledgement
+		<-news // reads the acknowledgement
 		c.news = append(c.news, news)
 	}
 	c.watchStore()
@@ -86,16 +85,16 @@ func (c *crew) all(what string, right func(tools []string) bool) {
 	}
 }
 
-// reached is the time until the last replica notified its client: since the change in the store,
-// and since the end of the command, which may be later.
+// reached is the time until the last replica notified its client, measured from the change in the
+// store and from the end of the command, which may be later.
 type reached struct{ fromStore, fromEnd time.Duration }
 
-// change runs a command and waits until the client of every replica is notified and then sees the
-// right list. A notification of an earlier change may still be on its way.
+// change runs a command and waits until every replica's client is notified and then receives the
+// expected list. Notifications of earlier changes may still arrive.
 func (c *crew) change(right func(list message) bool, args ...string) reached {
 	c.t.Helper()
 	for _, news := range c.news {
-		drain(news) // discard earlier notifications
+		drain(news) // discards earlier notifications
 	}
 	drain(c.written)
 	told := make(chan time.Time, len(c.news))
@@ -137,7 +136,7 @@ func drain[T any](c <-chan T) {
 	}
 }
 
-// reportTimes logs how long changes took, and checks the median.
+// reportTimes logs the durations of changes and checks the median.
 func reportTimes(t *testing.T, what string, all []reached, limit time.Duration) {
 	t.Helper()
 	for name, of := range map[string]func(reached) time.Duration{
@@ -151,14 +150,14 @@ func reportTimes(t *testing.T, what string, all []reached, limit time.Duration) 
 		slices.Sort(took)
 		most := took[len(took)-1]
 		t.Logf("%s, until the last of 3 replicas notified its client, %s: p50 %v, p99 %v of %d", what, name, took[len(took)/2], most, len(took))
-		if median := took[len(took)/2]; median > limit { // a busy machine may be late with some
+		if median := took[len(took)/2]; median > limit { // some changes may be late on a busy machine
 			t.Errorf("%s took %v", what, median)
 		}
 	}
 }
 
-// startFakes starts servers and returns the part of a configuration that lists them: up0, up1 and
-// so on.
+// startFakes starts servers and returns the configuration section that lists them: up0, up1 and so
+// on.
 func startFakes(t *testing.T, n int) (config string) {
 	t.Helper()
 	entries := make([]string, n)
@@ -176,13 +175,13 @@ func (c *crew) approveOnAll(server string) reached {
 	c.all("the tool is listed", func(tools []string) bool { return slices.Contains(tools, tool) })
 	text(c.t, call(c.t, modernHTTP{t: c.t, url: c.replicas[1].url}, "mcp_"+server+"__mutate", "{}"))
 	c.all("the changed tool is withheld", func(tools []string) bool { return !slices.Contains(tools, tool) })
-	time.Sleep(600 * time.Millisecond) // a server is queried at most once every half second
+	time.Sleep(600 * time.Millisecond) // a server is listed at most once every half second
 	return c.change(func(list message) bool {
 		return slices.Contains(namesIn(c.t, list), tool) && strings.Contains(defined(c.t, list, tool, "description"), "Does something else now.")
 	}, "approve", "--yes", server)
 }
 
-// namesIn returns the names in a list of tools.
+// namesIn returns the names in a tool list.
 func namesIn(t *testing.T, m message) (names []string) {
 	t.Helper()
 	var list struct{ Tools []struct{ Name string } }
@@ -212,8 +211,8 @@ func TestApprovalReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// newStoredCrew returns a crew whose configuration is in the store: a gate with two tools of each
-// of two servers.
+// newStoredCrew returns a crew whose configuration is in the store. It has a gate with two tools
+// from each of two servers.
 func newStoredCrew(t *testing.T, storeURL string) (c *crew, config string) {
 	t.Helper()
 	config = startFakes(t, 2)
@@ -227,13 +226,13 @@ func newStoredCrew(t *testing.T, storeURL string) (c *crew, config string) {
 	return newCrew(t, storeURL, ""), config
 }
 
-// gateWith returns the part of a configuration with a gate and some tools of each server.
+// gateWith returns a configuration section with a gate that offers some of each server's tools.
 func gateWith(tools string) string {
 	return fmt.Sprintf("toolsets:\n  some: {servers: [{id: up0, tools: [%s]}, {id: up1, tools: [%s]}]}\ngates:\n  default: {mode: write, toolset: some}\n", tools, tools)
 }
 
-// applyOnAll applies a configuration with some tools of each server and waits until all replicas
-// serve it.
+// applyOnAll applies a configuration that offers some of each server's tools, and waits until all
+// replicas serve it.
 func (c *crew) applyOnAll(config string, tools ...string) reached {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "next.yaml")
@@ -248,8 +247,8 @@ func (c *crew) applyOnAll(config string, tools ...string) reached {
 	return c.change(func(list message) bool { return slices.Equal(want, slices.Sorted(slices.Values(namesIn(c.t, list)))) }, "apply", file)
 }
 
-// A configuration that is applied once is served by all replicas within a second; an invalid one by
-// none.
+// After a configuration is applied once, all replicas serve it within a second. No replica serves
+// an invalid one.
 func TestApplyReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	c, config := newStoredCrew(t, pgtest.ForTest(t).Database(t))
@@ -267,7 +266,7 @@ func TestApplyReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// Changes reach all replicas after PostgreSQL was restarted or killed.
+// Changes reach all replicas after PostgreSQL is restarted or killed.
 func TestChangesReachAllReplicasAfterARestart(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.StartForTest(t)

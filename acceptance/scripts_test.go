@@ -27,7 +27,7 @@ export const inputSchema = z.object({
 });
 export default async ({ name, greeting }: z.infer<typeof inputSchema>) => ` + "`${greeting}, ${name}!`;\n"
 
-// tool returns the text of a script without arguments that returns an expression.
+// tool returns a script that takes no arguments and returns an expression.
 func tool(expression string) string {
 	return `import { z } from "zod";
 export const description = "Returns something.";
@@ -382,7 +382,7 @@ func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	}
 }
 
-// Every operation of ctx.mcp works with the tools and resources of an MCP server of either era.
+// Every operation in ctx.mcp works with the tools and resources of MCP servers of either era.
 func TestScriptUsesAServer(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"modern", "legacy"} {
@@ -431,7 +431,7 @@ func TestSavedScriptIsLiveForConnectedClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	streams := map[string]<-chan message{"2026-07-28": follow(t, res), "2025-11-25": newLegacyHTTP(t, p.url).listen()}
-	<-streams["2026-07-28"] // the acknowledgement
+	<-streams["2026-07-28"] // reads the acknowledgement
 	pid := p.cmd.Process.Pid
 	changed := strings.NewReplacer("greeting", "words", "Hello", "Howdy").Replace(helloScript)
 	save(t, filepath.Join(p.dir, "tools/hello.ts"), changed)
@@ -491,7 +491,7 @@ func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 		return func() bool { return call(t, c, "hello", `{"name":"Ann"}`).result(t).Content[0].Text == want }
 	}
 	soon("the last of ten saves", says("Hello9, Ann!"))
-	if n := len(stream); n > 3+int(took/(80*time.Millisecond)) { // the folder must be quiet for that long
+	if n := len(stream); n > 3+int(took/(80*time.Millisecond)) { // the folder must be unchanged for that long
 		t.Errorf("ten saves in %v gave %d notifications", took, n)
 	}
 
@@ -514,7 +514,7 @@ func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 	if both := p.logged(1, func(l map[string]any) bool {
 		text := fmt.Sprint(l["problem"])
 		return l["msg"] == "problem" && strings.Contains(text, "of sub/hello.ts") && strings.Contains(text, "of hello.ts")
-	}); len(both) != 1 || !says("Hello, Ann!")() { // the existing tool stays
+	}); len(both) != 1 || !says("Hello, Ann!")() { // the existing tool stays available
 		t.Errorf("both files should be named: %v", p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem" }))
 	}
 }
@@ -575,7 +575,7 @@ func TestFlagsOverrideEnvironmentAndDefaults(t *testing.T) {
 	}
 }
 
-// A script can reach only what the operator grants.
+// A script can access only what the operator grants.
 func TestScriptGrants(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int32
@@ -638,7 +638,7 @@ func TestScriptGrants(t *testing.T) {
 			t.Errorf("%s: %+v", tool, r.Content)
 		}
 	}
-	if n := served.Load(); n != 2 { // net, and the first step of away
+	if n := served.Load(); n != 2 { // by net, and by the first step of away
 		t.Errorf("the server was reached %d times", n)
 	}
 }
@@ -716,8 +716,8 @@ func TestScriptExamples(t *testing.T) {
 	}
 }
 
-// The reference for metadata passes its tests and all lint checks, and each gate offers the tools
-// that the metadata selects.
+// The metadata reference passes its tests and all lint checks, and each gate offers the tools that
+// the metadata selects.
 func TestReferenceExample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -749,7 +749,7 @@ func TestReferenceExample(t *testing.T) {
 	}
 }
 
-// The tools about the caller's positions pass their tests and all lint checks.
+// The tools for the caller's positions pass their tests and all lint checks.
 func TestPositionsExample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

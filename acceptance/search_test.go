@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The official clients of both eras, and the Inspector, find and call a tool at a search gate
-// without listing it.
+// The official clients of both eras, and the Inspector, find and call a tool at a search gate that
+// does not list it.
 func TestOfficialClientsSearchForTools(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", "gates: {default: {mode: read, offer: search, pinned: [timestamp]}}\n")

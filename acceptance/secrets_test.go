@@ -24,7 +24,7 @@ import (
 	"filippo.io/age"
 )
 
-// canaries are secrets with a known prefix and suffix, so that even a part of one can be found.
+// canaries are secrets with a known prefix and suffix, so that even part of one can be found.
 type canaries struct {
 	values [50]string
 	env    []string // environment of the process, including the canaries stored there
@@ -76,7 +76,7 @@ func newCanaries(t *testing.T, dir string) (c *canaries, config string) {
 	return c, config
 }
 
-// vaultServer serves secrets like a Vault server with a key/value engine of version 2.
+// vaultServer serves secrets like a Vault server with version 2 of the key/value engine.
 func vaultServer(t *testing.T, fields map[string]string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func vaultServer(t *testing.T, fields map[string]string) string {
 	return s.URL
 }
 
-// inHeader reports whether a canary is sent in a header, where not every character is allowed.
+// inHeader reports whether a canary is sent in a header, where some characters are not allowed.
 func inHeader(i int) bool { return i >= 15 && i < 38 || i >= 43 }
 
 // seal encrypts a text with age and stores the key next to it.
@@ -106,14 +106,14 @@ func seal(t *testing.T, dir, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.WriteString(w, text) // to memory
+	_, _ = io.WriteString(w, text) // writing to memory cannot fail
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	save(t, filepath.Join(dir, "kept/sealed.age"), out.String())
 }
 
-// uses returns lines of a map that contain a range of canaries.
+// uses returns the lines of a YAML map that refer to a range of canaries.
 func (c *canaries) uses(kind, prefix string, from, to int) string {
 	var entries []string
 	for i := from; i < to; i++ {
@@ -124,7 +124,7 @@ func (c *canaries) uses(kind, prefix string, from, to int) string {
 
 func bearer(i int) string { return fmt.Sprintf("auth: {type: bearer, secretRef: c%02d}", i) }
 
-// found returns the canaries of which a part occurs in a text, in plain text or in base64.
+// found returns the canaries that occur at least partly in a text, in plain text or in base64.
 func (c *canaries) found(text string) (parts []string) {
 	parts = partOfCanary.FindAllString(text, -1)
 	for _, value := range c.values {
@@ -138,8 +138,8 @@ func (c *canaries) found(text string) (parts []string) {
 	return slices.Compact(parts)
 }
 
-// mirror responds with the headers of the request, always or on request, and otherwise forwards to
-// the server behind it.
+// mirror responds with the request's headers, either always or if the request asks for it, and
+// otherwise forwards to the server behind it.
 func mirror(t *testing.T, status *atomic.Int32, behind http.Handler) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -191,17 +191,17 @@ func (c *collector) text() string {
 	return c.body.String()
 }
 
-// leaks is one run of the test: the served yard, and everything that was observed, by place.
+// leaks is one run of the test: the yard, and everything that was observed, by place.
 type leaks struct {
 	*canaries
 	t      *testing.T
 	p      *process
-	refuse atomic.Int32 // the status with which the server proxied answers
+	refuse atomic.Int32 // status that the server proxied responds with
 	seen   map[string]string
 }
 
 // newLeaks serves servers that receive all canaries: loud over stdio; web, proxied and sse over
-// HTTP; and some invalid ones that report why. The server innocent receives none.
+// HTTP; and some invalid servers that report why they fail. The server innocent receives none.
 func newLeaks(t *testing.T, format string, more ...string) *leaks {
 	t.Helper()
 	dir := t.TempDir()
@@ -228,7 +228,7 @@ func newLeaks(t *testing.T, format string, more ...string) *leaks {
 // see records an observation.
 func (l *leaks) see(where, text string) { l.seen[where] += text + "\n" }
 
-// provoke makes the servers reveal their secrets in every way that they can. Some paddings cause
+// provoke makes the servers reveal their secrets in every possible way. Some paddings cause
 // truncation in the middle of a canary.
 func (l *leaks) provoke(name string, c client) {
 	l.t.Helper()
@@ -247,7 +247,7 @@ func (l *leaks) provoke(name string, c client) {
 		l.refuse.Store(0)
 		soon(l.t, "proxied is used again", func() bool { return !call(l.t, c, "mcp_proxied__ping", "{}").result(l.t).IsError })
 	}
-	for pad := range 8 { // more output than is kept
+	for pad := range 8 { // more output than is stored
 		for range 8 {
 			call(l.t, c, "mcp_loud__spill", `{"how":"stderr","pad":0}`)
 		}
@@ -263,7 +263,7 @@ func (l *leaks) lookAround() {
 	read := func(pid int, file string) string {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
-			return "" // it has ended
+			return "" // the process has ended
 		}
 		return string(data)
 	}
@@ -274,7 +274,7 @@ func (l *leaks) lookAround() {
 	for _, child := range children(l.t, pid) {
 		line := read(child, "cmdline")
 		if line == own {
-			continue // a process that is being started still has everything of its parent
+			continue // a process that is just starting still has its parent's environment and arguments
 		}
 		l.see("command line of a child", line)
 		if environment := read(child, "environ"); !strings.Contains(environment, "TEST_00=") && !strings.Contains(environment, "TEST_38=") {
@@ -315,7 +315,7 @@ func TestSecrets(t *testing.T) {
 				l.provoke(name, c)
 			}
 			soon(t, "there are traces", func() bool { return strings.Contains(traces.text(), "tools/call") })
-			time.Sleep(500 * time.Millisecond) // for the last spans
+			time.Sleep(500 * time.Millisecond) // waits for the last spans
 			l.see("traces", traces.text())
 			for line := range strings.Lines(l.p.text()) {
 				l.see("log: "+logged.ReplaceAllString(line, "$1$2"), line)

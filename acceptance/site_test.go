@@ -16,7 +16,7 @@ import (
 
 var sitePictures = flag.String("site-pictures", "", "folder for screenshots of the documentation site")
 
-// sitePages reads the HTML files of the built site, by path. The test is skipped if there are none.
+// sitePages returns the HTML files of the built site, by path. It skips the test if there are none.
 func sitePages(t *testing.T) (site fs.FS, pages map[string]string) {
 	t.Helper()
 	site = os.DirFS("../site/dist")
@@ -41,13 +41,13 @@ func sitePages(t *testing.T) (site fs.FS, pages map[string]string) {
 	return site, pages
 }
 
-// A page must not replace another.
+// Two pages must not have the same address.
 func TestSiteRefusesEqualAddresses(t *testing.T) {
 	t.Parallel()
 	script := `import { address, distinct } from "./pages.mjs"; distinct(process.argv.slice(1).map((file) => ({ file, id: address(file) })));`
 	for _, tt := range []struct {
 		files string
-		want  string // in the error; empty for none
+		want  string // text in the error; empty if there is none
 	}{
 		{"README.md IDENTITY.md providers/README.md", ""},
 		{"README.md IDENTITY.md identity/README.md", "docs/IDENTITY.md and docs/identity/README.md have the same address identity/"},
@@ -64,12 +64,13 @@ func TestSiteRefusesEqualAddresses(t *testing.T) {
 
 var reference = regexp.MustCompile(`\b(href|src)="([^"]*)"`)
 
-// Every link of the site leads to a file and an anchor that exist, and pages load only files of the site.
+// Every link on the site leads to an existing file and anchor, and pages load only files from the
+// site.
 func TestSiteLinks(t *testing.T) {
 	t.Parallel()
 	site, pages := sitePages(t)
 	for name, html := range pages {
-		if name == "404.html" { // its links are absolute
+		if name == "404.html" { // this page's links are absolute
 			continue
 		}
 		for _, m := range reference.FindAllStringSubmatch(html, -1) {
@@ -100,7 +101,7 @@ func TestSiteLinks(t *testing.T) {
 	}
 }
 
-// The pages with their styles and scripts stay below 1 MB.
+// The pages, including styles and scripts, are smaller than 1 MB.
 func TestSiteIsSmall(t *testing.T) {
 	t.Parallel()
 	site, pages := sitePages(t)
@@ -121,7 +122,8 @@ func TestSiteIsSmall(t *testing.T) {
 	}
 }
 
-// Chromium shows the site without requests to other hosts, accessibly, in both themes and on a phone.
+// In Chromium, the site makes no requests to other hosts and is accessible, in both themes and on a
+// phone.
 func TestSiteInBrowser(t *testing.T) {
 	t.Parallel()
 	site, _ := sitePages(t)

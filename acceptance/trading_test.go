@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tradingConfig returns a configuration with an account at a venue, which a chat reads and an
-// agent trades with.
+// tradingConfig returns a configuration with an account at a venue. A chat reads it, and an agent
+// trades with it.
 func tradingConfig(venue, risk string) string {
 	return fmt.Sprintf(`packs:
   trading:
@@ -27,14 +27,14 @@ gates:
 `, venue, tradingAccount, agentKey, risk)
 }
 
-// erasOf returns a client of each MCP era at a gate.
+// erasOf returns a client for each MCP era at a gate.
 func erasOf(t *testing.T, p *process, gate string) map[string]client {
 	return map[string]client{"2026-07-28": modernHTTP{t: t, url: p.url + "/" + gate}, "2025-11-25": newLegacyHTTP(t, p.url+"/"+gate)}
 }
 
 const buyBTC = `{"symbol":"BTC","action":"open","side":"buy","notionalUsd":"500","reasoning":"the acceptance test wants a position"%s}`
 
-// orderKey makes an equal order a new one.
+// orderKey returns a client order ID that makes an otherwise equal order a new one.
 func orderKey(n int) string { return fmt.Sprintf(`,"clientOrderId":"0x%032x"`, n) }
 
 func TestNineToolsAreForIntrospection(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// onStdio configures a fakemcp that Toolyard starts.
+// onStdio configures a fakemcp server that Toolyard starts.
 func onStdio(id, era string, lines ...string) string {
 	return server(id, append([]string{
 		fmt.Sprintf("command: %q", filepath.Join(bin, "fakemcp")), fmt.Sprintf("args: [-era, %s, -name, %q]", era, id),
@@ -41,8 +41,8 @@ func onHTTP(id, url string, lines ...string) string {
 	return server(id, append([]string{"url: " + url}, lines...)...)
 }
 
-// server returns one entry of the servers in a configuration. Servers are required unless a line
-// overrides it.
+// server returns a server's entry in a configuration. Servers are required unless a line overrides
+// this.
 func server(id string, lines ...string) string {
 	if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "required:") }) {
 		lines = append(lines, "required: true")
@@ -50,10 +50,10 @@ func server(id string, lines ...string) string {
 	return fmt.Sprintf("  %q:\n    %s\n", id, strings.Join(lines, "\n    "))
 }
 
-// servers returns the part of a configuration with the servers.
+// servers returns the configuration section with the servers.
 func servers(entries ...string) string { return "servers:\n" + strings.Join(entries, "") }
 
-// startFake starts a fakemcp that serves HTTP and waits until it is ready.
+// startFake starts a fakemcp server over HTTP and waits until it is ready.
 func startFake(t *testing.T, address, era string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), url: "http://" + address + "/mcp"}
@@ -68,7 +68,7 @@ func startFake(t *testing.T, address, era string, env ...string) *process {
 	return p
 }
 
-// eachUpstream runs a test against servers of both eras, over all transports of the era.
+// eachUpstream runs a test with servers of both eras, over all of the era's transports.
 func eachUpstream(t *testing.T, test func(t *testing.T, configured func(lines ...string) string)) {
 	t.Helper()
 	for _, era := range []string{"modern", "legacy"} {
@@ -99,7 +99,7 @@ func soon(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// failure is the content of an error result.
+// failure is an error result's content.
 type failure struct {
 	Error, Message string
 	Retryable      *bool
@@ -108,14 +108,14 @@ type failure struct {
 	Issues         []struct{ Path string }
 }
 
-// failed checks that a call failed with a code, and whether it is retryable.
+// failed checks that a call failed with the given code and retryability.
 func failed(t *testing.T, m message, code string, retryable bool) failure {
 	t.Helper()
 	r := m.result(t)
 	var f failure
 	err := json.Unmarshal(r.failure(), &f)
 	if code == "UNAVAILABLE" {
-		retryable = f.RetryAfterMs > 0 // then nothing ran
+		retryable = f.RetryAfterMs > 0 // nothing ran in this case
 	}
 	if err != nil || !r.IsError || f.Error != code || f.Retryable == nil || *f.Retryable != retryable || f.Correctable != toolyard.Code(code).Correctable() {
 		t.Errorf("it is not %s, retryable %v: %s", code, retryable, m.Result)
@@ -123,7 +123,7 @@ func failed(t *testing.T, m message, code string, retryable bool) failure {
 	return f
 }
 
-// text returns the first text of a result.
+// text returns a result's first text.
 func text(t *testing.T, m message) string {
 	t.Helper()
 	r := m.result(t)
@@ -155,7 +155,7 @@ func reported(t *testing.T, c client, tool string) (r report) {
 	return r
 }
 
-// onceBegun waits until one more call runs at a server, and then acts. It does not block.
+// onceBegun calls act once another call is running on a server. It does not block.
 func onceBegun(t *testing.T, c client, id string, act func()) {
 	t.Helper()
 	before := reported(t, c, "mcp_"+id+"__count").Calls
@@ -165,7 +165,7 @@ func onceBegun(t *testing.T, c client, id string, act func()) {
 	}()
 }
 
-// problem finds a problem in the log by some of its words.
+// problem reports whether the log contains a problem with the given words.
 func (p *process) problem(words ...string) bool {
 	p.t.Helper()
 	return len(p.logged(1, func(l map[string]any) bool {
@@ -240,8 +240,8 @@ func TestPlainNamesReachTheirServer(t *testing.T) {
 	}
 }
 
-// The same server under two IDs is reported as one problem, and as the same one at each start,
-// regardless of approvals and of which connects first.
+// The same server under two IDs is reported as a single problem. It is the same problem at each
+// start, regardless of approvals and of which server connects first.
 func TestOneServerUnderTwoIDsIsOneProblem(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
@@ -395,7 +395,7 @@ func TestServerCredentialsNeverLeak(t *testing.T) {
 	}
 }
 
-// text is the whole log.
+// text returns the whole log.
 func (p *process) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -464,8 +464,8 @@ gates: {default: {mode: write}, bare: {mode: write, toolset: bare}, picked: {mod
 	}
 }
 
-// read reads a resource. The client sends the name in the params as a header; for a resource, the
-// header contains its URI.
+// read reads a resource. The client also sends params.name as a header; for a resource, the header
+// contains the URI.
 func read(c client, uri string) message {
 	m, _ := c.send("1", "resources/read", fmt.Sprintf(`{"uri":%q,"name":%[1]q}`, uri))
 	return m
@@ -531,7 +531,7 @@ func TestServerCallTimesOut(t *testing.T) {
 	wg.Wait()
 }
 
-// Two of five calls run, three wait, and another server is not affected.
+// Of five calls, two run and three wait, and another server is not affected.
 func TestServerConcurrencyIsLimited(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t, freeAddress(t), "modern")
@@ -552,7 +552,7 @@ func TestServerConcurrencyIsLimited(t *testing.T) {
 	}
 	soon(t, "two calls have begun", func() bool { return seen().Calls >= 2 })
 	text(t, call(t, c, "mcp_b__ping", "{}"))
-	time.Sleep(300 * time.Millisecond) // further calls would begin now
+	time.Sleep(300 * time.Millisecond) // gives further calls time to begin
 	if got := seen(); got.Calls != 2 {
 		t.Errorf("%d calls have begun", got.Calls)
 	}
@@ -618,7 +618,7 @@ func TestOversizedResultIsTruncated(t *testing.T) {
 	})
 }
 
-// children returns the child processes of a process, of some programs or of all.
+// children returns a process's child processes, optionally only those of some programs.
 func children(t *testing.T, parent int, programs ...string) (pids []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -628,7 +628,7 @@ func children(t *testing.T, parent int, programs ...string) (pids []int) {
 	for _, file := range stats {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 		fields := strings.Fields(string(data[end+1:]))
@@ -648,7 +648,7 @@ func runs(pid int) bool {
 	return err == nil && end >= 0 && !strings.HasPrefix(string(data[end+1:]), " Z")
 }
 
-// The delays between restarts of an unresponsive server double, up to jitter.
+// The delays between restarts of an unresponsive server double, apart from jitter.
 func TestRestartPausesGrow(t *testing.T) {
 	t.Parallel()
 	starts := filepath.Join(t.TempDir(), "starts")
@@ -661,7 +661,7 @@ func TestRestartPausesGrow(t *testing.T) {
 		for line := range strings.FieldsSeq(string(data)) {
 			ns, err := strconv.ParseInt(line, 10, 64)
 			if err != nil {
-				return false // half a line
+				return false // the line is incomplete
 			}
 			times = append(times, ns)
 		}
@@ -700,7 +700,7 @@ func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 			back()
 
 			var f failure
-			for range 3 { // a busy machine may be late to read the last output
+			for range 3 { // a busy machine may be slow to read the last output
 				f = failed(t, call(t, c, "mcp_up__die", "{}"), "UNAVAILABLE", false)
 				back()
 				if strings.Contains(f.Message, "dying as asked") {
@@ -786,7 +786,7 @@ func TestRetryableFollowsTheCause(t *testing.T) {
 	}
 }
 
-// listeners returns a client of each era that listens for changes of the tools.
+// listeners returns a client of each era that listens for tool changes.
 func listeners(t *testing.T, p *process) map[string]<-chan message {
 	t.Helper()
 	res, err := modernHTTP{t: t, url: p.url}.post(t.Context(), `"s"`, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
@@ -794,7 +794,7 @@ func listeners(t *testing.T, p *process) map[string]<-chan message {
 		t.Fatal(err)
 	}
 	streams := map[string]<-chan message{"2026-07-28": follow(t, res), "2025-11-25": newLegacyHTTP(t, p.url).listen()}
-	<-streams["2026-07-28"] // the acknowledgement
+	<-streams["2026-07-28"] // reads the acknowledgement
 	return streams
 }
 
@@ -817,7 +817,7 @@ func TestUpstreamListChanged(t *testing.T) {
 	})
 }
 
-// New and changed tools of a pinned server are withheld until they are approved.
+// A pinned server's new and changed tools are withheld until they are approved.
 func TestUpstreamApproval(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -842,18 +842,18 @@ func TestUpstreamApproval(t *testing.T) {
 		text(t, call(t, c, "mcp_up__echo", `{"text":"the others go on"}`))
 
 		if strings.Contains(configured(), "command:") {
-			return // the approving process would start its own server, which has not changed
+			return // the approving process would start its own copy of the server, which has not changed
 		}
 		approve(t, p)
 	})
 }
 
-// approve lists the changes of the server up, checks that listing approves nothing, and then approves
-// them.
+// approve lists the changes in the server up, checks that listing approves nothing, and then
+// approves them.
 func approve(t *testing.T, p *process) {
 	t.Helper()
 	c := modernHTTP{t: t, url: p.url}
-	for how, want := range map[string]int{"--list": 1, "--yes=false": 1} { // lists it without approving
+	for how, want := range map[string]int{"--list": 1, "--yes=false": 1} { // lists the changes but does not approve them
 		if code, out, errs := runIn(t, p.dir, nil, "toolyard", "approve", how, "up"); code != want || !strings.Contains(out, "grown") {
 			t.Errorf("approve %s: exit %d: %s%s", how, code, out, errs)
 		}
@@ -949,7 +949,7 @@ func TestUpstreamReload(t *testing.T) {
 	}
 }
 
-// The response of a server reaches the client unchanged.
+// A server's response reaches the client unchanged.
 func TestUpstreamFidelity(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -1008,7 +1008,7 @@ func told(t *testing.T, name string, before []message, n int, token string) {
 	}
 }
 
-// A call is canceled at the server if the client disconnects or cancels it.
+// If the client disconnects or cancels a call, the call is canceled on the server.
 func TestUpstreamCancellation(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -1056,7 +1056,7 @@ func TestUpstreamElicitation(t *testing.T) {
 				}
 			}
 		}
-		// A client without elicitation gets an error, and the server does not wait.
+		// A client that does not support elicitation gets an error, and the server does not wait.
 		for name, c := range eras(t, p) {
 			start := time.Now()
 			if m := call(t, c, "mcp_up__ask", "{}"); m.Error == nil && !m.result(t).IsError || time.Since(start) > time.Minute {
@@ -1072,8 +1072,8 @@ type asking struct {
 	url, key string
 }
 
-// call calls a tool with additional members of the params, each preceded by a comma. It returns the
-// text of the result, or the questions and their state.
+// call calls a tool. more contains additional members of the params, each preceded by a comma. It
+// returns the result's text, or the questions and their state.
 func (a asking) call(tool, more string) (text, question, state string) {
 	a.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
@@ -1111,7 +1111,7 @@ func (a asking) call(tool, more string) (text, question, state string) {
 	return result.Content[0].Text, "", ""
 }
 
-// answer returns the members that answer a question of a call.
+// answer returns the members that answer a call's question.
 func answer(question, state, name string) string {
 	return fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"name":%q}}},"requestState":%q`, question, name, state)
 }
@@ -1152,7 +1152,7 @@ func TestUpstreamQuestionsAreKeptApart(t *testing.T) {
 	})
 }
 
-// A client that starts Toolyard itself sees the servers and their questions too.
+// A client that starts Toolyard itself also sees the servers and their questions.
 func TestUpstreamOnStdio(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"toolyard.yaml": servers(onStdio("modern", "modern"), onStdio("legacy", "legacy"))})
@@ -1242,7 +1242,7 @@ func TestUpstreamHangs(t *testing.T) {
 	}
 }
 
-// Servers end with the process that started them, however it ends.
+// Servers end with the process that started them, no matter how it ends.
 func TestUpstreamEndsWithUs(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", servers(onStdio("good", "both"), server("deaf", "command: sleep", `args: ["1000"]`, "required: false")))
@@ -1289,7 +1289,7 @@ func TestUpstreamRequired(t *testing.T) {
 	text(t, call(t, modernHTTP{t: t, url: p.url}, "mcp_late__ping", "{}"))
 }
 
-// A server that was restarted or lost the session is used again, without any action by clients.
+// A server that was restarted, or that lost the session, is used again, with no action by clients.
 func TestUpstreamRecovers(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"modern", "legacy"} {
@@ -1319,7 +1319,7 @@ func TestUpstreamRecovers(t *testing.T) {
 	}
 }
 
-// Prompts and resource templates are passed through from the servers.
+// The servers' prompts and resource templates are passed through.
 func TestUpstreamPromptsAndTemplates(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {

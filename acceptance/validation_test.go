@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Arguments that are expensive to validate get a fast response: a recursive union takes linear
-// time, and a pattern with lookaround ends with the budget.
+// Arguments that are expensive to validate get a fast response: validating a recursive union takes
+// linear time, and matching a pattern with lookaround stops when the budget is used up.
 func TestCostlyArgumentsAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{

@@ -234,7 +234,7 @@ func (h *Home) change(edit func(*faults)) {
 	edit(&h.faults)
 }
 
-// CutAfter closes the next connection after it has received n messages, once.
+// CutAfter makes the home close a connection, once, after sending n messages.
 func (h *Home) CutAfter(n int) { h.change(func(f *faults) { f.cut, f.cutAfter = true, n }) }
 
 // Delay delays every message to clients.

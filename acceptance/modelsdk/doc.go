@@ -1,5 +1,5 @@
 // Package modelsdk checks the scripted model server against the official Go SDKs of Anthropic,
-// OpenAI and Google: they understand the responses of the server, and the server accepts their
-// requests. The same server judges the drivers of package model. It is a module of its own, so that
+// OpenAI and Google: they can parse the server's responses, and the server accepts their requests.
+// The same server tests the drivers in package model. The package is in a separate module, so that
 // the SDKs are not dependencies of Toolyard.
 package modelsdk

@@ -20,8 +20,8 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// script has everything that a conversation can contain: thinking with signatures, text beside
-// calls, several calls in a turn, and opaque parts in two turns.
+// script contains everything that a conversation can contain: thinking with signatures, text
+// together with calls, several calls in a turn, and opaque parts in two turns.
 const script = `
 conversations:
   - turns:
@@ -43,7 +43,7 @@ const (
 	final    = "Known: rate of FR, rate of IT."
 )
 
-// conversation is a client of one wire format, which keeps the history.
+// conversation is a client for one wire format. It stores the history.
 type conversation interface {
 	// turn sends the history and adds the model's turn to it.
 	turn(ctx context.Context) (text string, calls []call, input, output int64, err error)
@@ -53,7 +53,7 @@ type conversation interface {
 
 type call struct{ id, name, arguments string }
 
-// start starts the server and a client of each kind.
+// start starts the server and a client for each wire format.
 func start(t *testing.T, exact bool) (*fakemodel.Server, map[string]conversation) {
 	t.Helper()
 	parsed, err := fakemodel.Parse([]byte(script))
@@ -128,7 +128,7 @@ func TestDriversPassTheSameServer(t *testing.T) {
 	}
 }
 
-// The server refuses what a provider refuses, also from an SDK.
+// The server refuses whatever a provider would refuse, even from an SDK.
 func TestServerRefusesAlteredSignatures(t *testing.T) {
 	server, _ := start(t, false)
 	client := newAnthropic(server)
@@ -394,7 +394,7 @@ func (c *geminiClient) answer(texts []string) {
 	c.contents = append(c.contents, answers)
 }
 
-// driverClient uses a driver of package model.
+// driverClient uses one of package model's drivers.
 type driverClient struct {
 	client   *model.Client
 	messages []model.Message

@@ -19,11 +19,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// dexCaller is the only person, of the connector mock: a message with the IDs of the person and the connector.
+// dexCaller is the only person that the mock connector has. Dex encodes the IDs of the person and
+// the connector in it.
 const dexCaller = "corp:Cg0wLTM4NS0yODA4OS0wEgRtb2Nr"
 
-// startDex starts Dex, which signs people in without a page. The function that it returns replaces the key,
-// and keeps the old one for verification, as Dex does after some hours.
+// startDex starts Dex, which signs people in without showing a page. rotate replaces the key and
+// keeps the old one for verification, as Dex does after some hours.
 func startDex(t *testing.T, address string) (issuer string, rotate func()) {
 	t.Helper()
 	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
@@ -64,12 +65,12 @@ func startDex(t *testing.T, address string) (issuer string, rotate func()) {
 		if err := store.UpdateKeys(context.WithoutCancel(ctx), expire); err != nil {
 			t.Fatal(err)
 		}
-		keys.Start(ctx) // replaces keys that have expired at once
+		keys.Start(ctx) // immediately replaces keys that have expired
 	}
 }
 
-// Dex signs access tokens like ID tokens, so a verifier of signatures must refuse them; people can sign in
-// to the console, also after the keys have changed.
+// Dex signs access tokens like ID tokens, so they must be refused if tokens are verified by
+// signature. People can sign in to the console, even after the keys have changed.
 func TestDexTokensAreNotMarkedAsAccessTokens(t *testing.T) {
 	address := freeAddress(t)
 	issuer, rotate := startDex(t, address)
@@ -86,7 +87,7 @@ access: [{groups: [authors], gates: [chat], role: viewer}]
 	y.signsIn(dexCaller, "viewer")
 }
 
-// With introspection, callers enter a gate with access tokens of Dex.
+// With introspection, callers can use Dex's access tokens at a gate.
 func TestDexIntrospection(t *testing.T) {
 	address := freeAddress(t)
 	issuer, rotate := startDex(t, address)

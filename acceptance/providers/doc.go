@@ -1,5 +1,5 @@
-// Package providers tests Toolyard with OpenID providers that others have written: people sign in to the
-// console, and callers enter gates with their tokens. It drives the built binary, and is a module of its
-// own, so that the providers are not dependencies of Toolyard. Dex takes a minute of CPU to compile, so its
-// tests have a build tag.
+// Package providers tests Toolyard with third-party OpenID providers: people sign in to the
+// console, and callers use the providers' tokens at gates. It runs the built binary, and is in a
+// separate module, so that the providers are not dependencies of Toolyard. Dex takes a minute of
+// CPU to compile, so its tests have a build tag.
 package providers

@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	programClient   = "program" // a public client, which receives tokens for itself
+	programClient   = "program" // public client that receives tokens for itself
 	programRedirect = "http://127.0.0.1:9/callback"
 	consoleClient   = "console"
 	consoleSecret   = "console-secret-of-the-test"
 )
 
-// testYard is a running Toolyard with the gate chat, which accepts tokens of the issuer corp and has the tool
-// whoami.
+// testYard is a running Toolyard with the gate chat, which accepts the issuer corp's tokens and has
+// the tool whoami.
 type testYard struct {
 	t      *testing.T
 	url    string
 	issuer string
-	client *http.Client // of the person, with the cookies of all servers
+	client *http.Client // the person's client, with the cookies of all servers
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -57,8 +57,8 @@ var addresses atomic.Int64
 
 func init() { addresses.Store(int64(os.Getpid()) * 103) }
 
-// freeAddress returns an address at which a yard can listen. The system does not use its port for outgoing
-// connections, so it stays free until the yard starts.
+// freeAddress returns an address that a yard can listen on. The system does not use its port for
+// outgoing connections, so it stays free until the yard starts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
@@ -73,11 +73,11 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// consoleRedirect returns the redirect URI of the console for a yard at an address.
+// consoleRedirect returns the console's redirect URI for a yard at an address.
 func consoleRedirect(address string) string { return "http://" + address + "/console/signin/corp" }
 
-// startYard builds Toolyard and starts it at an address. The settings are those of the issuer, in addition to
-// its URL and the client of the console.
+// startYard builds Toolyard and starts it at an address. settings contains the issuer's settings,
+// in addition to its URL and the console's client.
 func startYard(t *testing.T, address, issuer, settings string) *testYard {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -149,7 +149,7 @@ func (y *testYard) within(what string, done func() bool) {
 	}
 }
 
-// send sends a request, and decodes the response.
+// send sends a request and decodes the response.
 func (y *testYard) send(method, address string, header map[string]string, body io.Reader) (status int, text string, answer map[string]any) {
 	y.t.Helper()
 	req, err := http.NewRequestWithContext(y.t.Context(), method, address, body)
@@ -172,7 +172,8 @@ func (y *testYard) send(method, address string, header map[string]string, body i
 	return res.StatusCode, string(raw), answer
 }
 
-// follow opens the authorization URL as a browser does, until the provider returns to the redirect URI.
+// follow opens the authorization URL as a browser does, until the provider redirects to the
+// redirect URI.
 func (y *testYard) follow(address, redirect string) (response url.Values) {
 	y.t.Helper()
 	browser := &http.Client{Jar: y.client.Jar, Timeout: time.Minute, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
@@ -194,8 +195,8 @@ func (y *testYard) follow(address, redirect string) (response url.Values) {
 	return response
 }
 
-// signsIn waits until the person can sign in to the console, and checks the caller ID and the role there.
-// After a rotation, keys are fetched again only when the last fetch is 30 seconds old.
+// signsIn waits until the person can sign in to the console, and checks the caller ID and the role
+// there. After a rotation, keys are fetched again only 30 seconds after the last fetch.
 func (y *testYard) signsIn(caller, role string) {
 	y.t.Helper()
 	var me map[string]any
@@ -208,13 +209,13 @@ func (y *testYard) signsIn(caller, role string) {
 	}
 }
 
-// signIn signs the person in to the console, and returns the description of the session.
+// signIn signs the person in to the console and returns the API's description of the caller.
 func (y *testYard) signIn() (me map[string]any, ok bool) {
 	y.t.Helper()
 	page := map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
 	status, _, begun := y.send("POST", y.url+"/api/v1/signin/issuers/corp", page, strings.NewReader("{}"))
 	if status != http.StatusOK {
-		return nil, false // the issuer is not known yet
+		return nil, false // the issuer's metadata is not available yet
 	}
 	response := y.follow(begun["address"].(string), y.url+"/console/signin/corp")
 	body, err := json.Marshal(map[string]any{
@@ -232,10 +233,11 @@ func (y *testYard) signIn() (me map[string]any, ok bool) {
 	return me, true
 }
 
-// personTokens are the tokens of the program for the person.
+// personTokens are the program's tokens for the person.
 type personTokens struct{ access, id string }
 
-// tokens signs the person in to the program: authorization code with PKCE, as discovery describes it.
+// tokens signs the person in to the program, using an authorization code with PKCE and the
+// provider's discovery document.
 func (y *testYard) tokens(scope string) personTokens {
 	y.t.Helper()
 	status, text, metadata := y.send("GET", strings.TrimSuffix(y.issuer, "/")+"/.well-known/openid-configuration", nil, http.NoBody)
@@ -261,8 +263,8 @@ func (y *testYard) tokens(scope string) personTokens {
 	return personTokens{access: access, id: id}
 }
 
-// call calls whoami at the gate with a token, with both eras of the protocol. It returns the status, and
-// the caller's ID after a call of the modern era.
+// call calls whoami at the gate with a token, in both protocol eras. It returns the status and,
+// after a call in the modern era, the caller's ID.
 func (y *testYard) call(token string) (status int, caller string) {
 	y.t.Helper()
 	header := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token}
@@ -283,8 +285,8 @@ func (y *testYard) call(token string) (status int, caller string) {
 	return status, caller
 }
 
-// enters waits until a token enters the gate as a caller: after a rotation, keys are fetched again only
-// when the last fetch is 30 seconds old.
+// enters waits until the gate accepts a token for the expected caller. After a rotation, keys are
+// fetched again only 30 seconds after the last fetch.
 func (y *testYard) enters(token, caller string) {
 	y.t.Helper()
 	var status int
@@ -298,7 +300,7 @@ func (y *testYard) enters(token, caller string) {
 	}
 }
 
-// refused checks that a token does not enter the gate.
+// refused checks that the gate refuses a token.
 func (y *testYard) refused(name, token string) {
 	y.t.Helper()
 	if status, caller := y.call(token); status != http.StatusUnauthorized || caller != "" {

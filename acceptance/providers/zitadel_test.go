@@ -17,11 +17,11 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// zitadelCaller is the only person, who signs in without a page.
+// zitadelCaller is the only person, who signs in without a page being shown.
 const zitadelCaller = "corp:id2"
 
-// zitadelStorage is the storage of the examples of the library, with groups, JWT access tokens and keys that can
-// be replaced.
+// zitadelStorage is the storage from the library's examples, extended with groups, JWT access
+// tokens and replaceable keys.
 type zitadelStorage struct {
 	*storage.Storage
 
@@ -45,7 +45,7 @@ func (k publicKey) Algorithm() jose.SignatureAlgorithm { return jose.RS256 }
 func (k publicKey) Use() string                        { return "sig" }
 func (k publicKey) Key() any                           { return k.key.Public() }
 
-// rotate replaces the key, and removes the old one.
+// rotate replaces the key and removes the old one.
 func (m *zitadelStorage) rotate(t *testing.T) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -120,8 +120,8 @@ func startZitadel(t *testing.T, address string) (issuer string, m *zitadelStorag
 	return issuer, m
 }
 
-// People sign in to the console, and callers enter a gate with JWT access tokens, also after the provider
-// has replaced its keys. Other tokens of the provider are refused.
+// People sign in to the console, and callers use JWT access tokens at a gate, even after the
+// provider has replaced its keys. The provider's other tokens are refused.
 func TestZitadel(t *testing.T) {
 	address := freeAddress(t)
 	issuer, m := startZitadel(t, address)

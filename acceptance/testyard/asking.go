@@ -15,7 +15,7 @@ type question struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// form requests input from the user; fields are JSON Schemas.
+// form returns a request for input from the user. fields are JSON Schemas.
 func form(message, fields string, required ...string) question {
 	params, err := json.Marshal(map[string]any{
 		"message":         message,
@@ -27,7 +27,7 @@ func form(message, fields string, required ...string) question {
 	return question{"elicitation/create", params}
 }
 
-// sample requests a message from the client's model.
+// sample returns a request for a message from the client's model.
 func sample(text string, maxTokens int) question {
 	params, err := json.Marshal(map[string]any{
 		"messages":  []any{map[string]any{"role": "user", "content": map[string]string{"type": "text", "text": text}}},
@@ -69,7 +69,7 @@ func answers(c *toolyard.Call, questions map[string]question) (map[string]json.R
 	return given, true
 }
 
-// asking returns a tool without arguments that asks all questions together, with a state, and
+// asking returns a tool that takes no arguments, asks all questions at once with a state, and
 // returns the answers.
 func asking(name, state string, questions map[string]question) *toolyard.Tool {
 	return plain(name, "Asks its client.", func(_ context.Context, c *toolyard.Call) (any, error) {
@@ -88,7 +88,7 @@ func asking(name, state string, questions map[string]question) *toolyard.Tool {
 	})
 }
 
-// askingTools are the tools of the conformance suite that request input from the client.
+// askingTools returns the conformance suite's tools that request input from the client.
 func askingTools() []*toolyard.Tool {
 	name := form("What is your name?", `{"name":{"type":"string"}}`, "name")
 	confirm := map[string]question{"confirm": form("Please confirm", `{"ok":{"type":"boolean"}}`, "ok")}

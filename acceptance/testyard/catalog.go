@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Words for the tool names of a large catalog.
+// Words for tool names in a large catalog.
 var (
 	deeds = []string{
 		"archive", "approve", "assign", "cancel", "compare", "count", "create", "delete", "describe", "export",

@@ -15,13 +15,13 @@ var (
 	click = []byte("RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00")
 )
 
-// plain returns a tool without arguments.
+// plain returns a tool that takes no arguments.
 func plain(name, description string, fn func(context.Context, *toolyard.Call) (any, error)) *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: name, Description: description},
 		func(ctx context.Context, c *toolyard.Call, _ struct{}) (any, error) { return fn(ctx, c) })
 }
 
-// raw returns a tool with its own schema.
+// raw returns a tool with the given schema.
 func raw(name, description, schema string) *toolyard.Tool {
 	t, err := toolyard.NewTool(toolyard.Spec{Name: name, Description: description, Input: json.RawMessage(schema)},
 		func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -33,7 +33,7 @@ func raw(name, description, schema string) *toolyard.Tool {
 	return t
 }
 
-// conformanceTools are the tools that the MCP conformance suite requires.
+// conformanceTools returns the tools that the MCP conformance suite requires.
 func conformanceTools(extra *changing) []*toolyard.Tool {
 	const pause = 50 * time.Millisecond
 	return []*toolyard.Tool{

@@ -10,8 +10,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// contractTools record in a file when they ran, so that runs can be counted even if the process is
-// killed. The configuration sets their limits and prices.
+// contractTools returns tools that record in a file when they ran, so that runs can be counted even
+// if the process is killed. The configuration sets their limits and prices.
 func contractTools(notes string) []*toolyard.Tool {
 	type args struct {
 		MS    int    `json:"ms,omitempty" doc:"How long to take" minimum:"0"`
@@ -43,7 +43,7 @@ func contractTools(notes string) []*toolyard.Tool {
 	}
 }
 
-// note is a line of the file.
+// note is a line in the file.
 type note struct {
 	Event  string    `json:"event"` // began or ended
 	At     time.Time `json:"at"`
@@ -55,7 +55,7 @@ type note struct {
 	PID    int       `json:"pid"`
 }
 
-// write appends the note to a file that all replicas share. Without a file, it does nothing.
+// write appends the note to a file that all replicas share. It does nothing if there is no file.
 func (n note) write(path, event string) error {
 	if path == "" {
 		return nil

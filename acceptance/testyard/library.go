@@ -11,14 +11,14 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// library is a source with the resources and prompts that the conformance suite requires. One of
-// the prompts is replaced by another at each flip.
+// library is a source with the resources and prompts that the conformance suite requires. At each
+// flip, one of the prompts is replaced.
 type library struct {
 	flips   chan struct{}
 	flipped int
 
 	watchers toolyard.ResourceWatchers
-	changes  atomic.Int64 // changes to the watched resource
+	changes  atomic.Int64 // number of changes to the watched resource
 }
 
 func newLibrary() *library { return &library{flips: make(chan struct{})} }
@@ -44,7 +44,7 @@ func (l *library) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	}
 }
 
-// reader is a tool that returns a document as an embedded resource.
+// reader returns a tool that returns a document as an embedded resource.
 func reader[In any](name string, read func(*toolyard.Call, In) (any, error)) *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: name, Effects: toolyard.ReadOnly},
 		func(_ context.Context, c *toolyard.Call, in In) (*toolyard.Result, error) {
@@ -103,7 +103,7 @@ func (l *library) readResource(_ *toolyard.Call, in address) (any, error) {
 	return map[string]any{"contents": []any{content}}, nil
 }
 
-// wish has the parameters of a prompt request.
+// wish contains the parameters of a prompt request.
 type wish struct {
 	Name      string            `json:"name"`
 	Arguments map[string]string `json:"arguments"`

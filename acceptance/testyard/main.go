@@ -39,8 +39,8 @@ func main() {
 	})
 }
 
-// identify authenticates callers by bearer tokens: "token=user token=user". Without tokens, all
-// callers are accepted.
+// identify authenticates callers by bearer tokens, given as "token=user token=user". If there are
+// no tokens, all callers are accepted.
 func identify(keys string) func(*http.Request) (toolyard.Caller, error) {
 	if keys == "" {
 		return nil
@@ -88,7 +88,7 @@ func docResources() []*toolyard.Resource {
 	}}
 }
 
-// changing is a source with one tool, which is replaced by another at each flip.
+// changing is a source whose only tool is replaced at each flip.
 type changing struct{ flips chan struct{} }
 
 func newChanging() *changing { return &changing{make(chan struct{})} }

@@ -23,12 +23,12 @@ func (b *countingBroker) Order() int64 { return b.orders.Add(1) }
 
 var theBroker = &countingBroker{}
 
-// fidelity is a result that is preserved only if it is never decoded: property order, a big
+// fidelity is a result that survives only if it is never decoded: it has a property order, a big
 // integer, number formats, unknown fields, an unknown content type, and markup.
 const fidelity = `{"zeta":1,"content":[{"type":"hologram","beam":1.10,"<&>":"é\u00e9"},{"type":"text","text":"hi","later":9007199254740993}],` +
 	`"structuredContent":{"zeta":1,"alpha":9007199254740993,"f":1.10,"e":1E2},"_meta":{"z":9007199254740993,"a":null},"resultType":"complete","future":{"b":1,"a":2}}`
 
-// acceptanceTools are the tools that the acceptance tests use.
+// acceptanceTools returns the tools that the acceptance tests use.
 func acceptanceTools(extra *changing) []*toolyard.Tool {
 	type barArgs struct {
 		Symbol   string `json:"symbol" doc:"Perp symbol, such as BTC"`
@@ -125,7 +125,8 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 	}
 }
 
-// exists returns a channel that is closed once a file exists. Without a name, it is nil.
+// exists returns a channel that is closed once a file exists. The channel is nil if the name is
+// empty.
 func exists(ctx context.Context, name string) <-chan struct{} {
 	if name == "" {
 		return nil
@@ -143,7 +144,7 @@ func exists(ctx context.Context, name string) <-chan struct{} {
 	return found
 }
 
-// meeting connects pairs of calls of the tool meet.
+// meeting connects pairs of calls to the tool meet.
 var meeting = make(chan struct{})
 
 // meet returns when two calls run at the same time.
