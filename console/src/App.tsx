@@ -64,7 +64,7 @@ function Waiting() {
   );
 }
 
-/** The screen of the current route, if the caller may view it. */
+/** The current route's screen, if the caller may view it. */
 function CurrentScreen({ me }: { me: Me }) {
   const route = useMatches({ select: (matches) => matches.at(-1)?.routeId ?? "" });
   if (canView(me) || isOwn(route) || route === rootRouteId) return <Outlet />;

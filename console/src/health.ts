@@ -12,7 +12,7 @@ export function otherProblems({ problems, waiting }: Overview): number {
   return Math.max(0, problems - waiting);
 }
 
-/** The health of the yard as a tone and a short text. */
+/** The yard's health as a tone and a short text. */
 export function health(overview: Overview): [Tone, string] {
   if (storeDown(overview)) return ["bad", "Store down"];
   if (overview.servers.down > 0) return ["bad", `${plural(overview.servers.down, "server")} down`];

@@ -32,7 +32,7 @@ function isTransient(error: unknown): boolean {
   return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;
 }
 
-/** A chunk fails to load after an upgrade of the yard: reload the page once. */
+/** After an upgrade of the yard, a chunk fails to load: reload the page once. */
 window.addEventListener("vite:preloadError", (event) => {
   const last = Number(sessionStorage.getItem("toolyard.reloaded") ?? 0);
   if (!navigator.onLine || Date.now() - last < 10_000) return;

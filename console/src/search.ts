@@ -15,7 +15,7 @@ export function stringifySearch(search: Record<string, unknown>): string {
   return text === "" ? "" : `?${text}`;
 }
 
-/** The text, if it is one of the allowed values. */
+/** The text if it is one of the allowed values. */
 export function oneOf<V extends string>(values: readonly V[], text: string | undefined): V | undefined {
   return values.find((value) => value === text);
 }

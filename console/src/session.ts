@@ -5,7 +5,7 @@ export function isSignedIn(me: Me): boolean {
   return me.role !== "anonymous";
 }
 
-/** Reports whether a caller can view the whole yard, not only their own account. */
+/** Reports whether a caller can view the whole yard and not only its own account. */
 export function canView(me: Me): boolean {
   return me.role === "operator" || me.role === "viewer";
 }
@@ -13,7 +13,7 @@ export function canView(me: Me): boolean {
 /** The signed-in caller. It stays set while an expired sign-in is renewed. */
 export const MeContext = createContext<Me | undefined>(undefined);
 
-/** The signed-in caller; always set inside of screens. */
+/** The signed-in caller; always set inside screens. */
 export function useMe(): Me | undefined {
   return use(MeContext);
 }

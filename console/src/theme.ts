@@ -5,7 +5,7 @@ export type Theme = "system" | "light" | "dark";
 const name = "toolyard.theme";
 const listeners = new Set<() => void>();
 
-/** The chosen theme; by default that of the system. */
+/** The chosen theme; the default is the system's theme. */
 export function theme(): Theme {
   try {
     const stored = localStorage.getItem(name);

@@ -13,7 +13,7 @@ export async function signIn(key: string): Promise<api.Me> {
 export const startSignIn = (issuer: string) => post<api.BegunSignIn>(path`/signin/issuers/${issuer}`);
 export const completeSignIn = (response: api.SignInResponse) => post<api.SignedIn>("/signin/response", response);
 
-/** Ends the sign-in in this browser. It also works offline: without the page secret the cookie is useless. */
+/** Ends the sign-in in this browser. It also works offline, because the cookie is useless without the page secret. */
 export function signOut(): Promise<void> {
   forgetSecret();
   return remove("/signin");

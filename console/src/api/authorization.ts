@@ -9,7 +9,7 @@ const page = "/console/connections";
 let response: string | undefined;
 let completion: Promise<ConnectedServer> | undefined;
 
-/** Takes the response from the URL and removes it there and from the history. */
+/** Takes the response from the URL, and removes it from the URL and the history. */
 export function takeAuthorizationResponse() {
   if (location.pathname.replace(/\/$/, "") !== page || !new URLSearchParams(location.hash.slice(1)).has("state")) return;
   response = location.hash.slice(1);

@@ -3,7 +3,7 @@ import type { Issue, ProblemDetails } from "./types";
 
 const prefix = "/api/v1";
 
-/** An error response of the API, or a failure to reach it (status 0). */
+/** An error response from the API, or a failure to reach it (status 0). */
 export class ApiError extends Error {
   readonly code: string;
   readonly status: number;
@@ -62,7 +62,7 @@ async function send(method: string, to: string, { body, signal }: Send): Promise
   }
 }
 
-/** Converts an error response of the yard, or of a proxy in front of it. */
+/** Converts an error response from the yard, or from a proxy in front of it. */
 export async function toApiError(answer: Response): Promise<ApiError> {
   const details = (await answer.json().catch(() => ({}))) as Partial<ProblemDetails> | null;
   const message = details?.message || details?.detail || `Unexpected response: ${answer.status} ${answer.statusText}`.trim() + ".";

@@ -1,4 +1,4 @@
-/** One event of a text/event-stream. */
+/** One event in a text/event-stream. */
 export type ServerSent = { event: string; data: string };
 
 const maxEventLength = 4 << 20; // in characters; longer events are dropped

@@ -19,7 +19,7 @@ export async function leaveToSignIn(issuer: string): Promise<void> {
   location.assign(address);
 }
 
-/** A page of the console to go back to; the start page if the path is none. */
+/** The console page to go back to. If the path is not one, it is the start page. */
 export function pageOf(path: unknown): string {
   if (typeof path !== "string" || !URL.canParse(path, location.origin)) return home;
   const { origin, pathname, search, hash } = new URL(path, location.origin);

@@ -6,5 +6,5 @@ export function isObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Replaces unknown by Json in a generated type. */
+/** Replaces unknown with Json in a generated type. */
 export type FromJson<T> = unknown extends T ? Json : T extends (infer E)[] ? FromJson<E>[] : T extends object ? { [K in keyof T]: FromJson<T[K]> } : T;

@@ -5,7 +5,7 @@ const refused = (status: number, body: object) => new Response(JSON.stringify(bo
 const streamOf = (...events: string[]) => new Response(events.join(""), { status: 200 });
 const call = (id: string) => `event: call\ndata: {"id":"${id}"}\n\n`;
 
-/** A stream that stays open without data until its request is aborted. */
+/** A stream that stays open and sends no data until its request is aborted. */
 function silent(signal: AbortSignal): Response {
   const body = new ReadableStream({ start: (controller) => signal.addEventListener("abort", () => controller.error(signal.reason)) });
   return new Response(body, { status: 200 });

@@ -8,7 +8,7 @@ export type LiveHandlers = {
   begin?: (call: CallBegin) => void;
   call: (call: LiveCall) => void;
   lost?: (count: number) => void;
-  /** Reports the state of the connection; waiting and refused may have an error. */
+  /** Reports the connection's state. The states waiting and refused may have an error. */
   state: (state: LiveState, error?: ApiError) => void;
 };
 

@@ -3,7 +3,7 @@ import { signIn, signOut } from "./actions";
 import { get, stream } from "./client";
 import { forgetSecret, storeSecret, pageSecret } from "./secret";
 
-/** A fake yard: the page secrets it received, and its response. */
+/** A fake yard: the page secrets that it received, and its response. */
 const yard = { secrets: [] as (string | null)[], answer: () => Response.json({}) };
 
 beforeEach(() => {

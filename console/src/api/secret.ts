@@ -16,7 +16,7 @@ export function storeSecret(secret: string) {
   }
 }
 
-/** The page secret; empty without a sign-in. */
+/** The page secret; empty if there is no sign-in. */
 export function pageSecret(): string {
   try {
     return localStorage.getItem(name) ?? "";

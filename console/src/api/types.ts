@@ -8,7 +8,7 @@ export type { Json, JsonObject } from "./json";
 
 type Query<Data extends { query?: object }> = NonNullable<Data["query"]>;
 
-/** An error response by RFC 9457. */
+/** An error response as defined by RFC 9457. */
 export type ProblemDetails = schema.Problem;
 export type Issue = NonNullable<ProblemDetails["issues"]>[number];
 

@@ -3,7 +3,7 @@ import "./Badge.css";
 
 export type Tone = "neutral" | "good" | "warn" | "bad" | "info" | "accent";
 
-/** A label in a box. The text alone must be sufficient; the color is an aid. */
+/** A label in a box. The text alone must be sufficient; the color is only an aid. */
 export function Badge({ tone = "neutral", title, children }: { tone?: Tone; title?: string; children: ReactNode }) {
   return (
     <span className={`Badge Badge-${tone}`} title={title}>

@@ -7,7 +7,7 @@ type CardProps = {
   actions?: ReactNode;
   /** No padding, for tables and lists. */
   flush?: boolean;
-  /** One of several cards in a list, which may have equal titles: not a landmark. */
+  /** One of several cards in a list. Their titles may be equal, so they are not landmarks. */
   item?: boolean;
   children: ReactNode;
 };

@@ -12,7 +12,7 @@ type DialogProps = {
   description?: ReactNode;
   /** Size l is for diffs and code. */
   size?: "m" | "l";
-  /** Clicks outside do not close it, which protects typed text and one-time secrets. */
+  /** Clicks outside do not close the dialog, which protects typed text and one-time secrets. */
   stay?: boolean;
   footer?: ReactNode;
   children?: ReactNode;
@@ -48,7 +48,7 @@ type ConfirmProps = {
   /** The label of the confirm button: a verb. */
   action: string;
   danger?: boolean;
-  /** Runs the action. The dialog stays open meanwhile, and shows an error if it fails. */
+  /** Runs the action. The dialog stays open until it ends, and shows an error if it fails. */
   onConfirm: () => Promise<unknown>;
 };
 

@@ -42,7 +42,7 @@ export function Diff({ before, after, label = "Differences", beforeTitle = "Befo
 
 type JsonDiffProps = Omit<DiffProps, "before" | "after"> & { before: Json | undefined; after: Json | undefined };
 
-/** A diff of two JSON values with their members sorted. */
+/** A diff of two JSON values, with their members sorted. */
 export function JsonDiff({ before, after, ...rest }: JsonDiffProps) {
   const [left, right] = useMemo(() => [stableJson(before), stableJson(after)], [before, after]);
   return <Diff {...rest} before={left} after={right} />;

@@ -17,7 +17,7 @@ import { SearchBox } from "./SearchBox";
 import { useUnreachableSince } from "./useUnreachable";
 import "./Layout.css";
 
-/** The layout of the console: navigation, health of the yard, the signed-in caller. */
+/** The console's layout: navigation, the yard's health and the signed-in caller. */
 export function Layout({ me, children }: { me: Me; children: ReactNode }) {
   const all = canView(me);
   const overview = useQuery({ ...queries.overview(), enabled: all });

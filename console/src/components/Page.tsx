@@ -3,16 +3,16 @@ import "./Page.css";
 
 type PageProps = {
   title: string;
-  /** Above the title: usually a link to the list. */
+  /** Above the title, usually a link to the list. */
   above?: ReactNode;
-  /** Beside the title: badges, a status. */
+  /** Beside the title, such as badges or a status. */
   beside?: ReactNode;
   description?: ReactNode;
   actions?: ReactNode;
   children: ReactNode;
 };
 
-/** The page of a screen: title, description and actions. */
+/** A screen's page: title, description and actions. */
 export function Page({ title, above, beside, description, actions, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Toolyard`;

@@ -33,13 +33,13 @@ export function ProblemCard({ problem }: { problem: Problem }) {
   );
 }
 
-/** The location as file:line:column, as far as known. */
+/** The location as file:line:column; unknown parts are omitted. */
 export function placeOf({ file, line, column }: Problem): string | undefined {
   if (!file) return undefined;
   return [file, line, line && column].filter(Boolean).join(":");
 }
 
-/** Reports whether a line of the source frame is the caret line. */
+/** Reports whether a line in the source frame is the caret line. */
 function isCaret(line: string): boolean {
   return /^[\s|>]*\^[\^~\s]*$/.test(line);
 }

@@ -83,7 +83,7 @@ function useDestinations(typed: string, on: boolean): Destination[] {
   return destinations(typed, servers.data?.servers ?? [], q.length > 1 ? (tools.data?.tools ?? []) : []);
 }
 
-/** Focuses the search when "/" is pressed outside of a field. */
+/** Focuses the search when "/" is pressed outside a field. */
 function useSlash(input: { current: HTMLInputElement | null }) {
   useEffect(() => {
     const press = (event: globalThis.KeyboardEvent) => {

@@ -6,7 +6,7 @@ import "./States.css";
 
 type EmptyStateProps = { icon?: ReactNode; title: string; children?: ReactNode; action?: ReactNode };
 
-/** The empty state of a list: the reason, and what to do. */
+/** A list's empty state: the reason, and what to do. */
 export function EmptyState({ icon, title, children, action }: EmptyStateProps) {
   return (
     <div className="State">

@@ -19,10 +19,10 @@ import "./Table.css";
 type Sortable = string | number | bigint | undefined;
 
 export type Column<T> = Sized & {
-  /** Empty for a column of actions. */
+  /** Empty for an action column. */
   header: string;
   cell: (row: T) => ReactNode;
-  /** The sort key; without one the column is not sortable. */
+  /** The sort key. If it is missing, the column is not sortable. */
   value?: (row: T) => Sortable;
   align?: "left" | "right";
   /** Hidden on phones, where a row is a card. */
@@ -38,7 +38,7 @@ type TableProps<T> = {
   columns: Column<T>[];
   rows: T[] | undefined;
   rowKey: (row: T) => string;
-  /** Makes the row clickable through a link in its first column. */
+  /** Makes the row clickable with a link in its first column. */
   rowLink?: (row: T) => RowLink | undefined;
   error?: unknown;
   onRetry?: () => void;
@@ -143,7 +143,7 @@ function compareRows<T extends object>(a: Row<typeof features, T>, b: Row<typeof
   return x! < y! ? -1 : x! > y! ? 1 : 0;
 }
 
-/** Cycles through ascending, descending and the order of the API. */
+/** Cycles through ascending, descending and the API's order. */
 function nextSort(now: SortingState, id: string): SortingState {
   if (now[0]?.id !== id) return [{ id, desc: false }];
   return now[0].desc ? none : [{ id, desc: true }];

@@ -2,7 +2,7 @@ import { Tabs as Base } from "@base-ui/react/tabs";
 import { type ReactNode, useState } from "react";
 import "./Tabs.css";
 
-export type Tab = { id: string; label: string; count?: number; content: ReactNode; /** Keeps the panel mounted, and so its form state, while another tab is open. */ keep?: boolean };
+export type Tab = { id: string; label: string; count?: number; content: ReactNode; /** Keeps the panel mounted, with its form state, while another tab is open. */ keep?: boolean };
 
 type TabsProps = { label: string; tabs: Tab[]; value?: string; onChange?: (id: string) => void };
 

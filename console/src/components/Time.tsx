@@ -24,14 +24,14 @@ function subscribe(listener: () => void) {
   };
 }
 
-/** The time since a moment, without "ago". The tooltip has the exact time. */
+/** The time since a moment, without "ago". The tooltip shows the exact time. */
 export function Since({ at }: { at: string | undefined }) {
   const current = useSyncExternalStore(subscribe, () => now);
   if (!at) return <span className="faint">—</span>;
   return <time dateTime={at} title={absolute(at)} className="Time">{elapsed(at, current)}</time>;
 }
 
-/** A relative time. The tooltip has the exact time. */
+/** A relative time. The tooltip shows the exact time. */
 export function Time({ at }: { at: string | undefined }) {
   const current = useSyncExternalStore(subscribe, () => now);
   if (!at) return <span className="faint">—</span>;

@@ -4,9 +4,9 @@ export type Sized = {
   id: string;
   /** The minimum width in pixels. */
   min: number;
-  /** The share of the spare width; without it the column keeps its minimum width. */
+  /** The share of the spare width. If it is missing, the column keeps its minimum width. */
   grow?: number;
-  /** Columns with the highest number are dropped first; without a number a column always stays. */
+  /** Columns with the highest number are dropped first. A column that has no number always stays. */
   drop?: number;
 };
 

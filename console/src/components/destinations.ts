@@ -6,7 +6,7 @@ export type Destination = { key: string; name: string; kind: string; link: Pick<
 
 const maxServers = 4;
 
-/** Reports whether a text has the form of a call ID: 26 characters of base32. */
+/** Reports whether a text looks like a call ID: 26 base32 characters. */
 export function isCallId(text: string): boolean {
   return /^[0-9a-z]{26}$/.test(text);
 }

@@ -10,7 +10,7 @@ export type NavItem = {
   icon: LucideIcon;
   /** The number of items that need attention. */
   badge?: (overview: Overview) => Badge | undefined;
-  /** Also available to callers who can only view their own account. */
+  /** Also available to callers that can view only their own account. */
   own?: true;
 };
 
@@ -53,7 +53,7 @@ const navigation: NavGroup[] = [
 
 const ownNavigation: NavGroup[] = [{ title: "", items: navigation.flatMap(({ items }) => items.filter((item) => item.own)) }];
 
-/** The navigation for callers who can view the whole yard (all), or only their own account. */
+/** The navigation for callers that can view the whole yard (all), or only their own account. */
 export const navigationOf = (all: boolean): NavGroup[] => (all ? navigation : ownNavigation);
 
 /** Reports whether every signed-in caller may open a route. */
@@ -64,7 +64,7 @@ export function isOwn(route: string): boolean {
 const onPhone: NavItem["to"][] = ["/", "/catalog", "/servers", "/calls"];
 const ownOnPhone: NavItem["to"][] = ["/calls", "/spend", "/connections"];
 
-/** The items of the bottom bar on phones, and those behind More. */
+/** The items in the bottom bar on phones, and those behind More. */
 export function phoneNavigation(all: boolean): { bar: NavItem[]; more: NavItem[] } {
   const items = navigationOf(all).flatMap((group) => group.items);
   const first = all ? onPhone : ownOnPhone;

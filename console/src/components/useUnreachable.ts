@@ -21,7 +21,7 @@ export function useUnreachableSince(): number | undefined {
   return since;
 }
 
-/** Reports whether an error means that the yard did not respond: no connection, or a gateway error of a proxy. */
+/** Reports whether an error means that the yard did not respond: no connection, or a proxy's gateway error. */
 export function isUnreachable(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 0 || error.code === "HTTP_502" || error.code === "HTTP_504");
 }

@@ -3,7 +3,7 @@ import type { Json } from "../api/types";
 
 export type Part = { text: string; changed: boolean };
 export type Line = { number: number; parts: Part[] };
-/** One row of a diff: a line of the left text, the right text, or both. */
+/** One row of a diff: a line from the left text, the right text, or both. */
 export type DiffRow = { kind: "same" | "changed" | "added" | "removed"; left?: Line; right?: Line };
 
 const diffTimeout = 800; // in ms; after that, all lines count as changed
@@ -22,7 +22,7 @@ function sorted(value: Json): Json {
   return Object.fromEntries(names.map((name) => [name, sorted(value[name] ?? null)]));
 }
 
-/** Compares two texts by lines, and changed lines by words. */
+/** Compares two texts by line, and changed lines by word. */
 export function compare(before: string, after: string): DiffRow[] {
   const pieces = diffLines(ended(before), ended(after), { timeout: diffTimeout }) ?? [
     { value: before, removed: true, added: false },
@@ -85,7 +85,7 @@ function split(text: string): string[] {
   return lines;
 }
 
-/** The rows to show; long runs of unchanged lines are folded. */
+/** The rows to show. Long runs of unchanged lines are folded. */
 export type Shown = { fold: false; row: DiffRow } | { fold: true; rows: DiffRow[] };
 
 export function fold(rows: DiffRow[], around = 3): Shown[] {

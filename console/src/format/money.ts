@@ -13,7 +13,7 @@ export function parseMoney(text: string): bigint | undefined {
   return sign === "-" ? -amount : amount;
 }
 
-/** The shortest decimal of an amount, for the API. */
+/** An amount's shortest decimal, for the API. */
 export function moneyText(amount: bigint): string {
   const [sign, n] = amount < 0n ? ["-", -amount] : ["", amount];
   const digits = n.toString().padStart(decimals + 1, "0");
@@ -21,7 +21,7 @@ export function moneyText(amount: bigint): string {
   return sign + digits.slice(0, -decimals) + (fraction === "" ? "" : "." + fraction);
 }
 
-/** Formats an amount with at least two decimal places, without rounding: "$1,234.50", "$0.0025". */
+/** Formats an amount with at least two decimal places and no rounding: "$1,234.50", "$0.0025". */
 export function money(text: string | undefined): string {
   if (text === undefined) return "—";
   const amount = parseMoney(text);
@@ -39,7 +39,7 @@ export function roundedMoney(text: string): string {
   return money(moneyText(((amount + cent / 2n) / cent) * cent));
 }
 
-/** Formats the price of a call: "free" for zero. */
+/** Formats a call's price. Zero is "free". */
 export function price(text: string | undefined): string {
   return text === undefined || parseMoney(text) === 0n ? "free" : money(text);
 }
@@ -54,7 +54,7 @@ export function compareMoney(a: string | undefined, b: string | undefined): numb
   return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/** The share of a whole, from 0 to 1. It is rounded: use it for bar lengths only. */
+/** A share of a whole, from 0 to 1. It is rounded, so use it only for bar lengths. */
 export function moneyShare(part: string, whole: string): number {
   const [p, w] = [parseMoney(part) ?? 0n, parseMoney(whole) ?? 0n];
   if (w <= 0n || p <= 0n) return 0;

@@ -55,7 +55,7 @@ function plain(name: string, type: string, required: boolean): SchemaNode {
   return { name, type, required, constraints: [], deprecated: false, children: none };
 }
 
-/** Resolves $ref, and merges keywords beside it. */
+/** Resolves $ref, and merges the keywords next to it. */
 function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Place } | string {
   let target = schema;
   let refs = place.refs;

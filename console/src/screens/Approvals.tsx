@@ -20,7 +20,7 @@ import { visible } from "../format/visible";
 import { useCanChange, useMe } from "../session";
 import "./Approvals.css";
 
-/** The calls that wait for the approval of an operator, and past decisions. */
+/** Calls that wait for an operator's approval, and past decisions. */
 export default function Approvals() {
   const search = useSearch({ from: "/approvals" });
   const navigate = useNavigate({ from: "/approvals" });
@@ -98,7 +98,7 @@ const choices = [
   { value: "any", label: "For an hour: any arguments" },
 ];
 
-/** The request for a choice of how long an approval lasts. */
+/** The request for the chosen duration of an approval. */
 function approveRequest(reason: string, choice: string): ApproveCall {
   const remember = choice === "once" ? {} : { remember: { minutes: 60, arguments: choice === "any" ? ("any" as const) : ("same" as const) } };
   return { ...(reason && { reason }), ...remember };

@@ -58,7 +58,7 @@ export default function Catalog() {
 
 /**
  * The search text. The URL follows with a delay, because browsers limit how often it may change.
- * A change of the URL itself, such as Back, updates the text.
+ * A change to the URL itself, such as Back, updates the text.
  */
 function useTyped(inAddress: string): [string, (text: string) => void] {
   const navigate = useNavigate({ from: "/catalog" });

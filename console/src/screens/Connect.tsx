@@ -28,7 +28,7 @@ export default function Connect() {
   );
 }
 
-/** Reports whether the same request may succeed later: a refused or used link stays refused. */
+/** Reports whether the same request may succeed later. A link that was refused or used stays refused. */
 const mayRetry = (error: unknown) => !(error instanceof ApiError) || error.status === 0 || error.status >= 500;
 
 function Agree({ review, ticket }: { review: ConnectionReview; ticket: string }) {

@@ -20,7 +20,7 @@ import { visible } from "../format/visible";
 import { useMe } from "../session";
 import "./Connections.css";
 
-/** The connections of the signed-in caller to servers that are called on the caller's behalf. */
+/** The signed-in caller's connections to servers that are called on the caller's behalf. */
 export default function Connections() {
   const me = useMe();
   const { data, error, refetch } = useQuery(queries.connections());
@@ -38,7 +38,7 @@ export default function Connections() {
   );
 }
 
-/** The outcome of the sign-in from which the user returns. */
+/** The outcome of the sign-in that the user returns from. */
 function Result() {
   const client = useQueryClient();
   const { data, error } = useQuery({ queryKey: ["connections", "response"], queryFn: completeAuthorization, staleTime: Infinity, retry: false });

@@ -15,7 +15,7 @@ import { type Column, Table } from "../components/Table";
 import { toast } from "../components/Toast";
 import { visible } from "../format/visible";
 
-/** The external accounts of the signed-in caller. */
+/** The signed-in caller's external accounts. */
 export default function Links() {
   const { data, error, refetch } = useQuery(queries.links());
   const [adding, setAdding] = useState(false);
@@ -54,7 +54,7 @@ function NoStore() {
   return <EmptyState icon={<Link2 />} title="No store configured">Links require a store. Add one to the configuration.</EmptyState>;
 }
 
-/** Links an account, replacing one of the same kind. */
+/** Links an account, replacing an existing one of the same kind. */
 function AddLink({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const [link, setDraft] = useState<Link>({ kind: "", address: "" });

@@ -5,7 +5,7 @@ import { Card } from "../components/Card";
 import { Page } from "../components/Page";
 import { EmptyState } from "../components/States";
 
-/** Shown on a page that requires the viewer scope: how to get it. */
+/** Shown on a page that requires the viewer scope. It explains how to get the scope. */
 export default function NotAllowed({ me }: { me: Me }) {
   return (
     <Page title="Not allowed">

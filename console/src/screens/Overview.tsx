@@ -14,7 +14,7 @@ import { Attention } from "./OverviewAttention";
 import { FirstSteps } from "./OverviewFirstSteps";
 import "./Overview.css";
 
-/** Tools, traffic and problems of the yard at a glance. */
+/** The yard's tools, traffic and problems at a glance. */
 export default function Overview() {
   const overview = useQuery(queries.overview());
   const traffic = useQuery(queries.traffic(60));

@@ -7,7 +7,7 @@ import { EmptyState } from "../components/States";
 import { plural } from "../format";
 import { otherProblems, storeDown } from "../health";
 
-/** Problems that need attention, each with a link to the page to fix it. */
+/** Problems that need attention, each with a link to the page where it can be fixed. */
 export function Attention({ data }: { data: Overview }) {
   const lines = [...outages(data), ...approvals(data), ...problemLines(data)];
   return (

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { queries } from "../api/queries";
 import { Code } from "../components/Code";
 
-/** Instructions to connect the first agent. */
+/** Instructions for connecting the first agent. */
 export function FirstSteps() {
   const gates = useQuery(queries.gates());
   const gate = gates.data?.gates[0];

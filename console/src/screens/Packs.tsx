@@ -16,7 +16,7 @@ import { useCanChange } from "../session";
 import { ActionDialog } from "./pack/ActionDialog";
 import "./Packs.css";
 
-/** The packs of the yard, their problems and their actions. */
+/** The yard's packs, their problems and their actions. */
 export default function Packs() {
   const { data, error, refetch } = useQuery(queries.packs());
   return (

@@ -20,7 +20,7 @@ import "./Query.css";
 
 const toList = <Link to="/queries">Queries</Link>;
 
-/** One query: its answer, its turns and calls, and its evidence. A running one is updated. */
+/** One query: its answer, its turns and calls, and its evidence. A running query is updated. */
 export default function Query() {
   const { id } = useParams({ from: "/queries/$id" });
   const { data: query, error, refetch } = useQuery(queries.agentQuery(id));
@@ -67,7 +67,7 @@ function Answer({ query: { answer, outcome, error } }: { query: QueryDetail }) {
   );
 }
 
-/** The details of a query. Without all, links to pages for viewers are plain text. */
+/** The details of a query. If all is false, links to pages for viewers are plain text. */
 function Facts({ query, all }: { query: QueryDetail; all: boolean }) {
   const { usage } = query;
   const models = [...new Set(query.turns.map(({ model }) => model))].join(", ");
@@ -99,7 +99,7 @@ function Facts({ query, all }: { query: QueryDetail; all: boolean }) {
   );
 }
 
-/** Reports whether an as-of time was set: otherwise it is the start of the query. */
+/** Reports whether an as-of time was set. If not, it is the start of the query. */
 const isPast = (asOf: string, at: string) => Date.parse(at) - Date.parse(asOf) > 1000;
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {

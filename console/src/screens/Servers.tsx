@@ -96,7 +96,7 @@ function Name({ server }: { server: ServerItem }) {
   );
 }
 
-/** The target without the directories of its command. The tooltip has the full target. */
+/** The target without its command's directories. The tooltip shows the full target. */
 function shortTarget({ transport, target }: ServerItem): string {
   return transport === "stdio" ? target.replace(/^\S*\//, "") : target;
 }

@@ -32,7 +32,7 @@ export default function SignIn() {
 
 /**
  * Signs in with a key. The key itself is not stored: the yard returns a cookie and a page secret.
- * With fresh set, cached data of a previous caller is discarded.
+ * If fresh is set, a previous caller's cached data is discarded.
  */
 export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   const client = useQueryClient();
@@ -65,7 +65,7 @@ export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   );
 }
 
-/** A button for each issuer that people can sign in with. Issuers send people back only to the URL of the yard. */
+/** A button for each issuer that people can sign in with. Issuers send people back only to the yard's URL. */
 function IssuerButtons() {
   const { data } = useQuery(queries.signIn());
   const leave = useMutation({ mutationFn: leaveToSignIn });

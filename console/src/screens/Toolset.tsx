@@ -11,7 +11,7 @@ import { Editor } from "./toolset/Editor";
 import { namePattern, emptySelection, selectionOf } from "./toolset/selection";
 import "./Toolset.css";
 
-/** One toolset. It is loaded with the whole list, whose version a change has to send. */
+/** One toolset. It is loaded with the whole list, because a change must send the list's version. */
 export default function Toolset() {
   const { name } = useParams({ from: "/toolsets/$name" });
   const { data, error, refetch } = useQuery(queries.toolsets());

@@ -36,7 +36,7 @@ let wrap;
 /** call calls a synchronous host function. */
 export const call = host;
 
-/** onCall registers a function that resets state for each call, since images are shared. */
+/** onCall registers a function that resets state for each call, because images are shared. */
 export function onCall(reset) {
   resets.push(reset);
 }
@@ -55,7 +55,7 @@ export function ask(op, payload) {
   return open(host("ask", op, stringify(payload ?? null)));
 }
 
-/** send sends a request. One of the callbacks gets its response. */
+/** send sends a request. One of the callbacks receives its response. */
 function send(op, payload, resolve, reject) {
   const id = ++lastID;
   waiting.set(id, { resolve, reject });
@@ -67,7 +67,7 @@ function send(op, payload, resolve, reject) {
   }
 }
 
-/** post sends a request and returns a promise of its response. */
+/** post sends a request and returns a promise for its response. */
 export function post(op, payload) {
   const { stack } = new Error();
   return new Promise((resolve, reject) => send(op, payload, resolve, (e) => reject(thrownAt(e, stack))));
@@ -187,7 +187,7 @@ export function provide(name, exports) {
   modules.set(name, exports);
 }
 
-/** moduleSource is the source of a module that exports a provided object. */
+/** moduleSource returns the source of a module that exports a provided object. */
 function moduleSource(name) {
   const names = Object.keys(modules.get(name)).filter((n) => n !== "default" && /^[A-Za-z_$][\w$]*$/.test(n));
   return (

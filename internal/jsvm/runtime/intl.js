@@ -35,7 +35,7 @@ for (const constructor of [
 }
 hide(globalThis, "Intl", Intl);
 
-/** cached caches instances without options, which are common and expensive to create. */
+/** cached caches instances that have no options, which are common and expensive to create. */
 function cached(make) {
   let plain;
   return (locales, options) => {
@@ -44,7 +44,7 @@ function cached(make) {
   };
 }
 
-/** method replaces a method of a built-in prototype. */
+/** method replaces a method in a built-in prototype. */
 function method(prototype, name, length, f) {
   Object.defineProperty(f, "name", { value: name, configurable: true });
   Object.defineProperty(f, "length", { value: length, configurable: true });

@@ -10,7 +10,7 @@ export type Band = {
   readout: ReactNode;
   /** One value per series. */
   values: number[];
-  /** The total of the same band in the previous period. */
+  /** The same band's total in the previous period. */
   previous?: number | undefined;
 };
 
@@ -20,7 +20,7 @@ type BandChartProps = {
   label: string;
   bands: Band[];
   series: Series[];
-  /** Formats a tick of the y-axis. */
+  /** Formats a tick on the y-axis. */
   tick: (value: number) => string;
   /** Restricts the ticks to integers. */
   whole?: boolean;
@@ -36,7 +36,7 @@ const charWidth = 6.4; // pixels per character in the smallest text size
 
 /**
  * Stacked bars on a band scale with a labelled y-axis. Each label is centered below its own bar.
- * Hovering or the arrow keys select a band.
+ * Hovering, or the arrow keys, select a band.
  */
 export function BandChart({ label, bands, series, tick, whole = false, height = 180, note, table }: BandChartProps) {
   const [at, setAt] = useState<number>();
@@ -132,7 +132,7 @@ function DataTable({ label, columns, rows }: { label: string; columns: string[];
   );
 }
 
-/** Observes the width of an element. */
+/** Observes an element's width. */
 function useWidth() {
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);

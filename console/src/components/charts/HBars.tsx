@@ -6,9 +6,9 @@ import "./charts.css";
 export type HBar = {
   key: string;
   name: string;
-  /** Shown before the name in a faint color, such as the server of a tool. */
+  /** Shown before the name in a faint color, such as a tool's server. */
   prefix?: string;
-  /** The length of the bar; bad is the failed part of it. */
+  /** The length of the bar; bad is its failed part. */
   value: number;
   bad?: number;
   text: ReactNode;

@@ -1,6 +1,6 @@
 import "./charts.css";
 
-/** A line chart without axes. */
+/** A line chart with no axes. */
 export function Sparkline({ values, label, width = 120, height = 28 }: { values: number[]; label: string; width?: number; height?: number }) {
   const most = Math.max(1, ...values);
   const x = (i: number) => (i / Math.max(1, values.length - 1)) * width;

@@ -6,7 +6,7 @@ import { CopyButton } from "../../components/Code";
 import { Time } from "../../components/Time";
 import { absolute, bytes, count, duration, parseMoney, price } from "../../format";
 
-/** The details of a call. Without all, links to pages for viewers are plain text. */
+/** The details of a call. If all is false, links to pages for viewers are plain text. */
 export function Facts({ call, all }: { call: CallDetail; all: boolean }) {
   return (
     <dl className="Call-facts">

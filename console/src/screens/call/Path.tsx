@@ -9,7 +9,7 @@ import { type CallStep, type Nested, nestedOf, stepsOf } from "./steps";
 
 const initialNested = 20; // nested calls shown at first
 
-/** The steps of a call and its nested calls on a time axis. */
+/** A call's steps and its nested calls on a time axis. */
 export function Path({ call }: { call: CallDetail }) {
   const steps = stepsOf(call);
   const nested = nestedOf(call, call.children);

@@ -3,7 +3,7 @@ import type { CallRow } from "../../api/types";
 
 const key = "toolyard.try";
 
-/** Stores the arguments of a call for the form of its tool, in this tab only. */
+/** Stores a call's arguments for its tool's form, only in this tab. */
 export function storeArguments(call: CallRow, args: JsonObject | undefined) {
   const stored = { source: call.server ?? "-", name: call.tool, gate: call.gate, args };
   try {

@@ -30,7 +30,7 @@ const known: Record<string, About> = {
 };
 
 /**
- * The steps of a call; each lasts until the next one starts. A failed call failed in its last
+ * A call's steps; each lasts until the next one starts. A failed call failed in its last
  * step, or in the tool if the tool ran.
  */
 export function stepsOf({ marks = [], elapsedNs, code }: Pick<CallRow, "marks" | "elapsedNs" | "code">): CallStep[] {
@@ -48,7 +48,7 @@ export function stepsOf({ marks = [], elapsedNs, code }: Pick<CallRow, "marks" |
 
 export type Nested = { call: CallRow; startNs: number; endNs: number };
 
-/** The nested calls of a call with times relative to it, in order. */
+/** A call's nested calls in order, with times relative to the call. */
 export function nestedOf(call: Pick<CallRow, "at" | "elapsedNs">, children: CallRow[]): Nested[] {
   const bounded = (ns: number) => Math.max(0, Math.min(ns, call.elapsedNs));
   return children

@@ -23,7 +23,7 @@ export function chosen({ view: _, ...filters }: CallSearch): string[] {
 
 const any = { value: "", label: "Any" };
 
-/** The filters of the list, stored in the URL. */
+/** The list's filters, stored in the URL. */
 export function Filters({ search, narrow, clear, own }: FiltersProps) {
   const [open, setOpen] = useState(false);
   const id = useId();
@@ -59,7 +59,7 @@ function Names({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   );
 }
 
-/** Name filters without suggestions, for callers who cannot view the whole yard. */
+/** Name filters with no suggestions, for callers that cannot view the whole yard. */
 function OwnNames({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   return (
     <>

@@ -9,7 +9,7 @@ import type { Live } from "./useLive";
 
 type LiveBarProps = {
   live: Live;
-  /** Whether the period of the list includes new calls. */
+  /** Whether the list's period includes new calls. */
   on: boolean;
   paused: boolean;
   away: boolean;
@@ -59,7 +59,7 @@ function streamStatus({ state, error }: Live, paused: boolean): [Tone, string] {
   return paused ? ["neutral", "Paused"] : ["good", "Live"];
 }
 
-/** The call rate of the last minute. */
+/** The call rate in the last minute. */
 function Rate({ stream }: { stream: Stream }) {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

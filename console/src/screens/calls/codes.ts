@@ -26,7 +26,7 @@ const meanings: Record<string, string> = {
   INTERNAL_ERROR: "Internal error. See the log.",
 };
 
-/** The codes of the platform. Tools may define others. */
+/** The platform's codes. Tools may define others. */
 export const codes = Object.keys(meanings);
 
 export function codeLabel(code: string): string {

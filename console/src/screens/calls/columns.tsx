@@ -7,7 +7,7 @@ import { visible } from "../../format/visible";
 import type { CallSearch } from "./Filters";
 import type { Row } from "./stream";
 
-/** The columns of the call list. A click on a caller filters by it. */
+/** The call list's columns. Clicking a caller filters by that caller. */
 export function columnsOf(narrow: (more: CallSearch) => void): Column<Row>[] {
   return [
     { id: "at", header: "When", min: 92, cell: (row) => <When row={row} /> },

@@ -12,7 +12,7 @@ export const spans = [
   { value: "30d", label: "Last 30 days" },
 ];
 
-/** Converts a time limit of the URL for the API; undefined if empty or invalid. */
+/** Converts a time limit in the URL for the API; undefined if empty or invalid. */
 export function momentOf(text: string | undefined, now: number = Date.now()): string | undefined {
   if (!text) return undefined;
   const [, n, unit] = /^(\d{1,4})([mhd])$/.exec(text) ?? [];

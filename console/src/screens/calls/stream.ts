@@ -2,7 +2,7 @@
 // is bounded.
 import type { CallBegin, CallRow, LiveCall } from "../../api/types";
 
-/** A row of the list: a finished or running call. */
+/** A row in the list: a finished or running call. */
 export type Row = CallRow & { running?: true };
 
 export const maxRows = 1000; // rows in the list
@@ -26,13 +26,13 @@ export class Stream {
     this.#filter = filter;
   }
 
-  /** Drops running calls, since their end may have been missed while disconnected. */
+  /** Drops running calls, because their end may have been missed while disconnected. */
   connected() {
     this.#dropRunning();
     this.#replayed = false;
   }
 
-  /** Marks the end of the replay: from now on calls count as new. */
+  /** Marks the end of the replay. From now on, calls count as new. */
   caughtUp() {
     this.#replayed = true;
   }
@@ -64,12 +64,12 @@ export class Stream {
     return this.#newCalls;
   }
 
-  /** Incremented with each change of the rows. */
+  /** Incremented whenever the rows change. */
   get version(): number {
     return this.#version;
   }
 
-  /** The given rows with their current state, without new rows. */
+  /** The given rows in their current state; new rows are not added. */
   refresh(rows: Row[]): Row[] {
     return rows.map((row) => this.#rows.get(row.id) ?? row).filter((row) => !row.running || this.#rows.has(row.id));
   }
@@ -121,7 +121,7 @@ export class Stream {
   }
 }
 
-/** Merges recorded and live calls, newest first, without duplicates. */
+/** Merges recorded and live calls, newest first, with duplicates removed. */
 export function merge(history: CallRow[], live: Row[]): Row[] {
   const byId = new Map<string, Row>(history.map((row) => [row.id, row]));
   for (const row of live) if (!(row.running && byId.has(row.id))) byId.set(row.id, row);

@@ -10,7 +10,7 @@ import { type CatalogSearch, filterNames, type FilterName, filterOf, filterLabel
 type Option = { value: string; count?: number };
 type FacetsProps = { search: CatalogSearch; counts: FacetCounts | undefined; narrow: (more: CatalogSearch) => void };
 
-/** The filters of the catalog, with the number of matching tools per value. */
+/** The catalog's filters, with the number of matching tools per value. */
 export function Facets({ search, counts, narrow }: FacetsProps) {
   const gates = useQuery(queries.gates());
   const options = (name: FilterName): Option[] =>

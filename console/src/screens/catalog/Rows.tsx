@@ -23,7 +23,7 @@ type RowsProps = {
 const heights = { wide: 58, narrow: 92 };
 
 /**
- * The virtualized rows of the catalog; the page itself scrolls. One row is in the tab order, and
+ * The catalog's virtualized rows; the page itself scrolls. One row is in the tab order, and
  * the arrow keys, Home, End, PageUp and PageDown move between rows.
  */
 export function Rows({ total, rowAt, onVisible: onSee, words, onLeave, handle }: RowsProps) {
@@ -92,7 +92,7 @@ function useRowFocus(list: RefObject<HTMLElement | null>, current: number, go: (
   };
 }
 
-/** The target row of a key; -1 leaves the list, undefined ignores the key. */
+/** The target row for a key; -1 leaves the list, undefined ignores the key. */
 function target(key: string, now: number, total: number, page: number): number | undefined {
   const last = total - 1;
   switch (key) {
@@ -171,7 +171,7 @@ function Highlighted({ text, words }: { text: string; words: string[] }) {
   return highlight(text, words).map((part, i) => (part.match ? <mark key={i} className="Rows-mark">{part.text}</mark> : part.text));
 }
 
-/** Observes the offset of the list in the page. */
+/** Observes the list's offset in the page. */
 function useTop(list: RefObject<HTMLElement | null>): number {
   const [top, setTop] = useState(0);
   useLayoutEffect(() => {

@@ -10,7 +10,7 @@ type SearchBoxProps = {
   onEnter: () => void;
 };
 
-/** The search box of the catalog. "/" focuses it, arrow down moves to the rows. */
+/** The catalog's search box. "/" focuses it, and arrow down moves to the rows. */
 export function SearchBox({ value, onChange, input, onDown, onEnter }: SearchBoxProps) {
   useSlash(input);
   const press = (event: ReactKeyboardEvent) => {

@@ -2,7 +2,7 @@ export type Part = { text: string; match: boolean };
 
 const maxWords = 12;
 
-/** The words of a query, longest first, so that a word takes precedence over its own prefix. */
+/** A query's words, longest first, so that a word takes precedence over its own prefix. */
 export function wordsOf(query: string): string[] {
   const words = query.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter((word) => word !== "");
   return [...new Set(words)].sort((a, b) => b.length - a.length).slice(0, maxWords);

@@ -6,7 +6,7 @@ export function shortLimit(limit: JsonObject | undefined): string | undefined {
   return limitTexts(limit)[0];
 }
 
-/** All limits of a tool as texts, the main one first. */
+/** A tool's limits as texts, the main one first. */
 export function limitTexts(limit: JsonObject | undefined): string[] {
   const words: string[] = [];
   if (!limit) return words;

@@ -19,7 +19,7 @@ export type ToolPages = {
   first: ToolList | undefined;
   error: unknown;
   retry: () => void;
-  /** The data belongs to the previous filter. */
+  /** Whether the data belongs to the previous filter. */
   stale: boolean;
   rowAt: (index: number) => ToolItem | undefined;
   /** Reports the visible rows, whose pages are loaded. */

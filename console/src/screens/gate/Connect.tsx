@@ -5,7 +5,7 @@ import { Code, CopyButton } from "../../components/Code";
 import { Tabs } from "../../components/Tabs";
 import { type Snippet, snippets } from "./snippets";
 
-/** Instructions to connect clients to a gate. */
+/** Instructions for connecting clients to a gate. */
 export function Connect({ gate }: { gate: Gate }) {
   const url = location.origin + gate.path;
   const tabs = snippets(gate, location.origin).map((each) => ({ id: each.id, label: each.label, content: <SnippetText snippet={each} /> }));

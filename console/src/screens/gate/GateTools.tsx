@@ -12,7 +12,7 @@ import { count, percent, plural, shortCount } from "../../format";
 
 const maxBars = 10;
 
-/** The tools of a gate, and its largest definitions. */
+/** A gate's tools and its largest definitions. */
 export function GateTools({ gate }: { gate: GateDetail }) {
   const [text, setText] = useState("");
   const found = useMemo(() => {

@@ -4,7 +4,7 @@ export type Snippet = { id: string; label: string; file?: string; about?: string
 
 const variable = "TOOLYARD_KEY";
 
-/** Client configurations for a gate. They refer to the key by a variable or a prompt, and never contain it. */
+/** Client configurations for a gate. They refer to the key with a variable or a prompt, and never contain it. */
 export function snippets(gate: Pick<Gate, "name" | "path" | "callers">, origin: string): Snippet[] {
   const url = origin + gate.path;
   const name = `toolyard-${gate.name}`;

@@ -1,11 +1,11 @@
 import type { Gate } from "../../api/types";
 
-/** The settings of a gate; an empty toolset means all tools. */
+/** A gate's settings; an empty toolset means all tools. */
 export type GateSettings = Required<Pick<Gate, "mode" | "surface" | "toolset" | "naming" | "callers" | "errors" | "offer">>;
 
 const defaults: GateSettings = { mode: "read", surface: "both", toolset: "", naming: "mcp", callers: "keys", errors: "result", offer: "tools" };
 
-/** The settings of a gate, or the safe defaults of a new one. */
+/** A gate's settings, or safe defaults for a new gate. */
 export function settingsOf(gate: Gate | undefined): GateSettings {
   if (!gate) return defaults;
   const { mode, surface = defaults.surface, toolset = "", naming = defaults.naming, callers = defaults.callers, errors = defaults.errors, offer = defaults.offer } = gate;

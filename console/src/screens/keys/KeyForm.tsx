@@ -25,7 +25,7 @@ const consoleAccesses: { value: ConsoleAccess; label: string }[] = [
 
 type KeyFormProps = { draft: KeyDraft; onChange: (draft: KeyDraft) => void };
 
-/** The caller, account, gates and scopes of a key. */
+/** A key's caller, account, gates and scopes. */
 export function KeyForm({ draft, onChange }: KeyFormProps) {
   const set = (more: Partial<KeyDraft>) => onChange({ ...draft, ...more });
   return (

@@ -16,7 +16,7 @@ export function scopesOf({ everyGate, gates, write, access }: Choice): string[] 
   return [...allowed, ...(write ? ["write"] : []), ...(access === "none" ? [] : [access])];
 }
 
-/** Describes the permissions of a key, one sentence each. */
+/** Describes a key's permissions, one sentence each. */
 export function describeScopes(scopes: string[]): string[] {
   const gates = scopes.filter((scope) => scope.startsWith("gate:")).map((scope) => scope.slice(5));
   const where = gates.length === 0 || gates.includes("*") ? "every gate" : `the ${gates.length === 1 ? "gate" : "gates"} ${gates.join(", ")}`;
@@ -36,7 +36,7 @@ export const lifetimes = [
 
 const callerName = /^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$/;
 
-/** The error of a caller or account name, if any. Empty names are not an error here. */
+/** The error in a caller or account name, if any. Empty names are not an error here. */
 export function nameError(name: string): string | undefined {
   if (name === "" || callerName.test(name)) return undefined;
   return "Use letters, digits and . _ @ : / + -, at most 128 characters, starting with a letter or digit.";

@@ -27,7 +27,7 @@ export function byPressure(limits: Limit[]): Limit[] {
   return limits.toSorted((a, b) => b.waiting - a.waiting || tenth(b) - tenth(a) || nameOf(a).localeCompare(nameOf(b), "en", { numeric: true }));
 }
 
-/** The time until the next call may start, in nanoseconds, by the clock of the yard. */
+/** The time until the next call may start, in nanoseconds, by the yard's clock. */
 export function untilNext({ nextAt }: Limit, at: string): number {
   return nextAt === undefined ? 0 : Math.max(0, (Date.parse(nextAt) - Date.parse(at)) * 1e6);
 }

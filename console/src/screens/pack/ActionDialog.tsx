@@ -16,7 +16,7 @@ import "../tool/TryIt.css";
 
 type ActionDialogProps = { pack: string; action: PackAction; onClose: () => void };
 
-/** Asks for the arguments of an action, asks for confirmation if it changes something, and runs it. */
+/** Asks for an action's arguments, and for confirmation if it changes something, and runs it. */
 export function ActionDialog({ pack, action, onClose }: ActionDialogProps) {
   const schema = isObject(action.inputSchema) ? action.inputSchema : emptySchema;
   const prepared = useMemo(() => prepare(schema), [schema]);
@@ -79,7 +79,7 @@ export function ActionDialog({ pack, action, onClose }: ActionDialogProps) {
 
 const emptySchema: JsonObject = { type: "object" };
 
-/** The form of the arguments, or the reason why there is none. */
+/** The form for the arguments, or the reason why there is none. */
 function prepare(schema: JsonObject): Prepared {
   try {
     return { form: formSchema(schema) };

@@ -1,9 +1,9 @@
 import { isObject, type JsonObject } from "../../api/json";
 
-/** Reports whether the result of an action is a failure. */
+/** Reports whether an action's result is a failure. */
 export const isFailure = (result: JsonObject): boolean => result.isError === true;
 
-/** The texts of a result, or the whole result as JSON if it has none. */
+/** A result's texts, or the whole result as JSON if it has none. */
 export function textOf(result: JsonObject): string {
   const items = Array.isArray(result.content) ? result.content : [];
   const texts = items.flatMap((item) => (isObject(item) && item.type === "text" && typeof item.text === "string" ? [item.text] : []));

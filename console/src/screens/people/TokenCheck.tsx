@@ -9,7 +9,7 @@ import { ErrorNote } from "../../components/States";
 import { visible } from "../../format/visible";
 import { claimsFrom } from "./claims";
 
-/** Explains what an access token with some claims would be allowed. */
+/** Explains what an access token with the given claims would be allowed to do. */
 export function TokenCheck() {
   const [text, setText] = useState("");
   const [problem, setProblem] = useState<string>();

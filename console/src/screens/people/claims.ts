@@ -1,4 +1,4 @@
-/** The claims in a text that a person entered, or why it contains none. A token is not sent anywhere. */
+/** The claims in a text that a person entered, or the reason why there are none. A token is not sent anywhere. */
 export function claimsFrom(text: string): { claims?: Record<string, unknown>; problem?: string } {
   if (/^\s*(bearer\s+)?"?eyJ[\w-]*\./i.test(text)) return { problem: "This is a token. Paste its decoded payload instead: anyone who has the token can use it." };
   try {

@@ -6,7 +6,7 @@ import { visible } from "../../format/visible";
 import { Track } from "../call/Path";
 import { lengthOf, type WaterfallRow, waterfallOf } from "./waterfall";
 
-/** The turns and calls of a query on a time axis. */
+/** A query's turns and calls on a time axis. */
 export function Waterfall({ query }: { query: QueryDetail }) {
   const rows = waterfallOf(query);
   const totalNs = lengthOf(query, rows);

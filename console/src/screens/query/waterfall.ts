@@ -5,7 +5,7 @@ export type Turn = QueryDetail["turns"][number];
 
 export type WaterfallRow = { startNs: number; endNs: number } & ({ kind: "turn"; number: number; turn: Turn } | { kind: "call"; evidence: Evidence });
 
-/** The turns and calls of a query by start. A turn precedes the calls that it requested. */
+/** A query's turns and calls, sorted by start. A turn precedes the calls that it requested. */
 export function waterfallOf({ turns, spans, answer }: Pick<QueryDetail, "turns" | "spans" | "answer">): WaterfallRow[] {
   const evidence = new Map(answer?.evidence.map((each) => [each.id, each]));
   const rows: WaterfallRow[] = turns.map((turn, i) => ({ kind: "turn", number: i + 1, turn, startNs: turn.startNs, endNs: turn.startNs + turn.elapsedNs }));
@@ -16,7 +16,7 @@ export function waterfallOf({ turns, spans, answer }: Pick<QueryDetail, "turns" 
   return rows.toSorted((a, b) => a.startNs - b.startNs || (a.kind === b.kind ? 0 : a.kind === "turn" ? -1 : 1));
 }
 
-/** The length of the time axis: of the whole query, or until its last recorded event. */
+/** The length of the time axis: the whole query, or up to its last recorded event. */
 export function lengthOf(query: Pick<QueryDetail, "durationMs">, rows: WaterfallRow[]): number {
   return Math.max(1, query.durationMs * 1e6, ...rows.map((row) => row.endNs));
 }
@@ -25,7 +25,7 @@ const mark = /\[(e\d{1,9}(?:\s*,\s*e\d{1,9})*)\]/g;
 
 export type Part = { text: string } | { evidence: string };
 
-/** Splits an answer into text and marks of evidence that exists. */
+/** Splits an answer into text and citations of existing evidence. */
 export function partsOf(answer: string, known: ReadonlySet<string>): Part[] {
   const parts: Part[] = [];
   let end = 0;

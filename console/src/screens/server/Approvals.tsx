@@ -16,7 +16,7 @@ import { keyOf, canApprove, picks } from "./review";
 import { PendingItem } from "./PendingItem";
 import "./Approvals.css";
 
-/** The definitions of a server that differ from the approved ones. */
+/** A server's definitions that differ from the approved ones. */
 export function Approvals({ server, tool }: { server: ServerDetail; tool: string | undefined }) {
   const up = server.state === "up"; // definitions are known only in this state
   const { data, error, refetch } = useQuery({ ...queries.pending(server.id), enabled: up, refetchInterval: 3_000 });

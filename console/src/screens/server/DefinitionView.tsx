@@ -9,7 +9,7 @@ import { preview, parts } from "./review";
 import { risks } from "./risks";
 import "./DefinitionView.css";
 
-/** The approved and current definition of a tool, with the risks of the change. */
+/** A tool's approved and current definitions, with the risks of the change. */
 export function DefinitionView({ pending }: { pending: PendingTool }) {
   const { kind, approved, offered, refused } = pending;
   return (

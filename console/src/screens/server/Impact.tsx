@@ -11,7 +11,7 @@ import { momentOf } from "../calls/span";
 
 const maxCallers = 6; // number of callers to list
 
-/** The last approval of a definition, its gates and its callers. */
+/** A definition's last approval, its gates and its callers. */
 export function Impact({ server, pending }: { server: string; pending: PendingTool }) {
   return (
     <dl className="Impact">
@@ -49,7 +49,7 @@ function GatesOf({ server, tool }: { server: string; tool: string }) {
   return <span className="row-wrap">{found.map(({ name, mode }) => <Link key={name} to="/gates" search={{ gate: name }}><Badge tone={mode === "write" ? "warn" : "neutral"} title={`${mode} gate`}>{name}</Badge></Link>)}</span>;
 }
 
-/** The gates whose toolset includes a tool, and gates without a toolset. A read gate may still hide a write tool. */
+/** The gates whose toolset includes a tool, and gates that have no toolset. A read gate may still hide a write tool. */
 export function gatesOf(gates: Gate[], toolsets: Toolset[], server: string, tool: string): Gate[] {
   const includes = (name: string) => toolsets.find((set) => set.name === name)?.servers?.some((pick) => pick.id === server && (!pick.tools || pick.tools.length === 0 || pick.tools.includes(tool)));
   return gates.filter((gate) => !gate.toolset || includes(gate.toolset));

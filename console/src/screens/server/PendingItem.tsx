@@ -15,11 +15,11 @@ import { risks } from "./risks";
 
 type PendingItemProps = {
   pending: PendingTool;
-  /** Initially open and scrolled into view. */
+  /** Whether it is initially open and scrolled into view. */
   first: boolean;
   mayChange: boolean;
   picked: boolean;
-  /** The definition was opened, so it can be approved. */
+  /** Whether the definition was opened, so that it can be approved. */
   reviewed: boolean;
   server: string;
   onReview: (pending: PendingTool) => void;

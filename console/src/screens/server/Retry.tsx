@@ -6,7 +6,7 @@ import { toast } from "../../components/Toast";
 
 type RetryProps = { id: string; up?: boolean; size?: "m" | "s" };
 
-/** A button that reconnects now instead of after the backoff, or lists the tools of a server that is up again. */
+/** A button that reconnects immediately, without waiting for the backoff. If the server is up, it lists the tools again. */
 export function Retry({ id, up = false, size = "m" }: RetryProps) {
   const word = up ? "Refresh" : "Reconnect";
   const client = useQueryClient();

@@ -2,7 +2,7 @@ import type { ServerItem } from "../../api/types";
 import { StateStatus } from "../../components/Badge";
 import { Since } from "../../components/Time";
 
-/** The state of a server and how long it has been in it: "Up for 24 min". */
+/** A server's state and how long it has lasted: "Up for 24 min". */
 export function ServerState({ server }: { server: Pick<ServerItem, "state" | "since"> }) {
   return (
     <span className="row">

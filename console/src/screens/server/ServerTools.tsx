@@ -12,7 +12,7 @@ import { catalogPages } from "../toolset/catalog";
 
 type Row = ToolItem & { stats: LatencyStats | undefined };
 
-/** The tools of a server with their recent latency and failures. */
+/** A server's tools with their recent latency and failures. */
 export function ServerTools({ server }: { server: ServerDetail }) {
   const tools = useInfiniteQuery(catalogPages({ source: server.id }));
   const rows = useMemo(() => {

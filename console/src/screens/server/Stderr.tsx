@@ -5,7 +5,7 @@ import { CopyButton } from "../../components/Code";
 import { EmptyState } from "../../components/States";
 import { visible } from "../../format/visible";
 
-/** The tail of the standard error of a server. */
+/** The last lines of a server's standard error. */
 export function Stderr({ server }: { server: ServerDetail }) {
   const block = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);

@@ -10,7 +10,7 @@ import "./TimelineView.css";
 
 type TimelineViewProps = { events: ServerEvent[]; restarts: number; now: number };
 
-/** The history of a server as a band and as a list. */
+/** A server's history as a band and as a list. */
 export function TimelineView({ events, restarts, now }: TimelineViewProps) {
   const line = timeline(events, now);
   if (!line) return <p className="faint">No events yet.</p>;
@@ -60,7 +60,7 @@ function describeSpan({ state, from, to, text }: StateSpan): string {
 
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
-/** A label of the time axis, with the date if the axis spans several days. */
+/** A label on the time axis, with the date if the axis spans several days. */
 function momentOf(at: number, { from, to }: Timeline): string {
   return to - from > 20 * 3600 * 1000 ? day.format(at) : clock(new Date(at).toISOString());
 }

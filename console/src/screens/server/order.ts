@@ -13,7 +13,7 @@ export function inView(server: ServerItem, view: View): boolean {
   return view === "waiting" ? server.waiting > 0 : server.state === view;
 }
 
-/** Reports whether the ID, name, target or error of a server contains a text. */
+/** Reports whether a server's ID, name, target or error contains a text. */
 export function matches(server: ServerItem, text: string): boolean {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const all = [server.id, server.name, server.target, server.transport, server.error].join(" ").toLowerCase();

@@ -19,7 +19,7 @@ export function hidesText(value: Json | undefined): boolean {
 
 const maxPreviewLength = 160; // characters of a value in the summary; the diff has the full value
 
-/** A changed value in one line. */
+/** A changed value on one line. */
 export function preview(value: Json): string {
   const text = typeof value === "string" ? value : JSON.stringify(value);
   return visible(text.length > maxPreviewLength ? `${text.slice(0, maxPreviewLength)}…` : text);
@@ -34,7 +34,7 @@ export function changedMembers({ changes = [] }: PendingTool): string {
 
 export const canApprove = (each: PendingTool) => each.kind !== "refused";
 export const picks = (list: PendingTool[]): ToolHash[] => list.map(({ tool, hash }) => ({ tool, hash }));
-/** The key of a pending definition. A new version of the same tool has another key. */
+/** A pending definition's key. A new version of the same tool has a different key. */
 export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
 
 const approvalEffects: Record<PendingKind, string> = {

@@ -12,7 +12,7 @@ const orders = /\b(ignore|disregard|forget) (all|any|the|your|previous|prior)\b|
 const secrets = /\b(password|passphrase|api[ _-]?key|access token|secret|credential|private key|ssh key|\.env|cookie|e-?mail address|credit card)\b/i;
 const address = /https?:\/\/([^\s/"'<>)]+)/gi;
 
-/** The risks of a definition, compared with the approved one if there is one. */
+/** A definition's risks, compared with the approved definition if there is one. */
 export function risks({ approved, offered }: Pick<PendingTool, "approved" | "offered">): Risk[] {
   if (!isObject(offered)) return [];
   const before = isObject(approved) ? approved : undefined;
@@ -31,7 +31,7 @@ function textRisks(before: JsonObject | undefined, now: JsonObject): Risk[] {
   return found;
 }
 
-/** All texts for the model: descriptions and titles at any depth. */
+/** All texts that the model reads: descriptions and titles at any depth. */
 function texts(value: Json, depth = 0): string {
   if (depth > 20 || typeof value !== "object" || value === null) return "";
   return Object.entries(value).map(([name, member]) => (typeof member === "string" ? (["description", "title"].includes(name) ? member : "") : texts(member, depth + 1))).filter(Boolean).join("\n");

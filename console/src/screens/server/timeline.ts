@@ -1,6 +1,6 @@
 import type { ServerEvent, ServerState } from "../../api/types";
 
-/** A time span in one state; "unknown" before the first state event. */
+/** A time span in one state, which is "unknown" before the first state event. */
 export type StateSpan = { state: ServerState | "unknown"; from: number; to: number; text?: string };
 export type MarkKind = Exclude<ServerEvent["kind"], keyof typeof stateOf>;
 export type TimelineMark = { kind: MarkKind; at: number; text?: string };
@@ -10,7 +10,7 @@ const stateOf = { start: "starting", up: "up", down: "down" } as const satisfies
 const minLength = 1000; // ms; gives a single event some width
 
 /**
- * The history of a server as state spans and marks, from the oldest known event until now.
+ * A server's history as state spans and marks, from the oldest known event until now.
  * Events are sorted newest first.
  */
 export function timeline(events: ServerEvent[], now: number): Timeline | undefined {
@@ -30,7 +30,7 @@ export function timeline(events: ServerEvent[], now: number): Timeline | undefin
   return { from: first.time, to, spans: spans.filter((each) => each.to > each.from), marks };
 }
 
-/** Reports whether an event changes the state of the server. */
+/** Reports whether an event changes the server's state. */
 const changesState = (kind: ServerEvent["kind"]): kind is keyof typeof stateOf => kind in stateOf;
 
 /**
@@ -52,7 +52,7 @@ function extend(spans: StateSpan[], next: StateSpan) {
   spans.push(next);
 }
 
-/** The milliseconds in which the state is known, and in which the server was up. */
+/** The milliseconds during which the state is known, and during which the server was up. */
 export function uptime({ spans }: Timeline): { known: number; up: number } {
   const sum = (list: StateSpan[]) => list.reduce((all, each) => all + each.to - each.from, 0);
   return { known: sum(spans.filter((each) => each.state !== "unknown")), up: sum(spans.filter((each) => each.state === "up")) };

@@ -28,7 +28,7 @@ type CostsViewProps = {
 const maxRanked = 200;
 const maxStacked = 4; // accounts with their own color in the chart
 
-/** The costs of a period: in total, over time, by account and by tool. */
+/** A period's costs: in total, over time, by account and by tool. */
 export function CostsView({ range, grain: chosen, account, search, own, onGrain }: CostsViewProps) {
   const { since, until } = range;
   const { offered, standard } = useMemo(() => grainsOf(range), [range]);
@@ -79,7 +79,7 @@ function toolLink(row: CostRow) {
   return row.tool ? ({ to: "/tools/$source/$name", params: { source: row.server || "-", name: row.tool } } as const) : undefined;
 }
 
-/** Links to the calls of a tool, for callers who cannot view the tool. */
+/** Links to a tool's calls, for callers that cannot view the tool. */
 function callsLink({ server, tool }: CostRow) {
   return tool ? ({ to: "/calls", search: { server: server || "-", tool } } as const) : undefined;
 }
@@ -114,14 +114,14 @@ function Period({ range, grain, offered, costs, ranking, account, onGrain }: Per
   );
 }
 
-/** The costs of the previous period, by day. */
+/** The previous period's costs, by day. */
 function usePrevious(range: Range, account: string | undefined): { costs: CostRow[]; days: number } | undefined {
   const previous = useMemo(() => previousOf(range), [range]);
   const { data } = useQuery({ ...queries.costs({ account, since: previous?.since, until: previous?.until, by: "day" }), enabled: previous !== undefined });
   return useMemo(() => (data && previous ? { costs: data.costs, days: previous.days } : undefined), [data, previous]);
 }
 
-/** The spend of the top accounts, and of all others combined. */
+/** The top accounts' spend, and that of all others combined. */
 function useParts(range: Range, grain: Grain, totals: string[], ranking: CostRow[]): Share[] {
   const names = ranking.filter((row) => compareMoney(row.usd, "0") > 0).slice(0, maxStacked).map((row) => row.account ?? "");
   const requested = names.length > 1 ? names : [];

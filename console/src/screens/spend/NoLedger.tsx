@@ -1,7 +1,7 @@
 import { Wallet } from "lucide-react";
 import { EmptyState } from "../../components/States";
 
-/** The empty state of a yard without a store. */
+/** The empty state for a yard that has no store. */
 export function NoLedger() {
   return (
     <EmptyState icon={<Wallet />} title="No store configured">

@@ -9,7 +9,7 @@ import { Usage } from "./Accounts";
 import { NoLedger } from "./NoLedger";
 import { availableOf, isNotFound } from "./balance";
 
-/** The account of the signed-in caller. */
+/** The signed-in caller's account. */
 export function OwnAccount() {
   const me = useMe();
   const { data: balance, error, refetch } = useQuery(queries.account());

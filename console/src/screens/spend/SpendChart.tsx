@@ -6,7 +6,7 @@ import { type Bucket, largestOf, type Share, toNumber } from "./totals";
 type SpendChartProps = {
   grain: Grain;
   buckets: Bucket[];
-  /** The parts of each bucket by account. */
+  /** Each bucket's parts by account. */
   parts: Share[];
   /** The previous period, bucket by bucket. */
   previous: string[] | undefined;

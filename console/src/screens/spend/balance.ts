@@ -7,12 +7,12 @@ export function availableOf({ remainingUsd, heldUsd }: Balance): string {
   return moneyText((parseMoney(remainingUsd) ?? 0n) - (parseMoney(heldUsd) ?? 0n));
 }
 
-/** All funds that were ever added: spent and remaining. */
+/** All funds that were ever added, whether spent or remaining. */
 export function totalFundsOf({ remainingUsd, spentUsd }: Balance): string {
   return addMoney(remainingUsd, spentUsd);
 }
 
-/** Reports whether the resource does not exist, as in a yard without a store. */
+/** Reports whether the resource does not exist, for example because the yard has no store. */
 export function isNotFound(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
 }

@@ -22,7 +22,7 @@ export type Range = {
   until: string | undefined;
 };
 
-/** Parses the period of the URL. The default is the last seven days. */
+/** Parses the period in the URL. The default is the last seven days. */
 export function rangeOf(since: string | undefined, until: string | undefined, now: number = Date.now()): Range {
   const today = dayText(now);
   const preset = presets.find((each) => each.value === (since ?? "7d"));
@@ -42,7 +42,7 @@ export function lengthOf({ first, last }: Pick<Range, "first" | "last">): number
   return Math.round((timeOf(last) - timeOf(first)) / day) + 1;
 }
 
-/** The preceding period of the same length; none if the period is longer than the retention. */
+/** The preceding period of the same length; undefined if the period is longer than the retention. */
 export function previousOf(range: Range): { since: string; until: string; days: number } | undefined {
   const days = lengthOf(range);
   if (days > 400) return undefined;
@@ -57,7 +57,7 @@ export function dayAfter(text: string, days: number): string {
 export const grains = ["day", "week", "month"] as const;
 export type Grain = (typeof grains)[number];
 
-/** The grains that make a readable chart of a period, and the default grain. */
+/** The grains that make a period's chart readable, and the default grain. */
 export function grainsOf(range: Pick<Range, "first" | "last">): { offered: Grain[]; standard: Grain } {
   const days = lengthOf(range);
   const offered = grains.filter((grain) => bucketsOf(range, grain, maxBands + 1).length <= maxBands && (grain === "day" || days > (grain === "week" ? 7 : 31)));
@@ -73,7 +73,7 @@ export function bucketOf(text: string, grain: Grain): string {
   return dayText(at - ((new Date(at).getUTCDay() + 6) % 7) * day);
 }
 
-/** The buckets of a period, oldest first, limited to the most recent ones. */
+/** A period's buckets, oldest first, limited to the most recent ones. */
 export function bucketsOf({ first, last }: Pick<Range, "first" | "last">, grain: Grain, most = maxBands): string[] {
   const buckets: string[] = [];
   for (let at = bucketOf(last, grain); at >= bucketOf(first, grain) && buckets.length < most; at = bucketOf(dayText(timeOf(at) - day), grain)) buckets.unshift(at);
@@ -105,13 +105,13 @@ const dayLabel = format({ day: "numeric", month: "short" });
 const monthLabel = format({ month: "short" });
 const monthTitle = format({ month: "long", year: "numeric" });
 
-/** The label of a bucket on the axis: "15 Nov", "Nov", "Jan 26". */
+/** A bucket's label on the axis: "15 Nov", "Nov", "Jan 26". */
 export function bucketLabel(bucket: string, grain: Grain): string {
   if (grain !== "month") return dayLabel(bucket);
   return bucket.slice(5, 7) === "01" ? `${monthLabel(bucket)} ${bucket.slice(2, 4)}` : monthLabel(bucket);
 }
 
-/** The full name of a bucket: "Sun 15 Nov", "Week of 9 Nov", "November 2026". */
+/** A bucket's full name: "Sun 15 Nov", "Week of 9 Nov", "November 2026". */
 export function bucketTitle(bucket: string, grain: Grain): string {
   if (grain === "day") return dayTitle(bucket);
   return grain === "week" ? `Week of ${dayLabel(bucket)}` : monthTitle(bucket);

@@ -21,13 +21,13 @@ export function largestOf(amounts: string[]): string {
 
 export type Bucket = Totals & { bucket: string };
 
-/** The totals of each bucket, including buckets without calls. */
+/** Each bucket's totals, including buckets that have no calls. */
 export function byBucket(buckets: string[], costs: CostRow[]): Bucket[] {
   const known = Map.groupBy(costs, (row) => row.day ?? "");
   return buckets.map((bucket) => ({ bucket, ...totalOf(known.get(bucket) ?? []) }));
 }
 
-/** The spend of the previous period, shifted into the buckets of this one. */
+/** The previous period's spend, shifted into this period's buckets. */
 export function shifted(buckets: string[], costs: CostRow[], days: number, grain: Grain): string[] {
   const known = Map.groupBy(costs, (row) => bucketOf(dayAfter(row.day ?? "", days), grain));
   return buckets.map((bucket) => totalOf(known.get(bucket) ?? []).usd);
@@ -41,7 +41,7 @@ export function shares(totals: string[], accounts: Share[]): Share[] {
   return rest.some((usd) => compareMoney(usd, "0") > 0) ? [...accounts, { name: "Other accounts", usd: rest }] : accounts;
 }
 
-/** An amount as a float, for bar lengths only. */
+/** An amount as a float; use it only for bar lengths. */
 export function toNumber(usd: string): number {
   return Number(parseMoney(usd) ?? 0n) / 1e9;
 }

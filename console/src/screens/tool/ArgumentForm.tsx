@@ -37,7 +37,7 @@ const defaults = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { popu
 // A new property starts with an empty name.
 const words: Registry["translateString"] = (text, params) => (text === TranslatableString.NewStringDefault ? "" : englishStringTranslator(text, params));
 
-/** The arguments of a tool as a form. It shows errors, but does not validate. */
+/** A tool's arguments as a form. It shows errors but does not validate. */
 function ArgumentForm({ schema, args, faults, prefix = "argument", disabled = false, onChange }: ArgumentFormProps) {
   const errors = useMemo(() => fieldErrors(faults), [faults]);
   return (

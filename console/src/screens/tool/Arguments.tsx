@@ -8,7 +8,7 @@ import { JsonEditor } from "./JsonEditor";
 
 const ArgumentForm = lazy(() => import("./ArgumentForm"));
 
-/** The schema of the form, or the reason why there is no form. */
+/** The form's schema, or the reason why there is no form. */
 export type Prepared = { form?: JsonObject; reason?: string };
 
 type ArgumentsProps = {

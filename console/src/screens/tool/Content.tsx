@@ -14,7 +14,7 @@ const maxBlocks = 100;
 const maxTextLength = 200_000;
 const maxDataLength = 8 << 20; // base64 characters in an image shown inline
 
-/** The content blocks of a result. Nothing is interpreted as HTML. */
+/** A result's content blocks. Nothing is interpreted as HTML. */
 export function Content({ content }: { content: JsonObject[] }) {
   if (content.length === 0) return <p className="faint">The result has no content.</p>;
   return (

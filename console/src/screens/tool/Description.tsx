@@ -4,7 +4,7 @@ import { visible } from "../../format/visible";
 const foldFrom = 420; // number of characters
 const foldFromLines = 6; // number of lines
 
-/** The description of a tool. Long descriptions are folded. */
+/** A tool's description. Long descriptions are folded. */
 export function Description({ text }: { text: string }) {
   const [open, setOpen] = useState(false);
   if (text.trim() === "") return <p className="faint">No description.</p>;

@@ -9,7 +9,7 @@ import { limitTexts } from "../catalog/limit";
 import { useCanEdit } from "../toolset/Editable";
 import { PriceDialog } from "./PriceDialog";
 
-/** The main properties of a tool. */
+/** A tool's main properties. */
 export function Facts({ tool }: { tool: ToolDetail }) {
   const limits = limitTexts(tool.rateLimit);
   return (

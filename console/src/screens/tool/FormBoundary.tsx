@@ -2,7 +2,7 @@ import { Component, type ReactNode } from "react";
 
 type Props = { onFail: () => void; children: ReactNode };
 
-/** An error boundary for generated forms. On failure the user edits JSON instead. */
+/** An error boundary for generated forms. On failure, the user edits JSON instead. */
 export class FormBoundary extends Component<Props, { failed: boolean }> {
   override state = { failed: false };
 

@@ -92,7 +92,7 @@ function Answered({ answer }: { answer: CallEnd }) {
   );
 }
 
-/** The stack trace of a script. */
+/** A script's stack trace. */
 function Trace({ text }: { text: string }) {
   return (
     <section className="stack-s" aria-label="Stack trace">
@@ -102,7 +102,7 @@ function Trace({ text }: { text: string }) {
   );
 }
 
-/** Issues with single arguments, and the time to retry. */
+/** Issues with individual arguments, and the time to retry. */
 function Issues({ data }: { data: Json | undefined }) {
   const issues = resultIssues(data);
   const wait = isObject(data) ? data.retryAfterMs : undefined;

@@ -13,7 +13,7 @@ import { visible } from "../../format/visible";
 
 type Scope = "tool" | "source";
 
-/** Sets the price of a tool, or the default price of all tools of its source. */
+/** Sets a tool's price, or the default price for all of its source's tools. */
 export function PriceDialog({ tool, onClose }: { tool: ToolDetail; onClose: () => void }) {
   const [scope, setScope] = useState<Scope>("tool");
   const source = tool.server || "-";

@@ -15,7 +15,7 @@ const ArgumentForm = lazy(() => import("./ArgumentForm"));
 
 type QuestionsProps = { tool: string; server: string | undefined; openQuestion: OpenQuestion; onAnswer: (answers: Answers) => void };
 
-/** The questions of a tool. The origin is always shown, since a tool could imitate the console. */
+/** A tool's questions. The origin is always shown, because a tool could imitate the console. */
 export function Questions({ tool, server, openQuestion, onAnswer }: QuestionsProps) {
   const id = useId();
   const questions = useMemo(() => questionsOf(openQuestion.inputRequired), [openQuestion]);
@@ -129,7 +129,7 @@ function PageLink({ url }: { url: string }) {
 
 type FieldsProps = { question: Question; prefix: string; draft: Draft; onChange: (content: JsonObject | undefined) => void };
 
-/** The form of a question, or a JSON editor if there is no form. */
+/** A question's form, or a JSON editor if there is no form. */
 function Fields({ question: { schema = {} }, prefix, draft, onChange }: FieldsProps) {
   const [failed, setFailed] = useState(false);
   const form = useMemo(() => questionForm(schema), [schema]);

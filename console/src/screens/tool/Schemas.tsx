@@ -7,7 +7,7 @@ import { SchemaTree } from "../../components/SchemaTree";
 
 type SchemasProps = { input: Json | undefined; output: Json | undefined };
 
-/** The input and output schemas of a tool. */
+/** A tool's input and output schemas. */
 export function Schemas({ input, output }: SchemasProps) {
   return (
     <div className="grid-2">

@@ -41,7 +41,7 @@ export function TryIt({ tool, startGate }: { tool: ToolDetail; startGate: string
   return <TryForm tool={tool} open={open} startGate={startGate} />;
 }
 
-/** The form of a schema, or the reason why there is no form. */
+/** A schema's form, or the reason why there is no form. */
 function prepare(schema: JsonObject): Prepared {
   try {
     return { form: formSchema(schema) };

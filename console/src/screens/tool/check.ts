@@ -20,7 +20,7 @@ export function check(schema: JsonObject, args: JsonObject): Fault[] {
   }
 }
 
-/** Reports whether a value is valid for a schema of the form. */
+/** Reports whether a value is valid for one of the form's schemas. */
 export function fits(schema: object, value: unknown): boolean {
   if (value === undefined) return false;
   try {
@@ -30,7 +30,7 @@ export function fits(schema: object, value: unknown): boolean {
   }
 }
 
-/** The value as it would be sent: without undefined members. */
+/** The value as it would be sent, with undefined members removed. */
 function plain(value: unknown): Json {
   return JSON.parse(JSON.stringify(value)) as Json;
 }
@@ -59,7 +59,7 @@ const left = new Set(["$id", "$schema", "pattern", "patternProperties", "propert
 const maps = new Set(["properties", "$defs", "definitions", "dependentSchemas"]);
 const keptAsIs = new Set(["enum", "const", "default", "examples", "required", "dependentRequired", "type"]);
 
-/** A copy without the keywords that are not checked here. */
+/** A copy with the keywords that are not checked here removed. */
 function checkable(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(checkable);
   if (!isObject(schema)) return schema;

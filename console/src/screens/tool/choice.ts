@@ -36,7 +36,7 @@ function similarity(option: JsonObject, value: Json | undefined): number {
   return Object.keys(value).filter((name) => Object.hasOwn(option.properties as JsonObject, name)).length;
 }
 
-/** The value of a newly selected option. */
+/** A newly selected option's value. */
 export function initialValue(option: JsonObject, byDefault: Json | undefined): Json | undefined {
   if (option[unsetKey] || option[asJson]) return undefined;
   if (byDefault !== undefined) return byDefault;

@@ -11,7 +11,7 @@ export function useFocusOnFault(form: RefObject<HTMLElement | null>, found: bool
   }, [form, run]); // does not depend on found: the focus must stay while the user corrects errors
 }
 
-/** The control of the first error: the invalid control, or the first control of the group with the message. */
+/** The first error's control: the invalid control, or the first control in the group with the message. */
 function firstFault(form: HTMLElement | null): HTMLElement | null {
   const found = form?.querySelector<HTMLElement>("[aria-invalid=true], .Field-error") ?? null;
   if (!found?.classList.contains("Field-error")) return found;

@@ -154,7 +154,7 @@ export function ListItem({ children, buttonsProps, hasToolbar, index }: ArrayFie
   );
 }
 
-/** A property beyond those of the schema, with an editable name. */
+/** A property that is not in the schema, with an editable name. */
 function Additional({ children, ...props }: WrapIfAdditionalTemplateProps) {
   const { id, schema, label, onKeyRenameBlur, onRemoveProperty } = props;
   if (!(ADDITIONAL_PROPERTY_FLAG in schema)) return children;

@@ -8,16 +8,16 @@ import { schemaTree } from "../../schema/tree";
 
 /** Marks a value that is edited as JSON. */
 export const asJson = "x-json";
-/** The help text of a field. */
+/** A field's help text. */
 export const hintKey = "x-hint";
-/** The labels of enum values. */
+/** Labels for enum values. */
 export const labelsKey = "x-labels";
-/** A label that replaces the name of a field. */
+/** A label that replaces a field's name. */
 export const titleKey = "x-title";
 
 /** Marks the option for "no value". */
 export const unsetKey = "x-unset";
-/** The input type of a string: date, password, file. */
+/** A string's input type: date, password or file. */
 export const inputKey = "x-input";
 /** Marks a constant value, which is displayed but not editable. */
 export const fixedKey = "x-fixed";
@@ -128,7 +128,7 @@ class Maker {
     return { type: "array", items: each, ...bounds, ...(several && { uniqueItems: true }) };
   }
 
-  /** A oneOf or anyOf. Keywords beside it apply to each option. */
+  /** A oneOf or anyOf. Keywords next to it apply to each option. */
   #choice(schema: JsonObject, options: Json[], at: Place): JsonObject {
     const { oneOf: _, anyOf: __, description: ___, title: ____, default: byDefault, ...base } = schema;
     const followed = options.map((option) => (isObject(option) ? follow(option, at) : "no schema"));
@@ -319,7 +319,7 @@ function pick(schema: JsonObject, ...names: string[]): JsonObject {
   return taken;
 }
 
-/** A display text: bounded, with invisible characters escaped. */
+/** A text for display: of limited length, with invisible characters escaped. */
 export function text(value: Json | undefined): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? visible(value.slice(0, maxTextLength)) : undefined;
 }

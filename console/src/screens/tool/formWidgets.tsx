@@ -211,7 +211,7 @@ function same(a: unknown, b: unknown): boolean {
   return a === b || (typeof a === "object" && a !== null && JSON.stringify(a) === JSON.stringify(b));
 }
 
-/** A JSON field for values without a suitable control. */
+/** A JSON field for values that have no suitable control. */
 export function OtherField(props: FieldProps) {
   return (props.schema as Record<string, unknown>)[unsetKey] ? null : <JsonField {...props} />;
 }

@@ -4,7 +4,7 @@ import type { Fault } from "./check";
 
 export type FieldErrors = { __errors?: string[]; [name: string]: FieldErrors | string[] | undefined };
 
-/** Splits an issue path of the API: "options.depth", "items[2].name". */
+/** Splits an issue path from the API: "options.depth", "items[2].name". */
 export function pathSteps(path: string): string[] {
   return path.split(/\.|\[(\d+)\]/).filter((step) => step !== undefined && step !== "");
 }
@@ -30,13 +30,13 @@ export function fieldErrors(faults: Fault[]): FieldErrors {
   return all;
 }
 
-/** The error data of a failed result. */
+/** A failed result's error data. */
 export function errorOf(result: { [key: string]: Json | undefined }): Json | undefined {
   const meta = result._meta;
   return isObject(meta) ? meta["dev.toolyard/error"] : undefined;
 }
 
-/** The issues in the error data of a failed result. */
+/** The issues in a failed result's error data. */
 export function resultIssues(data: Json | undefined): Issue[] {
   const list = isObject(data) ? data.issues : undefined;
   if (!Array.isArray(list)) return [];

@@ -22,7 +22,7 @@ export function questionsOf({ questions }: InputRequired): Question[] {
   });
 }
 
-/** The initial answer, with the defaults of the question. */
+/** The initial answer, with the question's defaults. */
 export function draftOf({ schema }: Question): Draft {
   const defaults = members(schema).flatMap(([name, member]) => (isObject(member) && member.default !== undefined ? [[name, member.default] as const] : []));
   return { content: Object.fromEntries(defaults), readable: true, declined: false, faults: [] };
@@ -83,7 +83,7 @@ function titled(schema: JsonObject, name: string): JsonObject {
   return title === undefined ? {} : { [titleKey]: title };
 }
 
-/** Normalizes the URL of a question; undefined if it is not a web page. */
+/** Normalizes a question's URL; undefined if it is not a web page. */
 export function pageOf(url: string): { address: string; host: string } | undefined {
   if (!URL.canParse(url)) return undefined;
   const { protocol, href, host, username, password } = new URL(url);
@@ -97,7 +97,7 @@ const formats: Record<string, { fits: (text: string) => boolean; message: string
   "date-time": { fits: isTime, message: "must be a time such as 2026-01-31T09:30:00Z" },
 };
 
-/** The format errors. Questions can only use these four formats. */
+/** The format errors. Questions can use only these four formats. */
 function formatFaults(schema: JsonObject, content: JsonObject): Fault[] {
   return members(schema).flatMap(([name, member]) => {
     const value = Object.hasOwn(content, name) ? content[name] : undefined;

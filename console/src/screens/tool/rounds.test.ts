@@ -8,7 +8,7 @@ const open: OpenQuestion = { request, inputRequired, round: 1 };
 const yes: Answers = { seats: { action: "accept", content: { n: 2 } } };
 const signal = () => new AbortController().signal;
 
-/** Stubs the response of the yard, and returns the request body. */
+/** Stubs the yard's response, and returns the request body. */
 function yard(body: object, status = 200) {
   const fetched = vi.fn(async (_to: string, _init: { body: string }) => new Response(JSON.stringify(body), { status }));
   vi.stubGlobal("fetch", fetched);

@@ -8,7 +8,7 @@ import type { Answers, InputRequired, CallAnswer, CallEnd, CallRequest } from ".
 /** The initial request of a call. */
 export type RunRequest = CallRequest & { gate: string; args: JsonObject };
 
-/** The questions of a tool and the call they belong to. The state is stored only here. */
+/** A tool's questions and the call that they belong to. The state is stored only here. */
 export type OpenQuestion = {
   request: RunRequest;
   inputRequired: InputRequired;
@@ -21,7 +21,7 @@ export type Outcome = {
   answer?: CallEnd;
   error?: unknown;
   ms: number;
-  /** The question can no longer be answered; the call has to start over. */
+  /** Whether the question can no longer be answered, so that the call has to start over. */
   lost?: boolean;
 };
 

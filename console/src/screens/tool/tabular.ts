@@ -5,7 +5,7 @@ export type Tabular = { path: string; columns: string[]; rows: JsonObject[]; tot
 const maxRows = 500;
 const maxColumns = 24;
 
-/** The array of objects in a value: the value itself, or its only member of that type. */
+/** The array of objects in a value: the value itself, or the only member of that type. */
 export function tabular(value: Json | undefined): Tabular | undefined {
   if (Array.isArray(value)) return tableOf("", value);
   if (!isObject(value)) return undefined;

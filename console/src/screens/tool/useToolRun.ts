@@ -50,7 +50,7 @@ export function useToolRun(source: string, name: string): ToolRun {
   return { since, question, outcome, runs, run: (request) => go(request), answer, cancel: () => stop.current?.abort() };
 }
 
-/** The result code of a run. */
+/** A run's result code. */
 export function codeOf({ answer, error }: Outcome): string {
   if (error instanceof ApiError) return error.code;
   if (!answer) return "FAILED";

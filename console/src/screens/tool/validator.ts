@@ -3,7 +3,7 @@ import { check, fits } from "./check";
 import { fieldErrors } from "./issues";
 import type { JsonObject } from "../../api/types";
 
-/** The validator of the form library, without eval. */
+/** A validator for the form library that does not use eval. */
 export const validator: ValidatorType<unknown, RJSFSchema> = {
   isValid: (schema, value) => fits(schema, value),
   validateFormData: (value, schema) => {

@@ -22,7 +22,7 @@ export type Picking = {
   pickTool: (server: string | undefined, name: string, on: boolean) => void;
   pickServer: (id: string, on: boolean) => void;
   pickPack: (name: string, on: boolean) => void;
-  /** The server whose tools are being loaded, to deselect one of them. */
+  /** The server whose tools are being loaded, so that one of them can be deselected. */
   busy: string | undefined;
 };
 

@@ -96,7 +96,7 @@ function Panes({ name, state, mayEdit }: { name: string; state: Draft; mayEdit: 
   );
 }
 
-/** Replaces a whole server with the list of its tools, optionally without one of them. */
+/** Replaces a whole server with the list of its tools, optionally omitting one of them. */
 function useExpandServer(setDraft: Draft["setDraft"]) {
   const client = useQueryClient();
   const [busy, setBusy] = useState<string>();

@@ -10,7 +10,7 @@ import { bodyOf, type Selection } from "./selection";
 import { useDelayed } from "../../useDelayed";
 import "./Effect.css";
 
-/** The effect of a selection: its size, and the tools of each gate that uses it. */
+/** A selection's effect: its size, and the tools of each gate that uses it. */
 export function Effect({ name, selection, dirty }: { name: string; selection: Selection; dirty: boolean }) {
   const requested = useDelayed(selection, 200);
   const { data, error, isFetching } = useQuery({

@@ -30,7 +30,7 @@ type ExportDialogProps = { of: Exported; format: ExportFormat; unsaved?: boolean
 
 const maxPreview = 200_000; // number of characters shown; the download is complete
 
-/** The tools as function definitions of a model API, to copy or download. */
+/** The tools as function definitions for a model API, to copy or download. */
 export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }: ExportDialogProps) {
   const [gate, setGate] = useState("gate" in of ? of.gate : (of.gates[0] ?? ""));
   const toolset = useQuery({ ...queries.toolsetExport("toolset" in of ? of.toolset : "", format, gate || undefined), enabled: "toolset" in of });

@@ -16,7 +16,7 @@ import { Time } from "../../components/Time";
 import { toast } from "../../components/Toast";
 import { useMe } from "../../session";
 
-/** The versions of edits, with actions to view and restore them. */
+/** All versions of the edits, with actions to view and restore them. */
 export function History() {
   const { data, error, refetch } = useQuery(queries.edits());
   const [shown, setShown] = useState<Edit>();

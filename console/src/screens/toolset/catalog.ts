@@ -18,7 +18,7 @@ export function catalogPages(filter: ToolFilter) {
   });
 }
 
-/** The names of all tools of a server. */
+/** The names of all of a server's tools. */
 export async function namesOf(client: QueryClient, server: string): Promise<string[]> {
   const names: string[] = [];
   for (let offset = 0; offset < maxTools; offset += page) {

@@ -7,7 +7,7 @@ export type ToolState = "named" | "whole" | "no";
 
 export const emptySelection: Selection = { tools: [], servers: [], packs: [] };
 
-/** Valid names of toolsets and gates. */
+/** Valid names for toolsets and gates. */
 export const namePattern = /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/;
 export const nameHint = "lowercase letters, digits and hyphens, at most 32 characters";
 
@@ -15,7 +15,7 @@ export function selectionOf({ tools = [], servers = [], packs = [] }: ToolsetBod
   return { tools, servers, packs };
 }
 
-/** A selection for the API, without empty members. */
+/** A selection for the API, with empty members removed. */
 export function bodyOf({ tools, servers, packs }: Selection): ToolsetBody {
   const filled = <T>(list: T[]) => (list.length > 0 ? list : undefined);
   return { tools: filled(tools), servers: filled(servers), packs: filled(packs) };

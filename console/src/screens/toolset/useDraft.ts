@@ -9,10 +9,10 @@ export type Draft = {
   draft: Selection;
   setDraft: Dispatch<SetStateAction<Selection>>;
   dirty: boolean;
-  /** Another operator has changed the toolset since; latest has the new state. */
+  /** Whether another operator has changed the toolset since; latest is the new state. */
   conflict: boolean;
   discard: () => void;
-  /** Keeps the draft; saving it overwrites the changes of others. */
+  /** Keeps the draft; saving it overwrites other operators' changes. */
   keepMine: () => void;
   takeTheirs: () => void;
 };

@@ -21,7 +21,7 @@ const firstLetter = 0x220;
 /** order lists spaces, punctuation and symbols in collation order. */
 const order = lazy(() => new Map([...(spaces + punctuation + signs)].map((c, i) => [c, i + 1])));
 
-/** rank is the primary weight of a lower-case character without accents; 0 if it is ignored. */
+/** rank returns the primary weight of a lower-case character with no accents, or 0 if it is ignored. */
 function rank(char) {
   const code = char.codePointAt(0);
   if (char >= "0" && char <= "9") return firstDigit + code - 48;
@@ -42,7 +42,7 @@ function is(name, char) {
   return classes[name].test(char);
 }
 
-/** digitValue uses that the digits of every script are consecutive code points. */
+/** digitValue returns a digit's value. In every script, the digits are consecutive code points. */
 function digitValue(code) {
   let value = 0;
   while (value < 9 && is("Nd", String.fromCodePoint(code - value - 1))) value++;
@@ -51,19 +51,19 @@ function digitValue(code) {
 
 const ranks = new Map();
 
-/** rankOf is rank with a cache. */
+/** rankOf is like rank, with a cache. */
 function rankOf(char) {
   let weight = ranks.get(char);
   if (weight === undefined) ranks.set(char, (weight = rank(char)));
   return weight;
 }
 
-/** unit encodes a weight as text; large weights take two characters. */
+/** unit encodes a weight as text. Large weights take two characters. */
 function unit(weight) {
   return weight < 0x8000 ? String.fromCharCode(weight) : String.fromCharCode(0x8000 + (weight >> 14), weight & 0x3fff);
 }
 
-/** makeKey creates the sort key of a text. */
+/** makeKey creates a text's sort key. */
 function makeKey(text, o) {
   const key = { first: "", second: "", third: "" };
   const chars = [...text.normalize("NFD")];
@@ -105,7 +105,7 @@ function pushChar(key, char, o) {
 
 const isCased = (char, lower) => lower !== char || char.toUpperCase() !== char;
 
-/** keyOf is makeKey with a cache for short texts, since sorting needs keys repeatedly. */
+/** keyOf is like makeKey, with a cache for short texts, because sorting needs keys repeatedly. */
 function keyOf(text, o) {
   if (text.length > 200) return makeKey(text, o);
   let key = o.keys.get(text);
@@ -116,14 +116,14 @@ function keyOf(text, o) {
   return key;
 }
 
-/** compareTexts compares two texts by the options of a Collator. */
+/** compareTexts compares two texts according to a Collator's options. */
 export function compareTexts(a, b, o) {
   if (a === b) return 0;
   const [x, y] = [keyOf(a, o), keyOf(b, o)];
   return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/** collation reads the options of a Collator. */
+/** collation reads a Collator's options. */
 export function collation(locales, options) {
   const given = optionsObject(options);
   const { locale, keyword } = resolveLocale(locales);

@@ -19,7 +19,7 @@ export function canonicalTag(tag) {
     .join("-");
 }
 
-/** canonicalLocales is the list of tags of a locales argument. */
+/** canonicalLocales returns the list of tags in a locales argument. */
 export function canonicalLocales(locales) {
   if (locales === undefined) return [];
   if (locales === null) throw new TypeError("Cannot convert undefined or null to object");
@@ -33,7 +33,7 @@ export function canonicalLocales(locales) {
   return [...new Set(tags)];
 }
 
-/** resolveLocale returns en-US for everything but British English; keyword(key) reads the -u- extension. */
+/** resolveLocale returns en-US for everything except British English; keyword(key) reads the -u- extension. */
 export function resolveLocale(locales) {
   const tag = canonicalLocales(locales)[0] ?? "en-US";
   return {
@@ -42,7 +42,7 @@ export function resolveLocale(locales) {
   };
 }
 
-/** keywordOf is the value of a key in the -u- extension of a tag; "true" when it has none. */
+/** keywordOf returns a key's value in a tag's -u- extension, or "true" if it has no value. */
 function keywordOf(tag, key) {
   const extension = /-u(-.*?)(?=-[a-tv-z\d](?:-|$)|$)/.exec(tag)?.[1];
   const found = extension && new RegExp(`-${key}((?:-[a-z\\d]{3,8})*)(?=-|$)`).exec(extension);
@@ -82,7 +82,7 @@ export function integer(options, name, min, max, fallback) {
   return Math.floor(number);
 }
 
-/** joinParts is the text of formatted parts. */
+/** joinParts returns the text of formatted parts. */
 export function joinParts(parts) {
   let text = "";
   for (const part of parts) text += part.value;
@@ -99,7 +99,7 @@ export function service(intl, constructor) {
   hide(intl, name, constructor);
 }
 
-/** callable makes a class callable without new, like DateTimeFormat, NumberFormat and Collator. */
+/** callable makes a class callable without new, as DateTimeFormat, NumberFormat and Collator are. */
 export function callable(constructor) {
   const name = constructor.name;
   const f = { [name]: function (...args) { return Reflect.construct(constructor, args, new.target ?? f); } }[name];

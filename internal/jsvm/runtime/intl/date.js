@@ -25,7 +25,7 @@ const timeFields = ["dayPeriod", "hour", "minute", "second", "fractionalSecondDi
 
 const isText = (width) => texts.includes(width);
 
-/** dayMonthYear is the template of month, day and year, or "" without them. */
+/** dayMonthYear returns the template for month, day and year, or "" if there are none. */
 function dayMonthYear({ year, month, day }, british) {
   const text = isText(month);
   if (!month && year === "2-digit" && day === "numeric") return "{day} {year}";
@@ -36,13 +36,13 @@ function dayMonthYear({ year, month, day }, british) {
   return `{month}${separator}{day}` + (year ? (text ? ", {year}" : "/{year}") : "");
 }
 
-/** appendsMonth: a month with another width than the weekday is put in parentheses. */
+/** appendsMonth reports whether the month is put in parentheses because its width differs from the weekday's. */
 function appendsMonth({ weekday, month }) {
   if (weekday === "short") return month === "2-digit" || month === "long" || month === "narrow";
   return weekday === "long" && month === "narrow";
 }
 
-/** dateTemplate is the template of all fields of the date. */
+/** dateTemplate returns the template for all date fields. */
 function dateTemplate(f, british) {
   const { weekday, era, year, month, day } = f;
   if (era && month && !day && !year) {
@@ -63,7 +63,7 @@ function dateTemplate(f, british) {
   return template ? template + " {weekday}" : "{weekday}";
 }
 
-/** hourTemplate is the template of a time with an hour. */
+/** hourTemplate returns the template for a time with an hour. */
 function hourTemplate(f, twelve) {
   const { minute, second, fractionalSecondDigits: fraction, dayPeriod, timeZoneName: zone } = f;
   let template = "{hour}";
@@ -77,7 +77,7 @@ function hourTemplate(f, twelve) {
   return template;
 }
 
-/** timeTemplate is the template of all fields of the time, or "" without them. */
+/** timeTemplate returns the template for all time fields, or "" if there are none. */
 function timeTemplate(f, twelve, british) {
   if (f.hour) return hourTemplate(f, twelve);
   const { minute, second, fractionalSecondDigits: fraction, dayPeriod, timeZoneName: zone } = f;
@@ -92,7 +92,7 @@ function timeTemplate(f, twelve, british) {
   return template ? `${template} ├${british ? "am/pm" : "AM/PM"}: {dayPeriod}┤` : "{dayPeriod}";
 }
 
-/** joint is the separator between date and time. */
+/** joint returns the separator between date and time. */
 function joint(f, twelve) {
   if (f.month === "long") return " at ";
   const onlyWeekday = f.weekday && !f.era && !f.year && !f.month && !f.day;
@@ -100,7 +100,7 @@ function joint(f, twelve) {
   return onlyWeekday && plain ? " " : ", ";
 }
 
-/** widths are the effective widths of the fields, which can differ from the requested ones. */
+/** widths returns the fields' effective widths, which can differ from the requested ones. */
 function widths(f, twelve, british) {
   const w = { ...f };
   if (f.minute && (f.hour || f.second || f.fractionalSecondDigits)) w.minute = w.second = "2-digit";
@@ -135,7 +135,7 @@ const timeStyles = {
   short: { hour: "numeric", minute: "2-digit" },
 };
 
-/** styleFields are the fields of dateStyle and timeStyle. */
+/** styleFields returns the fields for dateStyle and timeStyle. */
 function styleFields(dateStyle, timeStyle, british) {
   const f = { ...dateStyles[dateStyle], ...timeStyles[timeStyle] };
   if (british && dateStyle === "short") f.year = "numeric";
@@ -182,7 +182,7 @@ function hourIn(hour, cycle) {
   return cycle === "h24" ? hour || 24 : hour;
 }
 
-/** dayPeriodText is AM or PM, or a part of the day if the option dayPeriod is set. */
+/** dayPeriodText returns AM or PM, or a part of the day if the option dayPeriod is set. */
 function dayPeriodText(t, w, british) {
   if (!w.dayPeriod) return (british ? ["am", "pm"] : ["AM", "PM"])[t.hour < 12 ? 0 : 1];
   const noon = t.hour === 12 && !(w.minute && t.minute) && !(w.second && t.second);
@@ -192,7 +192,7 @@ function dayPeriodText(t, w, british) {
   return t.hour < 21 ? "in the evening" : "at night";
 }
 
-/** readOptions reads the options of a DateTimeFormat. */
+/** readOptions reads a DateTimeFormat's options. */
 function readOptions(locales, given, required, defaults) {
   const name = "DateTimeFormat";
   const { locale, keyword } = resolveLocale(locales);
@@ -218,7 +218,7 @@ function readOptions(locales, given, required, defaults) {
   return o;
 }
 
-/** cycleOf is the hour cycle. As in Node, hour12: false is h24 for American English. */
+/** cycleOf returns the hour cycle. As in Node, hour12: false means h24 for American English. */
 function cycleOf(hour12, hourCycle, british) {
   if (hour12 === undefined) return hourCycle ?? (british ? "h23" : "h12");
   if (hour12) return british ? "h11" : "h12";
@@ -259,7 +259,7 @@ export class Formatter {
     this.compiled = compile(this.shown, this.hourCycle, this.british);
   }
 
-  /** format formats a time; as in Node it has a normal space before AM and PM. */
+  /** format formats a time. As in Node, it has a normal space before AM and PM. */
   format(date) {
     return joinParts(this.parts(timeValue(date))).replaceAll("\u202f", " ");
   }

@@ -48,7 +48,7 @@ export function currencySymbol(code, narrow) {
   return (narrow && narrowSymbols().get(code)) || symbols().get(code) || code;
 }
 
-/** currencyName is the name after an amount. */
+/** currencyName returns the name that follows an amount. */
 export function currencyName(code, one) {
   const [, singular, plural] = currencies().get(code)?.split("|") ?? [code, code, code];
   return one ? singular : (plural ?? singular + "s");
@@ -58,7 +58,7 @@ export function currencyTitle(code) {
   return currencies().get(code)?.split("|")[0];
 }
 
-/** currencyCodes are the supported codes. */
+/** currencyCodes returns the supported codes. */
 export function currencyCodes() {
   return [...new Set([...digits().keys(), ...symbols().keys(), ...narrowSymbols().keys(), ...currencies().keys()])].sort();
 }
@@ -75,7 +75,7 @@ const unitTable = table(
 
 const perUnits = lazy(() => ({ second: "s", minute: "min", hour: "h", day: "d", week: "w", month: "m", year: "y", foot: "ft", inch: "in", pound: "lb" }));
 
-/** simpleUnit is the name of a unit that is not a quotient. */
+/** simpleUnit returns the name of a unit that is not a quotient. */
 function simpleUnit(unit, display, one) {
   const [short, narrow, long] = unitTable().get(unit).split("|");
   if (display === "long") {

@@ -41,7 +41,7 @@ function parseDecimal(text) {
   return { negative: m[1] === "-", n: BigInt(m[2] + m[3]), e: Number(m[4] ?? 0) - m[3].length };
 }
 
-/** magnitude is the exponent of the leading digit; 0 for zero. */
+/** magnitude returns the exponent of the leading digit, or 0 for zero. */
 function magnitude(d) {
   return d.n === 0n ? 0 : String(d.n).length - 1 + d.e;
 }
@@ -112,7 +112,7 @@ function digitsOf(d, minimum, o) {
   return { integer: text.padStart(o.minimumIntegerDigits, "0"), fraction };
 }
 
-/** exponentFor is the power of ten that a notation factors out of a number. */
+/** exponentFor returns the power of ten that a notation factors out of a number. */
 function exponentFor(notation, m) {
   if (notation === "scientific") return m;
   if (notation === "engineering") return Math.floor(m / 3) * 3;
@@ -120,7 +120,7 @@ function exponentFor(notation, m) {
   return 0;
 }
 
-/** shape rounds a decimal: its digits, its exponent, and whether it is zero and whether it is one. */
+/** shape rounds a decimal. It returns the digits, the exponent, whether it is zero and whether it is one. */
 function shape(d, o) {
   let exponent = d.n === 0n ? 0 : exponentFor(o.notation, magnitude(d));
   let { rounded, minimum } = roundDigits({ ...d, e: d.e - exponent }, o);
@@ -169,7 +169,7 @@ function pushExponent(parts, s, o) {
   }
 }
 
-/** numberParts returns the parts of a number without sign and unit. */
+/** numberParts returns a number's parts, except for the sign and the unit. */
 function numberParts(d, s, o) {
   if (d.special) return [{ type: d.special === "NaN" ? "nan" : "infinity", value: d.special }];
   const parts = [];
@@ -179,12 +179,12 @@ function numberParts(d, s, o) {
   return parts;
 }
 
-/** symbolNeedsSpace reports whether a space follows a symbol: after a letter or a dot. */
+/** symbolNeedsSpace reports whether a space follows a symbol, which is the case after a letter or a dot. */
 function symbolNeedsSpace(symbol) {
   return /[A-Za-z.]$/.test(symbol) || (/[^\x00-\x7f]$/.test(symbol) && new RegExp("[^\\p{S}\\p{Z}]$", "u").test(symbol));
 }
 
-/** withCurrency adds the symbol, code or name of a currency. */
+/** withCurrency adds a currency's symbol, code or name. */
 function withCurrency(parts, one, o) {
   if (o.currencyDisplay === "name") {
     return [...parts, { type: "literal", value: " " }, { type: "currency", value: currencyName(o.currency, one) }];
@@ -387,7 +387,7 @@ export const NumberFormat = callable(
   Object.defineProperty(NumberFormatClass, "name", { value: "NumberFormat", configurable: true }),
 );
 
-/** pluralCategory is one or other; for ordinals also two (2nd) and few (3rd). */
+/** pluralCategory returns one or other; for ordinals, also two (2nd) and few (3rd). */
 function pluralCategory(type, s) {
   if (type === "cardinal") return s.one ? "one" : "other";
   if (/[1-9]/.test(s.fraction)) return "other";

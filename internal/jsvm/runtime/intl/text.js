@@ -65,7 +65,7 @@ const relative = {
   year: ["yr.", "y"],
 };
 
-/** relativeWord is the word for numeric: "auto", such as yesterday, if there is one. */
+/** relativeWord returns the word for numeric: "auto", such as yesterday, if there is one. */
 function relativeWord(value, unit, style) {
   if (unit === "day") return { "-1": "yesterday", 0: "today", 1: "tomorrow" }[value];
   if (unit === "second") return value === 0 ? "now" : undefined;
@@ -141,7 +141,7 @@ const word = lazy(() => new RegExp(
 const wordLike = lazy(() => new RegExp(String.raw`[\p{L}\p{N}]`, "u"));
 const smallNext = lazy(() => new RegExp(String.raw`^[^\p{L}\n\r.!?…]*\p{Ll}`, "u"));
 
-/** nextEnd is the end of the segment that starts at start. */
+/** nextEnd returns the end of the segment that begins at start. */
 function nextEnd(text, start, granularity) {
   if (granularity === "sentence") return sentenceEnd(text, start);
   if (granularity === "word") {
@@ -156,7 +156,7 @@ function matchEnd(sticky, text, start) {
   return sticky.test(text) ? sticky.lastIndex : 0;
 }
 
-/** sentenceEnd is the position after a full stop and closing marks, unless a lower-case letter follows. */
+/** sentenceEnd returns the position after a full stop and closing marks, unless a lower-case letter follows. */
 function sentenceEnd(text, start) {
   const stop = /\r\n|[\n\r\u2028\u2029]|([.!?…]+)["'”’)\]]*(?=\s|$)[^\S\n\r\u2028\u2029]*/gu;
   stop.lastIndex = start;

@@ -77,7 +77,7 @@ const numbered = table(
     "Asia/Singapore=Singapore Standard;Asia/Kuala_Lumpur=Malaysia;Asia/Tashkent=Uzbekistan Standard;Asia/Yangon=Myanmar;Asia/Taipei=Taiwan Standard;Europe/Istanbul=Türkiye Standard",
 );
 
-/** signedHours formats an offset: +5:30, or +05:30 if long. */
+/** signedHours formats an offset as +5:30, or as +05:30 if long is set. */
 function signedHours(offset, long) {
   const seconds = Math.abs(offset);
   const hours = String(Math.floor(seconds / 3600));
@@ -89,7 +89,7 @@ function signedHours(offset, long) {
   return text;
 }
 
-/** gmt is GMT+1, or GMT+01:00 if long. */
+/** gmt returns GMT+1, or GMT+01:00 if long is set. */
 function gmt(offset, long) {
   return "GMT" + signedHours(offset, long);
 }
@@ -97,7 +97,7 @@ function gmt(offset, long) {
 const americanZones =
   /^(?:America|US|Canada|Mexico)\/|^Pacific\/(?:Honolulu|Johnston)$|^Atlantic\/Bermuda$|^(?:[ECMP]ST\d[ECMP]DT|[EMH]ST|Navajo|Jamaica)$/;
 
-/** americanName is the long name of a zone with an American abbreviation. */
+/** americanName returns the long name of a zone with an American abbreviation. */
 function americanName(zone, { offset, abbreviation }) {
   if (/Dawson$|Whitehorse|Yukon|Hermosillo|Mazatlan|BajaSur/.test(zone.name)) return undefined;
   if (!americanZones.test(zone.name)) return undefined;
@@ -139,7 +139,7 @@ function genericName(zone, ms, at, long) {
   return americanName(zone, at) ? name.replace(/[SD]T$/, "T") : name;
 }
 
-/** zoneName is the name of a zone in one of the styles of timeZoneName. */
+/** zoneName returns a zone's name in one of the styles of timeZoneName. */
 export function zoneName(zone, ms, style, british) {
   const at = zone.at(ms);
   switch (style) {
@@ -151,7 +151,7 @@ export function zoneName(zone, ms, style, british) {
   }
 }
 
-/** commonZones are for supportedValuesOf; the host supports many more. */
+/** commonZones returns the zones for supportedValuesOf. The host supports many more. */
 export const commonZones = () =>
   ("Africa/Cairo Africa/Johannesburg Africa/Lagos Africa/Nairobi America/Anchorage America/Argentina/Buenos_Aires America/Bogota " +
     "America/Chicago America/Denver America/Halifax America/Los_Angeles America/Mexico_City America/New_York America/Phoenix " +

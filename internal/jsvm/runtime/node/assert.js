@@ -104,7 +104,7 @@ const methods = {
   },
 };
 
-/** assert is node:assert: a function with the others as properties. */
+/** assert is node:assert: a function that has the other functions as properties. */
 export const assert = Object.assign((value, message) => ok(value, message), methods);
 
 /** strict is node:assert/strict. */

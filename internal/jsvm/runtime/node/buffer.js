@@ -27,7 +27,7 @@ function fromObject(value, encodingOrOffset, length) {
   throw badType("The first argument must be of type string or an instance of Buffer, ArrayBuffer, or Array or an Array-like Object.");
 }
 
-/** base64Length is the length of decoded base64, which Node estimates from the length of the text. */
+/** base64Length returns the length of decoded base64, which Node estimates from the text's length. */
 function base64Length(text) {
   const padding = text.endsWith("==") && text.length > 2 ? 2 : text.endsWith("=") ? 1 : 0;
   return ((text.length - padding) * 3) >>> 2;

@@ -40,14 +40,14 @@ const codecs = { utf8, hex, base64, base64url, latin1, ascii, utf16le, ...others
 /** isEncoding reports whether an encoding is supported. */
 export const isEncoding = (name) => typeof name === "string" && Object.hasOwn(codecs, name.toLowerCase());
 
-/** codec looks up an encoding: encode converts text to bytes, decode bytes to text. */
+/** codec looks up an encoding. Its encode converts text to bytes, and decode converts bytes to text. */
 export function codec(name) {
   if (name === undefined || name === null || name === "") return utf8;
   if (isEncoding(name)) return codecs[name.toLowerCase()];
   throw failure(TypeError, "ERR_UNKNOWN_ENCODING", `Unknown encoding: ${name}`);
 }
 
-/** dataBytes are the bytes of a string in an encoding, or of a buffer or view. */
+/** dataBytes returns the bytes of a string in an encoding, or of a buffer or view. */
 export function dataBytes(data, encoding) {
   if (typeof data === "string") return codec(encoding).encode(data);
   if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

@@ -100,7 +100,7 @@ Object.defineProperty(EventEmitter.prototype, "_events", {
   configurable: true,
 });
 
-/** once returns a promise of the next event. */
+/** once returns a promise for the next event. */
 export function once(emitter, name, { signal } = {}) {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError(signal));

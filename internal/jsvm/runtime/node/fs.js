@@ -32,7 +32,7 @@ class Stats {
   isDirectory() { return (this.mode & 0o170000) === 0o40000; }
 }
 
-/** Dirent is an entry of a directory. */
+/** Dirent is a directory entry. */
 class Dirent {
   #kind;
 
@@ -152,7 +152,7 @@ export const promises = { constants };
 /** fs is node:fs. */
 export const fs = { constants, promises, existsSync, Stats, Dirent, ...constants };
 
-/** add defines an operation in its three forms; run returns a promise, runNow the result. */
+/** add defines an operation in its three forms. run returns a promise, and runNow returns the result. */
 function add(name, run, runNow) {
   promises[name] = run;
   fs[name + "Sync"] = runNow;

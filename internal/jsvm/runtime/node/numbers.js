@@ -85,7 +85,7 @@ function* variable(signed, order) {
   }];
 }
 
-/** numberMethods maps names to methods; names with UInt have an alias with Uint. */
+/** numberMethods maps names to methods. Names with UInt have an alias with Uint. */
 export function* numberMethods() {
   const all = Object.entries(kinds).flatMap(([name, kind]) => [...fixed(name, kind)]);
   for (const signed of [true, false]) for (const order of ["LE", "BE"]) all.push(...variable(signed, order));

@@ -21,7 +21,7 @@ export function pathToFileURL(path) {
   return new URL("file://" + full.replace(/[%\\\n\r\t?#]/g, (c) => (c === "\\" ? "%5C" : encodeURIComponent(c))));
 }
 
-/** url is node:url without the legacy parser. */
+/** url is node:url, except for the legacy parser. */
 export const url = {
   URL,
   URLSearchParams,

@@ -18,7 +18,7 @@ export function named(name, cls) {
   return cls;
 }
 
-/** tagged is named, and sets Symbol.toStringTag. */
+/** tagged is like named, and also sets Symbol.toStringTag. */
 export function tagged(name, cls) {
   defineProperty(cls.prototype, Symbol.toStringTag, { value: name, configurable: true });
   return named(name, cls);
@@ -36,13 +36,13 @@ export function failure(Type, code, message) {
   return e;
 }
 
-/** badType is the error for an argument of the wrong type. */
+/** badType returns the error for an argument of the wrong type. */
 export const badType = (message) => failure(TypeError, "ERR_INVALID_ARG_TYPE", message);
 
-/** badRange is the error for an argument out of range. */
+/** badRange returns the error for an argument out of range. */
 export const badRange = (message) => failure(RangeError, "ERR_OUT_OF_RANGE", message);
 
-/** abortError is the error of Node functions whose signal aborts. */
+/** abortError returns the error that Node functions throw when their signal aborts. */
 export function abortError(signal) {
   const e = failure(Error, "ABORT_ERR", "The operation was aborted");
   hide(e, "name", "AbortError");
@@ -50,7 +50,7 @@ export function abortError(signal) {
   return e;
 }
 
-/** notCapable is the error for a missing permission. */
+/** notCapable returns the error for a missing permission. */
 export function notCapable(message) {
   const e = new Error(message);
   hide(e, "name", "NotCapable");
@@ -62,7 +62,7 @@ export function isBytes(value) {
   return ArrayBuffer.isView(value) || value instanceof ArrayBuffer || value instanceof SharedArrayBuffer;
 }
 
-/** bytesOf is the memory of an ArrayBuffer or view, not a copy. */
+/** bytesOf returns the memory of an ArrayBuffer or view, not a copy. */
 export function bytesOf(source) {
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
   if (isBytes(source)) return new Uint8Array(source);
@@ -89,7 +89,7 @@ export function utf8Encode(text) {
   return fromB64(btoa(unescape(encodeURIComponent(text.toWellFormed()))));
 }
 
-/** badEncoding is the error for invalid bytes of an encoding. */
+/** badEncoding returns the error for bytes that are invalid in an encoding. */
 export function badEncoding(name) {
   return failure(TypeError, "ERR_ENCODING_INVALID_ENCODED_DATA", `The encoded data was not valid for encoding ${name}`);
 }

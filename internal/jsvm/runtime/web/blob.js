@@ -93,7 +93,7 @@ export class Blob {
   stream() { return new BodyStream(() => this.#bytes.slice()); }
 }
 
-/** blobBytes is the content of a Blob, not a copy. */
+/** blobBytes returns a Blob's content, not a copy. */
 export const blobBytes = bytesIn;
 
 export class File extends Blob {

@@ -11,7 +11,7 @@ async function drain(source) {
   return chunks.length ? concat(chunks) : empty;
 }
 
-/** extract converts a body argument to {load, type}; load returns the bytes or a promise of them. */
+/** extract converts a body argument to {load, type}. load returns the bytes, or a promise for them. */
 export function extract(body) {
   if (body instanceof URLSearchParams) {
     const bytes = utf8Encode(body.toString());

@@ -29,7 +29,7 @@ function copyView(view, clone) {
   return new Type(buffer, view.byteOffset, view.length);
 }
 
-/** shell is a copy of an object without its contents; undefined for plain objects. */
+/** shell returns an empty copy of an object, or undefined for plain objects. */
 function shell(value, clone) {
   if (Array.isArray(value)) return new Array(value.length);
   if (value instanceof Date) return new Date(value.getTime());

@@ -6,13 +6,13 @@ const hashes = { "SHA-1": 512, "SHA-256": 512, "SHA-384": 1024, "SHA-512": 1024 
 const integerArrays = ["Int8", "Uint8", "Uint8Clamped", "Int16", "Uint16", "Int32", "Uint32", "BigInt64", "BigUint64"];
 const kindOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
 
-/** randomBytes are cryptographically secure random bytes. */
+/** randomBytes returns cryptographically secure random bytes. */
 export const randomBytes = (n) => (n === 0 ? new Uint8Array(0) : fromB64(call("random", n)));
 
-/** digest is the hash of bytes. */
+/** digest returns the hash of bytes. */
 export const digest = (algorithm, bytes) => fromB64(call("digest", algorithm, toB64(bytes)));
 
-/** hmac is the keyed hash of bytes. */
+/** hmac returns the keyed hash of bytes. */
 export const hmac = (algorithm, key, bytes) => fromB64(call("hmac", algorithm, toB64(key), toB64(bytes)));
 
 /** sameBytes compares two arrays of equal length in constant time. */

@@ -36,7 +36,7 @@ export class TextEncoder {
   }
 }
 
-/** openEnd is the number of trailing bytes of an incomplete UTF-8 sequence. */
+/** openEnd returns the number of trailing bytes that form an incomplete UTF-8 sequence. */
 function openEnd(bytes) {
   for (let n = 1; n <= 3 && n <= bytes.length; n++) {
     const at = bytes.length - n;

@@ -45,7 +45,7 @@ function showPrimitive(value, ctx) {
   return Object.is(value, -0) ? "-0" : String(value);
 }
 
-/** fieldOf reads a data property of an object or its prototypes, without running getters. */
+/** fieldOf reads a data property of an object or its prototypes. It does not run getters. */
 function fieldOf(object, key) {
   for (let o = object, n = 0; o !== null && n < 100; o = getPrototypeOf(o), n++) {
     const d = descriptorOf(o, key);
@@ -129,7 +129,7 @@ function more(list, total, ctx) {
   return list;
 }
 
-/** nextIndex is the first index of an array from i on that is not a hole. */
+/** nextIndex returns the first index of an array, starting at i, that is not a hole. */
 function nextIndex(array, i) {
   const next = ownKeys(array).find((key) => typeof key === "string" && /^\d+$/.test(key) && Number(key) > i);
   return next === undefined ? array.length : Number(next);

@@ -10,7 +10,7 @@ onCall(() => {
   started = undefined;
 });
 
-/** begin starts the clock at its first use in a call, since the engine started with the image. */
+/** begin starts the clock at its first use in a call, because the engine started with the image. */
 function begin() {
   if (started !== undefined) return;
   started = clock();

@@ -18,7 +18,7 @@ function escapeRun(run) {
   return encodeURIComponent(run).replace(/[!'()~]/g, (c) => "%" + c.charCodeAt(0).toString(16).toUpperCase());
 }
 
-/** percentEncode encodes the characters of a set; the text must be well formed. */
+/** percentEncode encodes the characters in a set. The text must be well formed. */
 export function percentEncode(text, set) {
   return text.replace(set, escapeRun);
 }

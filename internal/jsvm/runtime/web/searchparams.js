@@ -96,5 +96,5 @@ hide(tagged("URLSearchParams", URLSearchParams).prototype, custom, function (dep
   return pairs.length ? `URLSearchParams { ${pairs.join(", ")} }` : "URLSearchParams {}";
 });
 
-/** linkParams creates the parameters of a URL, which they update on change. */
+/** linkParams creates a URL's parameters. When they change, they update the URL. */
 export const linkParams = link;

@@ -18,7 +18,7 @@ export function parseHost(text, special) {
   return endsInNumber(domain) ? parseIPv4(domain) : domain;
 }
 
-/** domainToASCII maps a domain to lower case and punycode; null if it is invalid. */
+/** domainToASCII maps a domain to lower case and punycode. It returns null if the domain is invalid. */
 export function domainToASCII(domain) {
   if (/^[\x00-\x7f]*$/.test(domain)) {
     const lower = domain.toLowerCase();

@@ -28,7 +28,7 @@ function split(text, pattern) {
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at)];
 }
 
-/** parseURL parses a URL, optionally relative to a parsed base; null if it is invalid. */
+/** parseURL parses a URL, optionally relative to a parsed base. It returns null if the URL is invalid. */
 export function parseURL(input, base) {
   const text = clean(input.toWellFormed().replace(/^[\x00-\x20]+|[\x00-\x20]+$/g, ""));
   const match = /^([a-z][a-z0-9+.-]*:)([^]*)$/i.exec(text);
@@ -70,7 +70,7 @@ function parseRelative(url, text, base) {
   return parseFromBase(url, text, base);
 }
 
-/** parseFromBase parses a relative reference without a leading slash. */
+/** parseFromBase parses a relative reference that has no leading slash. */
 function parseFromBase(url, text, base) {
   url.path = [...base.path];
   if (text === "" || text[0] === "#" || text[0] === "?") {
@@ -191,7 +191,7 @@ function parseTail(url, text) {
   return url;
 }
 
-/** encodeQuery encodes a query by the rules of its scheme. */
+/** encodeQuery encodes a query by its scheme's rules. */
 export function encodeQuery(url, text) {
   return percentEncode(text, isSpecial(url) ? sets.specialQuery : sets.query);
 }
