@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for the given time or count: acceptance/fuzz.sh 60s
 #
-# With a count, such as 5000x, inputs are not guided by coverage, which needs more inputs to pay off:
-# the tests are then built without instrumentation, as other tests are.
+# With a count, such as 5000x, coverage does not guide the inputs, because that pays off only with
+# more inputs. The tests are then built without instrumentation, like other tests.
 #
-# Packages are built one after another, since two builds at a time would compile their common
-# dependencies twice. Meanwhile the targets of packages that are built run, two packages at a time
+# Packages are built one at a time, because two concurrent builds would compile common dependencies
+# twice. In the meantime, the targets of packages that are already built run, two packages at a time
 # with one worker each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,14 +16,14 @@ FUZZ_BINARIES=$(mktemp -d)
 FUZZ_CACHE=$(go env GOCACHE)/fuzz
 FUZZ_FILES=$FUZZ_BINARIES/files
 mkdir "$FUZZ_FILES"
-if [[ -w /dev/shm ]]; then # an input that waits more than 10 s for the disk counts as hung
+if [[ -w /dev/shm ]]; then # an input that waits for the disk for more than 10 s counts as hung
   FUZZ_FILES=$(mktemp -d -p /dev/shm)
 fi
 trap 'rm -r "$FUZZ_BINARIES"; rm -rf "$FUZZ_FILES"' EXIT
 
 export FUZZ_BINARIES FUZZ_CACHE FUZZ_FILES
 
-# binary is the path of the test binary of a package.
+# binary prints the path of a package's test binary.
 binary() { echo "$FUZZ_BINARIES/${1//\//_}.test"; }
 
 # build builds the tests of all packages with fuzz targets, and prints each package once it is built.
@@ -35,7 +35,7 @@ build() {
   done
 }
 
-# fuzz runs all targets of a package, and prints what they printed in one piece.
+# fuzz runs all of a package's targets and prints their output in one piece.
 fuzz() {
   set -euo pipefail
   local binary target out import
@@ -46,7 +46,7 @@ fuzz() {
     if ! out=$(TMPDIR=$FUZZ_FILES "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$AMOUNT" -test.fuzzminimizetime 100x \
       -test.parallel 1 -test.fuzzcachedir "$FUZZ_CACHE/$import" 2>&1); then
       printf '== %s %s\n%s\nFAIL %s %s\n' "$1" "$target" "$out" "$1" "$target"
-      exit 255 # which makes xargs stop
+      exit 255 # makes xargs stop
     fi
     printf '== %s %s\n%s\n' "$1" "$target" "$(tail -n 1 <<<"$out")"
   done

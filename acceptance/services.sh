@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Starts the PostgreSQL that tests use, and prints the line that tells them of it:
+# Starts the PostgreSQL server for the tests, and prints its settings for the shell:
 #
-#   eval "$(acceptance/services.sh)"    start, or find what was started
-#   acceptance/services.sh stop         stop, and forget its data
+#   eval "$(acceptance/services.sh)"    start, or use the running server
+#   acceptance/services.sh stop         stop, and delete the data
 #
-# It listens on the loopback interface at a port that is free, trusts everybody there, and does not wait
-# for the disk: its data need not survive the machine.
+# It listens on a free loopback port, trusts all local clients, and does not wait for the disk,
+# because its data need not survive a crash.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-state=.services # where the data is, and the port
+state=.services # file with the data folder and the port
 
 as_owner() { # PostgreSQL does not run as root
   if ((EUID == 0)); then
@@ -19,14 +19,14 @@ as_owner() { # PostgreSQL does not run as root
   fi
 }
 
-program() { # the folder of initdb: that in the PATH, or else where Debian puts it
+program() { # prints the folder that contains initdb: the one in PATH, or else Debian's
   local initdb
   initdb=$(command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
   [[ -n $initdb ]] || { echo "there is no PostgreSQL here: install postgresql" >&2; exit 1; }
   echo "$(dirname "$(readlink -f "$initdb")")/$1"
 }
 
-free_port() { # one that nobody answers at
+free_port() { # prints a port on which no server listens
   local port
   for ((;;)); do
     port=$((20000 + RANDOM % 10000))
@@ -47,7 +47,7 @@ stop() {
 start() {
   local dir port
   stop
-  dir=$(mktemp -d "${TMPDIR:-/tmp}/toolyard-services-XXXXXX") # the checkout may be out of its owner's reach
+  dir=$(mktemp -d "${TMPDIR:-/tmp}/toolyard-services-XXXXXX") # PostgreSQL's user may have no access to the checkout
   mkdir "$state"
   echo '*' >"$state/.gitignore"
   echo "$dir" >"$state/folder"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates the user of the service. The service is not started: configure it first.
+# Creates the service's user. It does not start the service, which must be configured first.
 set -e
 if command -v systemd-sysusers >/dev/null; then
   systemd-sysusers toolyard.conf

@@ -11,7 +11,7 @@ export const inputSchema = z.object({
   locations: z.array(z.string().min(1)).min(2).max(10).describe("The places to compare"),
 });
 
-// The part of the result of weather that is used here.
+// The part of weather's result that is used here.
 const weatherSchema = z.object({ location: z.string(), temperature: z.number(), conditions: z.string() });
 
 export default async ({ locations }: z.infer<typeof inputSchema>, ctx: Context) => {

@@ -18,7 +18,7 @@ export const inputSchema = z.object({
   symbols: z.array(currency).max(20).default([]).describe("Target currencies; empty for all"),
 });
 
-// Responses of other services are validated like arguments.
+// Responses from other services are validated like arguments.
 const answerSchema = z.object({
   base: z.string(),
   date: z.string(),

@@ -34,7 +34,8 @@ function below(n: number) {
   for (;;) {
     const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2));
     const value = (high % 2 ** 21) * 2 ** 32 + low;
-    // What is left over when all numbers are dealt out in rounds of n would favour the small ones.
+    // Values from the last, incomplete round of n are rejected, because they would favor small
+    // numbers.
     if (value < all - (all % n)) return value % n;
   }
 }

@@ -1,4 +1,4 @@
-// A tool of the AI SDK: it runs here and in programs that use that library.
+// An AI SDK tool: it runs here and in programs that use that library.
 import { tool } from "ai";
 import { z } from "zod";
 

@@ -25,6 +25,6 @@ export default async ({ portfolio }: z.infer<typeof inputSchema>) => {
   const leverage = accountValue > 0 ? sum(positions.map(({ value }) => value)) / accountValue : 0;
   const concentration = positions.length === 1 ? 20 : 0;
   const riskScore = Math.min(100, Math.round(leverage * 10) + concentration + (positions.some((p) => p.leverage > 10) ? 30 : 0));
-  // An account without positions is a valid answer, not an error.
+  // An account that has no positions is a valid answer, not an error.
   return { totalPnl, accountValue, positionCount: positions.length, topPosition: top?.coin ?? "None", riskScore };
 };

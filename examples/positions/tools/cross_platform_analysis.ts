@@ -6,7 +6,7 @@ export const description = "Compares what the user trades at Hyperliquid with wh
 export const category = "portfolio";
 export const modes = ["read", "write"];
 
-// With two kinds, each has an argument of its own.
+// With two kinds, each has its own argument.
 export const _meta: Meta = { contextRequirements: ["hyperliquid", "wallet"], latencyClass: "fast" };
 
 export const inputSchema = z.object({

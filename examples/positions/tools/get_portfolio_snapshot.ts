@@ -6,7 +6,8 @@ export const description = "Fetches a snapshot of all balances of the user's wal
 export const category = "portfolio";
 export const modes = ["read", "write"];
 
-// The snapshot already contains every token, so the tool recommends itself instead of a loop.
+// The snapshot already contains every token, so the tool recommends itself as the alternative to a
+// loop.
 export const _meta: Meta = {
   contextRequirements: ["wallet"],
   rateLimit: {

@@ -1,5 +1,5 @@
-// The services behind the tools, and what they allow. To upgrade, change the tier: the limits of all
-// tools follow.
+// The services behind the tools and their limits. To upgrade, change the tier, and the limits of
+// all tools change with it.
 import { type RateLimit, ToolError } from "toolyard";
 
 const tiers = {
@@ -13,7 +13,7 @@ export function limits(requests: number, share: number): RateLimit {
   const perMinute = Math.max(1, Math.floor((tier.requestsPerMinute * share) / requests));
   return {
     maxRequestsPerMinute: perMinute,
-    cooldownMs: Math.floor(30_000 / perMinute), // half of the average distance: bursts are short
+    cooldownMs: Math.floor(30_000 / perMinute), // half of the average interval, because bursts are short
     maxConcurrency: tier.concurrency,
   };
 }

@@ -14,8 +14,8 @@ export const outputSchema = z.object({
   cheapest: z.string(),
 });
 
-// A curated answer: it is offered for composing answers only. The price null keeps the default
-// price of the operator away from it.
+// A curated answer, offered only for composing answers. A price of null prevents the operator's
+// default price.
 export const _meta: Meta = {
   surface: "answer",
   queryEligible: true,

@@ -14,7 +14,7 @@ export const outputSchema = z.object({
   unit: z.string().describe("The unit of the price"),
 });
 
-// Raw data for programs and for answers: both surfaces, with a price for each call.
+// Raw data for programs and for answers: both surfaces, with a price per call.
 export const _meta: Meta = {
   surface: "both",
   queryEligible: true,

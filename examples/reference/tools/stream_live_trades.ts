@@ -5,7 +5,7 @@ import { limits, post } from "./_service";
 export const description = "Streams trades of a perpetual as they happen, as progress, and returns them all at the end.";
 export const category = "market_data";
 export const modes = ["read", "write"];
-export const timeout = 25_000; // milliseconds
+export const timeout = 25_000; // in milliseconds
 
 export const inputSchema = z.object({
   coin: z.string().min(1).max(20).default("BTC").describe("The symbol of the perpetual, such as BTC"),
@@ -15,7 +15,7 @@ export const inputSchema = z.object({
 const tradeSchema = z.object({ tid: z.number(), side: z.string(), px: z.string(), sz: z.string(), time: z.number() });
 export const outputSchema = z.object({ trades: z.array(tradeSchema) });
 
-// A stream is for programs: no answer can be composed from it.
+// A stream is meant for programs, because no answer can be composed from it.
 export const _meta: Meta = {
   surface: "execute",
   queryEligible: false,
