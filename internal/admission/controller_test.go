@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/toolyard/toolyard/internal/store/pgtest.(*Cluster).wait"))
 }
 
-// stores are the stores that all tests run with.
+// stores runs a test with each kind of store.
 func stores(t *testing.T, test func(t *testing.T, address func(*testing.T) string)) {
 	t.Run("memory", func(t *testing.T) { test(t, func(*testing.T) string { return "memory" }) })
 	t.Run("sqlite", func(t *testing.T) {
@@ -79,8 +79,8 @@ func options(name string) admission.Options {
 	}
 }
 
-// replicas opens controllers: on one shared store if it is local to the process, otherwise each on
-// its own.
+// replicas opens controllers. If the store is local to the process, they share it; otherwise, each
+// opens its own.
 func replicas(address func(*testing.T) string) admissiontest.Replicas {
 	return func(t *testing.T, n int) (list []admission.Admitter, l ledger.Ledger) {
 		at := address(t)

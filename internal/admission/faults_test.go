@@ -22,8 +22,8 @@ type flaky struct {
 	Store
 	mu      sync.Mutex
 	random  *rand.Rand
-	rate    float64 // of exchanges that go wrong
-	away    bool    // all of them do
+	rate    float64 // fraction of exchanges that go wrong
+	away    bool    // all exchanges go wrong
 	next    *fault  // next fault; nil for a random one
 	charged map[string]toolyard.Money
 }
@@ -38,7 +38,7 @@ func (f *flaky) set(rate float64, away bool) {
 	f.rate, f.away = rate, away
 }
 
-// fail returns the next fault.
+// fail sets the next fault.
 func (f *flaky) fail(next fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +118,7 @@ func (f *flaky) note(b *ledger.Batch, a *ledger.Results) {
 	}
 }
 
-// world is a set of replicas with an unreliable store.
+// world is a set of replicas that share an unreliable store.
 type world struct {
 	t       *testing.T
 	store   *store.Store
@@ -130,15 +130,15 @@ type world struct {
 	mu    sync.Mutex
 	calls int
 	ran   []ran
-	free  []*Request // keyed calls that were not made
+	free  []*Request // calls with a key that were not made
 }
 
 // ran is a call that ran.
 type ran struct {
 	ask        *Request
 	start, end time.Time
-	err        error // of settling it
-	failed     bool  // it did not succeed, so it costs nothing
+	err        error // error of settling it
+	failed     bool  // the call did not succeed, so it costs nothing
 }
 
 func newWorld(t *testing.T, replicas int, seed uint64, change func(*Options)) *world {
@@ -165,10 +165,10 @@ func (w *world) fund(account string, amount toolyard.Money) {
 	}
 }
 
-// close ends everything and checks for leftovers.
+// close stops everything and checks for leftovers.
 func (w *world) close() {
 	for _, d := range w.desks {
-		d.wakeLoop() // a controller without requests does not maintain its leases
+		d.wakeLoop() // a controller that has no requests does not maintain its leases
 	}
 	time.Sleep(10 * time.Second)
 	for _, d := range w.desks {
@@ -185,13 +185,13 @@ func (w *world) close() {
 	}
 }
 
-// The limits of calls in these tests.
+// Limits used in these tests.
 var (
 	busyTool = LimitRef{Key: "busy", Name: "busy", Limit: toolyard.Limit{PerMinute: 300, Concurrency: 3}}
 	coolTool = LimitRef{Key: "cool", Name: "cool", Limit: toolyard.Limit{Cooldown: 150 * time.Millisecond}}
 )
 
-// ask returns a random request. Half of them have a price, a third has a key.
+// ask returns a random request. Half of the requests have a price, and a third have a key.
 func (w *world) ask(r *rand.Rand) *Request {
 	w.mu.Lock()
 	w.calls++
@@ -213,7 +213,7 @@ func (w *world) ask(r *rand.Rand) *Request {
 	return a
 }
 
-// call makes a call that its caller may cancel at any time.
+// call makes a call that may be canceled at any time.
 func (w *world) call(r *rand.Rand, a *Request) {
 	d := w.desks[r.IntN(len(w.desks))]
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -363,12 +363,12 @@ func (w *world) spendAll() (n toolyard.Money) {
 	}
 }
 
-// Thousands of calls on three replicas whose store fails before or after a change, or hangs, while
-// callers cancel at any time: no limit is exceeded, exactly the successful calls are charged, once,
-// and at the end all money and all keys are usable.
+// Three replicas handle thousands of calls while their store hangs or fails before or after a
+// change, and callers cancel at any time. No limit is exceeded, each successful call is charged
+// exactly once, and at the end all money and keys are usable.
 func TestFaults(t *testing.T) {
 	seeds := uint64(8)
-	if testing.Short() { // the race detector makes it slow
+	if testing.Short() { // slow with the race detector
 		seeds = 1
 	}
 	for seed := range seeds {
@@ -380,7 +380,7 @@ func TestFaults(t *testing.T) {
 				w.flaky.set(0.05, false)
 				w.load(30, 30, seed)
 				w.flaky.set(0, false)
-				time.Sleep(40 * time.Second) // all leases have run out
+				time.Sleep(40 * time.Second) // all leases expire
 				w.checkLimits(busyTool)
 				w.checkLimits(coolTool)
 				spent := w.checkMoney()
@@ -395,7 +395,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// plain returns a request without limits.
+// plain returns a request that has no limits.
 func plain(id string, change func(*Request)) *Request {
 	a := &Request{CallID: id, Caller: "ann", Account: "acme", Seller: "shop", Timeout: 5 * time.Second, Wait: 30 * time.Second}
 	change(a)
@@ -454,12 +454,12 @@ func TestAnUnavailableStore(t *testing.T) {
 	}
 }
 
-// A replica that counts on its own stays within its share of a limit.
+// A replica that cannot reach the store stays within its share of a limit.
 func TestAloneWithinItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := LimitRef{Key: "tool", Limit: toolyard.Limit{PerMinute: 9}}
 		w := newWorld(t, 3, 0, func(o *Options) { o.LocalFallback = true })
-		for i, d := range w.desks { // so that each replica has seen the others
+		for i, d := range w.desks { // lets each replica see the others
 			if _, err := d.Admit(t.Context(), plain(fmt.Sprint(i), func(a *Request) { a.Limits = []LimitRef{tool} })); err != nil {
 				t.Fatal(err)
 			}
@@ -480,8 +480,8 @@ func TestAloneWithinItsShare(t *testing.T) {
 	})
 }
 
-// A call that ends while the store is down is settled when the store is back; if its money was
-// already returned, it is not charged, and its caller is notified.
+// A call that ends while the store is down is settled when the store is back. If its money was
+// already returned, the call is not charged, and its caller gets an error.
 func TestSettlingWhileTheStoreIsDown(t *testing.T) {
 	for _, tt := range []struct {
 		away    time.Duration
@@ -509,7 +509,7 @@ func TestSettlingWhileTheStoreIsDown(t *testing.T) {
 					_, err := w.desks[0].Settle(t.Context(), ticket, succeeded())
 					settled <- err
 				}()
-				time.Sleep(tt.away) // replicas sweep meanwhile
+				time.Sleep(tt.away) // replicas sweep in the meantime
 				w.flaky.set(0, false)
 				if err := <-settled; code(err) != tt.want {
 					t.Error(err)
@@ -527,8 +527,8 @@ func TestSettlingWhileTheStoreIsDown(t *testing.T) {
 	}
 }
 
-// A caller that cancels while the store is being queried leaves nothing behind: the key is free and
-// the money is returned, even if the reply was lost, well before the reservation expires.
+// A caller that cancels during a request to the store leaves nothing behind: the key is free and
+// the money is returned well before the reservation expires, even if the reply was lost.
 func TestCancelingWhileTheStoreIsQueried(t *testing.T) {
 	for name, x := range map[string]fault{
 		"slow": {late: 500 * time.Millisecond}, "slow to begin": {early: 500 * time.Millisecond}, "lost": {after: true}, "lost and slow": {after: true, hang: true},
@@ -561,15 +561,15 @@ func TestCancelingWhileTheStoreIsQueried(t *testing.T) {
 	}
 }
 
-// A cheap call that arrives while the store is queried for an expensive one takes nothing that is
-// returned when the store refuses, even if the refusal is lost.
+// A cheap call that arrives while the store handles an expensive one does not take money that is
+// returned when the store refuses the expensive call, even if the refusal is lost.
 func TestACheapCallNextToAnExpensiveOne(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 2, 0, func(*Options) {})
 			w.fund("acme", 11)
 			admit := func(d *Controller, id string, price toolyard.Money) *Admission {
-				line := LimitRef{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that calls do not queue behind each other
+				line := LimitRef{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // prevents calls from queuing behind each other
 				a := plain(id, func(a *Request) { a.Balance, a.Price, a.Limits = "acme", price, []LimitRef{line} })
 				ticket, err := d.Admit(t.Context(), a)
 				if err != nil && code(err) != toolyard.BudgetExceeded {
@@ -577,7 +577,7 @@ func TestACheapCallNextToAnExpensiveOne(t *testing.T) {
 				}
 				return ticket
 			}
-			other := admit(w.desks[1], "other", 6) // all that the replica has not
+			other := admit(w.desks[1], "other", 6) // takes all money that the replica does not have
 			first := admit(w.desks[0], "first", 5)
 			if _, err := w.desks[0].Settle(t.Context(), first, toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed}}); err != nil {
 				t.Fatal(err)
@@ -585,9 +585,9 @@ func TestACheapCallNextToAnExpensiveOne(t *testing.T) {
 			w.flaky.next = &fault{after: lost}
 			var dear sync.WaitGroup
 			dear.Go(func() { admit(w.desks[0], "dear", 7) })
-			time.Sleep(500 * time.Microsecond) // the store is being queried
+			time.Sleep(500 * time.Microsecond) // the store is handling the request
 			if lost {
-				time.Sleep(5 * time.Millisecond) // and is not queried again yet
+				time.Sleep(5 * time.Millisecond) // no further request has been sent yet
 			}
 			if cheap := admit(w.desks[0], "cheap", 5); cheap != nil {
 				time.Sleep(time.Second)
@@ -604,7 +604,7 @@ func TestACheapCallNextToAnExpensiveOne(t *testing.T) {
 	}
 }
 
-// Calls waiting for a narrow limit do not block others from a wide limit that both need.
+// Calls that wait for a narrow limit do not block other calls from a wide limit that both need.
 func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 	for i := range 6 {
 		wide, keyed := []toolyard.Limit{{PerMinute: 60}, {Concurrency: 1}, {Cooldown: 200 * time.Millisecond}}[i/2], i%2 == 1

@@ -28,8 +28,8 @@ func (s *delayed) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Result
 	return s.Store.Exchange(ctx, b)
 }
 
-// A replica that waits for its turn must not hold a slot that another replica could use: three
-// replicas share a limit of one start every 500 ms and two calls at a time, and each call takes
+// A replica that waits for its turn must not hold a slot that another replica could use. Three
+// replicas share a limit of one start every 500 ms and two concurrent calls, and each call takes
 // 800 ms. When a replica kept an idle slot, only 36 of 60 possible calls started.
 func TestIdleSlotsReturnWithTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,8 +23,8 @@ func (f *full) KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, err
 	return f.Store.KeyUsage(ctx, scope)
 }
 
-// A result that is too large, or one too many, is not stored for its idempotency key: a repeated
-// call gets an error that the call has run, and does not run again.
+// A result that is too large, or one too many, is not stored under its idempotency key. A repeated
+// call gets an error that says that the call has run, and does not run again.
 func TestLargeResultsAreNotKept(t *testing.T) {
 	for name, test := range map[string]struct {
 		size int
@@ -66,7 +66,7 @@ func sameKey(scope, key string) *Request {
 	return a
 }
 
-// A caller has a bounded number of idempotency keys, independent of other callers.
+// The number of a caller's idempotency keys is limited, independently of other callers.
 func TestKeysOfACallerAreBounded(t *testing.T) {
 	onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 		d.store = &full{d.store, "acme/ann", ledger.KeyUsage{Keys: maxKeys - 1}}

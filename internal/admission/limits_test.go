@@ -21,8 +21,8 @@ type span struct {
 	start, end time.Time
 }
 
-// load keeps replicas busy for a while: each caller sends its calls one after another, each to a
-// random replica, without pauses.
+// load keeps replicas busy for a while. Each caller sends calls one after another with no pauses,
+// each to a random replica.
 func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Limit, during, work time.Duration) (spans []span) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s, err := store.Open(ctx, "memory")
@@ -77,7 +77,7 @@ func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Lim
 	return spans
 }
 
-// used returns how much of a limit was used, and violations.
+// used returns the share of a limit that was used, and reports violations.
 func used(t *testing.T, spans []span, l toolyard.Limit, during time.Duration) (share float64) {
 	for i := range spans {
 		if n := l.PerMinute; n > 0 && i >= n && spans[i].start.Sub(spans[i-n].start) < time.Minute {
@@ -98,7 +98,7 @@ func used(t *testing.T, spans []span, l toolyard.Limit, during time.Duration) (s
 			}
 		}
 	}
-	// What is allowed at once at the beginning says nothing about what is used later.
+	// Ignore the first minute, in which a whole minute's permits are available at once.
 	after := spans[0].start.Add(time.Minute)
 	later := slices.IndexFunc(spans, func(s span) bool { return s.start.After(after) })
 	possible := (during - time.Minute).Minutes() * float64(l.PerMinute)
@@ -130,7 +130,7 @@ func TestLimitsOverTenMinutes(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				during := tt.during
-				if testing.Short() { // the race detector makes it slow
+				if testing.Short() { // slow with the race detector
 					during = min(during, 90*time.Second)
 				}
 				spans := load(t, 3, map[string]int{"ann": 12, "bob": 12}, tt.limit, during, tt.work)
@@ -144,7 +144,7 @@ func TestLimitsOverTenMinutes(t *testing.T) {
 	}
 }
 
-// A caller gets its share of a limit although another caller floods it.
+// A caller gets its share of a limit even if another caller floods it.
 func TestLimitsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		during := 5 * time.Minute

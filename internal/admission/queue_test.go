@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// onDesk runs a test with a controller on a store, in fake time.
+// onDesk runs a test with a controller and a store in fake time.
 func onDesk(t *testing.T, test func(t *testing.T, d *Controller, f *flaky)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -84,8 +84,8 @@ func TestQuickCallsQueueWithoutRefusals(t *testing.T) {
 	}
 }
 
-// A call that cannot be admitted in time is refused immediately with a retry time; one that can
-// waits.
+// A call that cannot be admitted in time is refused immediately with a retry time. Other calls
+// wait.
 func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 	onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 		if err := d.make(t, toServer("ann", 1, 0), 5*time.Second); err != nil {
@@ -107,7 +107,8 @@ func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		// One runs, four wait no longer than twice their time; each of the others was told how long the queue is.
+		// One call runs, and four wait at most twice as long as allowed. The error for each of the
+		// others contains the expected wait.
 		if want := []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}; !slices.Equal(refused, want) {
 			t.Errorf("refused with %v, want %v", refused, want)
 		}
@@ -118,7 +119,7 @@ func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// A call that does not wait is admitted if there is capacity, however slow the store is, and
+// A call that must not wait is admitted if there is capacity, even if the store is slow, and is
 // refused otherwise.
 func TestCallsThatDoNotWait(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond} {
@@ -150,7 +151,7 @@ func TestCallsThatDoNotWait(t *testing.T) {
 	}
 }
 
-// A call that waits for a busy server gets an error about the server, not about the store.
+// If a call waits for a busy server, its error is about the server, not about the store.
 func TestABusyServerIsNamed(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second} {
 		onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
@@ -170,8 +171,8 @@ func TestABusyServerIsNamed(t *testing.T) {
 	}
 }
 
-// One caller cannot keep another from waiting, however many calls it makes, and waiting calls are
-// bounded in number and size.
+// One caller cannot prevent another from waiting, no matter how many calls it makes. The number and
+// size of waiting calls are limited.
 func TestOneCallerCannotFillTheQueue(t *testing.T) {
 	for name, test := range map[string]struct{ args, fit int }{
 		"many calls":  {0, maxWaiting / callerShare},

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// stubborn is a store that rejects batches with one account and counts the others.
+// stubborn is a store that rejects batches that contain a certain account, and counts the others.
 type stubborn struct {
 	*store.Store
 	account   string
@@ -34,7 +34,7 @@ func (s *stubborn) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Resul
 	return s.Store.Exchange(ctx, b)
 }
 
-// inBubble runs a test with a controller on an in-memory store, in fake time.
+// inBubble runs a test with a controller and an in-memory store in fake time.
 func inBubble(t *testing.T, test func(t *testing.T, s *stubborn, d *admission.Controller)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -69,7 +69,7 @@ func paidBy(account, balance string, n int) *admission.Request {
 
 var succeeded = toolyard.Outcome{Result: &toolyard.Result{}}
 
-// A request that the store rejects affects only its own caller.
+// If the store rejects a request, only its caller is affected.
 func TestOneBadAccountDoesNotAffectOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *stubborn, d *admission.Controller) {
 		var wg sync.WaitGroup
@@ -142,7 +142,7 @@ func TestAClosedSessionEnds(t *testing.T) {
 	})
 }
 
-// A call that requests input returns everything that was reserved for it: the call with the answer
+// A call that requires input returns everything that was reserved for it. The call with the answer
 // needs nothing more from the store.
 func TestACallThatAsksGivesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Controller) {

@@ -22,7 +22,7 @@ func (f providerFunc) Provide(ctx context.Context, caller toolyard.Caller, asOf 
 	return f(ctx, caller, asOf)
 }
 
-// says is a provider with a fixed response.
+// says returns a provider with a fixed response.
 func says(value string, err error) toolyard.ContextProvider {
 	return providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) {
 		return json.RawMessage(value), err
@@ -137,12 +137,12 @@ func TestContextIsFetchedSideBySide(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		time.Sleep(2 * time.Hour) // let the provider that ignores cancellation end
+		time.Sleep(2 * time.Hour) // lets the provider that ignores cancellation end
 	})
 }
 
-// Whatever the caller sends, the tool receives the platform's context and the other arguments
-// unchanged.
+// Regardless of what the caller sends, the tool receives the platform's context and the other
+// arguments unchanged.
 func FuzzInject(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"portfolio":2}`, `{"Portfolio":{"x":[]},"b":"\u0000"}`, `[1]`, `{"a":1}{}`, ` null`} {
 		f.Add(seed)
@@ -156,7 +156,7 @@ func FuzzInject(f *testing.F) {
 		if err := json.Unmarshal([]byte(ran), &got); err != nil || string(got["portfolio"]) != `{"w":1}` {
 			t.Fatalf("%q ran with %q: %v", args, ran, err)
 		}
-		_ = json.Unmarshal([]byte(args), &sent) // empty for {}
+		_ = json.Unmarshal([]byte(args), &sent) // empty if args is {}
 		for name, value := range sent {
 			if !strings.EqualFold(name, "portfolio") && string(got[name]) != string(value) {
 				t.Fatalf("%q ran with %q", args, ran)
@@ -168,8 +168,8 @@ func FuzzInject(f *testing.F) {
 	})
 }
 
-// Injected data that breaks the tool's input schema is a fault of the provider: the caller cannot
-// correct it. Faults of the caller's own arguments are reported to the caller, and only those.
+// If injected data violates the tool's input schema, the provider is at fault, because the caller
+// cannot correct it. The caller gets only the issues with its own arguments.
 func TestContextThatBreaksTheInputSchema(t *testing.T) {
 	const input = `{"type":"object","properties":{
 		"customer":{"type":"object","properties":{"tier":{"enum":["gold","silver"]}},"required":["tier"]},
@@ -178,7 +178,7 @@ func TestContextThatBreaksTheInputSchema(t *testing.T) {
 	const several = `{"type":"object","properties":{"customer":{},"order":{}},"oneOf":[{"properties":{"customer":{"required":["tier"]}}},{"properties":{"customer":{"required":["rank"]}}}]}`
 	for name, tt := range map[string]struct {
 		input, record, args string
-		handler             error // the result of the tool itself
+		handler             error // result of the tool itself
 		code                toolyard.Code
 		message             string
 		issues              []string

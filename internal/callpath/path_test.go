@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission"
 )
 
-// documented returns the steps that a diagram "a → b → c" in the package comment of a file lists.
+// documented returns the steps in a diagram "a → b → c" in a file's package comment.
 func documented(t *testing.T, file string) []string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
@@ -48,7 +48,7 @@ func TestDocsListTheStepsOfTheCallPath(t *testing.T) {
 	}
 }
 
-// freeOfCharge admits every call and notes that it did.
+// freeOfCharge admits every call and counts them.
 type freeOfCharge struct{ admitted int }
 
 func (f *freeOfCharge) Admit(_ context.Context, r *admission.Request) (*admission.Admission, error) {
@@ -97,7 +97,7 @@ func TestPolicyRunsBetweenValidationAndAdmission(t *testing.T) {
 		{"ann", `{"n":0}`, "", toolyard.Invalid, 0, nil},                         // invalid arguments never reach a policy
 		{"mallory", `{}`, "", toolyard.PermissionDenied, 0, []string{`{"n":1}`}}, // a refused call is not admitted
 		{"bob", `{}`, "9", "", 1, []string{`{"n":1}`}},                           // a policy can replace arguments
-		{"eve", `{}`, "", toolyard.Invalid, 0, []string{`{"n":1}`}},              // but only by valid ones
+		{"eve", `{}`, "", toolyard.Invalid, 0, []string{`{"n":1}`}},              // but only with valid ones
 	} {
 		seen, admitter.admitted = nil, 0
 		c := &toolyard.Call{ID: "c", Tool: tool, Args: json.RawMessage(tt.args), Caller: toolyard.Caller{ID: tt.caller}}

@@ -41,7 +41,7 @@ func callIn(ctx context.Context, tool *toolyard.Tool, rawArgs string, policies .
 	return res, nil
 }
 
-// notes is a Recorder that stores its calls.
+// notes is a Recorder that stores the calls it receives.
 type notes struct {
 	intents  int
 	outcomes []toolyard.Outcome
@@ -202,7 +202,7 @@ func TestDeadlineDoesNotWaitForADeafTool(t *testing.T) {
 		if _, err := callIn(ctx, deaf, `{}`, callpath.Deadline(time.Second)); err.Code != toolyard.Canceled {
 			t.Errorf("a caller that left got %v", err)
 		}
-		time.Sleep(2 * time.Hour) // let the tools that ignore cancellation end
+		time.Sleep(2 * time.Hour) // lets the tools that ignore cancellation end
 	})
 }
 
@@ -264,7 +264,7 @@ func TestLeavingDoesNotStopAPaidWrite(t *testing.T) {
 }
 
 // TestCanceledIntentIsACanceledCall checks the code of a write whose caller disconnects while its
-// intent is pending: the recorder is not unavailable.
+// intent is pending. It must not be Unavailable.
 func TestCanceledIntentIsACanceledCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
-// operators approve calls, or do not.
+// operators approves or declines calls.
 type operators struct {
 	approves bool
 	asked    []string
@@ -26,8 +26,8 @@ func (o *operators) Await(_ context.Context, c *toolyard.Call, a *callpath.Appro
 	return "", nil
 }
 
-// Attack 31: after a private and an untrusted result, in both orders, a call that sends data out needs
-// approval by an operator, and is refused if no operator can be asked.
+// After a private and an untrusted result, in either order, a call that sends data out needs an
+// operator's approval. It is refused if no operator can be asked.
 func TestTaintedEgressNeedsApproval(t *testing.T) {
 	labelled := func(name string, labels ...string) *toolyard.Tool {
 		return toolyard.Define(toolyard.Spec{Name: name, Terms: toolyard.Terms{Labels: labels}}, func(context.Context, *toolyard.Call, struct{}) (string, error) {

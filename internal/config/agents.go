@@ -42,7 +42,7 @@ type TokenPrices struct {
 	Output *Price `json:"output,omitempty" doc:"Price of output tokens."`
 }
 
-// Agent answers questions with a model and a gate's tools.
+// Agent answers questions using a model and a gate's tools.
 type Agent struct {
 	Model        string      `json:"model" minLength:"1" doc:"The name of a model."`
 	Gate         string      `json:"gate" minLength:"1" doc:"The gate whose tools the agent uses. The gate's mode is also the agent's mode. Its surface must not be execute."`
@@ -55,7 +55,7 @@ type Agent struct {
 	QueryUSD     *Price      `json:"queryUsd,omitempty" doc:"Price of a response at an execute gate, in US dollars, as a string. Questions that the agent can't answer cost nothing."`
 }
 
-// AgentLimits are the limits of a query.
+// AgentLimits limits a query.
 type AgentLimits struct {
 	Calls        int      `json:"calls" default:"100" minimum:"1" maximum:"100" doc:"Maximum number of calls."`
 	Turns        int      `json:"turns" default:"30" minimum:"2" maximum:"200" doc:"Maximum number of model turns."`
@@ -138,8 +138,9 @@ func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 	}
 }
 
-// AgentPaths returns the paths from an agent to each agent that its queries can reach, by delegation or
-// because its gate offers the other agent. The shortest come first; the first is the agent itself.
+// AgentPaths returns the paths from an agent to each agent that its queries can reach, by
+// delegation or because its gate offers the other agent. They are sorted by length; the first is
+// the agent itself.
 func (c *Config) AgentPaths(name string) [][]string {
 	paths, seen := [][]string{{name}}, map[string]bool{name: true}
 	for i := 0; i < len(paths); i++ {
@@ -154,8 +155,8 @@ func (c *Config) AgentPaths(name string) [][]string {
 	return paths
 }
 
-// agentPath returns a path on which an agent reaches another: by its gate or its delegates. It
-// returns nil if there is none.
+// agentPath returns a path by which an agent reaches another through gates or delegation, or nil if
+// there is none.
 func (c *Config) agentPath(from, to string, visited []string) []string {
 	if from == to {
 		return []string{to}

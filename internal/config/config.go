@@ -1,6 +1,6 @@
 // Package config parses and validates the configuration file. The JSON Schema derived from its
 // types is used for validation, editor completion and the reference. All errors in a file are
-// reported together, each with file, line, key and fix.
+// reported together, each with the file, line, key and fix.
 package config
 
 import (
@@ -24,7 +24,8 @@ import (
 // File is the default name of the configuration file.
 const File = "toolyard.yaml"
 
-// Config is the configuration file. Default returns the configuration without a file.
+// Config is the configuration file. Default returns the configuration that applies if there is no
+// file.
 type Config struct {
 	Name string `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"The name of this yard."`
 	HTTP
@@ -55,7 +56,7 @@ type HTTP struct {
 	SSE       bool     `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport from MCP 2024-11-05 at /sse."`
 }
 
-// TLS is the certificate of the HTTP server. Changed files are used without a restart.
+// TLS configures the HTTP server's certificate. Changed files are reloaded without a restart.
 type TLS struct {
 	Cert string `json:"cert" minLength:"1" doc:"The PEM file with the certificate and its chain, relative to this file. It is reloaded when it changes."`
 	Key  string `json:"key" minLength:"1" doc:"The PEM file with the private key."`
@@ -77,7 +78,7 @@ type Connections struct {
 	Keys []string `json:"keys,omitempty" doc:"Keys that encrypt connections in the store, with at least 32 characters each: names of secrets, or references such as file:/run/secrets/connections. The first key encrypts, and all keys decrypt. Required with PostgreSQL; otherwise, a .key file next to this file is used."`
 }
 
-// Storage configures what is stored, and where.
+// Storage configures which data is stored and where.
 type Storage struct {
 	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If store isn't set but a store is needed, a .db file next to this file is used."`
 	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"What happens to calls with limits while the store isn't responding. With refuse, they are refused. With local, each replica enforces its share of the limit for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
@@ -110,7 +111,7 @@ type Limits struct {
 	Streams     int `json:"streams" default:"10000" minimum:"4" maximum:"1000000" doc:"Maximum number of open notification streams. A single caller, or a single address without a key, gets at most a quarter of them."`
 }
 
-// Scripts is a directory of TypeScript tools. Paths are relative to the configuration file.
+// Scripts configures a directory of TypeScript tools. Paths are relative to the configuration file.
 type Scripts struct {
 	Dir     string           `json:"dir" default:"tools" minLength:"1" doc:"The directory that contains the tools."`
 	Glob    string           `json:"glob" default:"**/*.ts" minLength:"1" doc:"Glob pattern for the files in the directory that define tools."`
@@ -179,7 +180,7 @@ type Presentation struct {
 // minShow is the minimum value of show.
 const minShow = 1 << 10
 
-// check validates the presentation of a gate.
+// check validates a gate's presentation.
 func (p *Presentation) check(report reportFunc, gate string) {
 	if len(p.Pinned) > 0 && (p.Offer == "" || p.Offer == gates.OfferTools) {
 		report("requires offer: search or code, because this gate lists every tool", "gates", gate, "pinned")
@@ -206,7 +207,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // MarshalText implements [encoding.TextMarshaler].
 func (d Duration) MarshalText() ([]byte, error) {
-	if d.Std()%time.Millisecond != 0 { // String would use a unit that the schema does not have
+	if d.Std()%time.Millisecond != 0 { // String would use a unit that the schema does not allow
 		return []byte(strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms"), nil
 	}
 	return []byte(d.Std().String()), nil
@@ -269,7 +270,7 @@ func (Host) JSONSchema() json.RawMessage {
 
 var schema = toolyard.SchemaFor[Config]()
 
-// Schema returns the JSON Schema of the file, for editors.
+// Schema returns the JSON Schema for the file, for use in editors.
 func Schema(e Extensions) json.RawMessage {
 	var doc map[string]any
 	_ = json.Unmarshal(schema.JSON(), &doc) // schema is valid JSON
@@ -289,13 +290,13 @@ func Schema(e Extensions) json.RawMessage {
 	return append(raw, '\n')
 }
 
-// Default returns the configuration in effect without a file.
+// Default returns the configuration that applies if there is no file.
 func Default() *Config {
 	c, _ := decode(json.RawMessage("{}"))
 	return c
 }
 
-// decode fills in defaults and validates.
+// decode fills in defaults and validates the configuration.
 func decode(value json.RawMessage) (*Config, []toolyard.Issue) {
 	value, issues, _ := schema.Complete(context.Background(), value)
 	if len(issues) > 0 {
@@ -310,7 +311,7 @@ func decode(value json.RawMessage) (*Config, []toolyard.Issue) {
 
 var gateName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// listenHost returns the host of an address to listen on.
+// listenHost returns the host in an address to listen on.
 func listenHost(text string) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -320,7 +321,7 @@ func listenHost(text string) (host string, ok bool) {
 	return host, err == nil
 }
 
-// check validates what the schema cannot express.
+// check validates rules that the schema cannot express.
 func (c *Config) check() (issues []toolyard.Issue) {
 	report := func(message string, steps ...string) {
 		issues = append(issues, toolyard.Issue{Path: strings.Join(steps, "."), Message: message, Location: steps})
@@ -382,7 +383,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	return issues
 }
 
-// Prefixes parses networks, which have been validated.
+// Prefixes parses networks. They must have been validated.
 func Prefixes(networks []Network) (list []netip.Prefix) {
 	for _, network := range networks {
 		if p, err := netip.ParsePrefix(string(network)); err == nil {

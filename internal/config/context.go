@@ -16,9 +16,9 @@ import (
 // a provider that the program registers for the kind.
 type Context struct {
 	HTTP     *HTTPContext
-	Script   string          // a TypeScript file; empty for none
-	Grants   Grant           // of the script
-	Settings json.RawMessage // of a registered provider: the whole section
+	Script   string          // TypeScript file; may be empty
+	Grants   Grant           // the script's grants
+	Settings json.RawMessage // the whole section, as settings for a registered provider
 }
 
 // HTTPContext configures a GET request that returns a service's data about the caller.
@@ -36,24 +36,23 @@ const (
 	maxContextCache   = time.Hour
 )
 
-// contextFields are the keys of a section that does not belong to a registered provider.
+// contextFields are the keys in a section that does not belong to a registered provider.
 type contextFields struct {
 	HTTP   *HTTPContext `json:"http,omitempty" doc:"Request the context from an HTTP service."`
 	Script string       `json:"script,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"The path of a TypeScript file whose default export returns the context, relative to this file."`
 	Grants Grant        `json:"grants,omitzero" doc:"What the script can access."`
 }
 
-// JSONSchema describes a Context. Other keys are settings of a registered provider, whose own
-// schema checks them.
+// JSONSchema describes a Context. Other keys are settings for a registered provider, whose own
+// schema validates them.
 func (Context) JSONSchema() json.RawMessage {
 	var schema map[string]any
-	_ = json.Unmarshal(toolyard.SchemaFor[contextFields]().JSON(), &schema) // it compiled
+	_ = json.Unmarshal(toolyard.SchemaFor[contextFields]().JSON(), &schema) // cannot fail: the schema is valid
 	delete(schema, "additionalProperties")
 	raw, _ := json.Marshal(schema)
 	return raw
 }
 
-// UnmarshalJSON reads a Context.
 func (c *Context) UnmarshalJSON(data []byte) error {
 	var fields contextFields
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -63,11 +62,11 @@ func (c *Context) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// needsStore reports whether the provider reads links, which are kept in the store.
+// needsStore reports whether the provider reads links, which are in the store.
 func (c *Context) needsStore(kind string) bool { return c.Script == "" && len(c.linkNames(kind)) > 0 }
 
-// linkNames returns the names of the links that the provider reads. A script may read any link; it
-// is expected to read the link of its own kind.
+// linkNames returns the names of the links that the provider reads. A script may read any link, but
+// is expected to read the link for its own kind.
 func (c *Context) linkNames(kind string) []string {
 	if c.HTTP != nil {
 		return provider.LinkNames(kind, c.HTTP.URL, c.HTTP.Headers)
@@ -75,7 +74,7 @@ func (c *Context) linkNames(kind string) []string {
 	return []string{kind}
 }
 
-// LinkNames returns the names of the links that the context providers of the configuration read.
+// LinkNames returns the names of the links that the configured context providers read.
 func (c *Config) LinkNames() (names []string) {
 	for kind, context := range c.Context {
 		names = append(names, context.linkNames(kind)...)
@@ -99,13 +98,13 @@ func (c *Config) checkContext(add reportFunc) {
 
 func (c *Context) check(add reportFunc) {
 	if c.HTTP == nil && c.Script == "" {
-		return // the schema of the registered provider decides
+		return // the registered provider's schema decides
 	}
 	if c.HTTP != nil && c.Script != "" {
 		add("sets both http and script; remove one")
 	}
 	var keys map[string]json.RawMessage
-	_ = json.Unmarshal(c.Settings, &keys) // it is an object
+	_ = json.Unmarshal(c.Settings, &keys) // cannot fail: it is an object
 	known := []string{"http", "script", "grants"}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch {

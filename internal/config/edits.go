@@ -29,20 +29,20 @@ func (Editable) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","enum":["toolsets","gates","prices"]}`)
 }
 
-// Edits are entries that operators changed at runtime. They replace entries with the same name in
-// the file.
+// Edits are entries that operators changed at runtime. They replace entries in the file that have
+// the same name.
 type Edits struct {
 	Toolsets map[string]Toolset `json:"toolsets,omitempty"`
 	Gates    map[string]Gate    `json:"gates,omitempty"`
 	Prices   map[string]Price   `json:"prices,omitempty" doc:"Prices by server and tool, such as github/search. The server - stands for local tools, and the tool * for the default price."`
 }
 
-// DefaultGate is the name of the gate of a configuration without gates.
+// DefaultGate is the name of the gate that exists if none is configured.
 const DefaultGate = "default"
 
 var editsSchema = toolyard.SchemaFor[Edits]()
 
-// ParseEdits decodes and validates edits; empty data is no edits.
+// ParseEdits decodes and validates edits. Empty data means no edits.
 func ParseEdits(data []byte) (*Edits, error) {
 	e := &Edits{}
 	if len(data) == 0 {
@@ -58,13 +58,13 @@ func ParseEdits(data []byte) (*Edits, error) {
 	return e, nil
 }
 
-// Clone returns a copy with non-nil maps.
+// Clone returns a copy whose maps are not nil.
 func (e *Edits) Clone() *Edits {
 	return &Edits{Toolsets: copied(e.Toolsets), Gates: copied(e.Gates), Prices: copied(e.Prices)}
 }
 
-// With applies edits to a configuration, as far as it allows them. Its error has the code
-// toolyard.Invalid and an issue for each problem.
+// With applies edits to a configuration, as far as the configuration allows them. The error has
+// code toolyard.Invalid and an issue for each problem.
 func (s *Source) With(e *Edits) (*Source, error) {
 	c := *s.Config
 	if slices.Contains(c.Editable, EditToolsets) && len(e.Toolsets) > 0 {
@@ -87,7 +87,7 @@ func (s *Source) With(e *Edits) (*Source, error) {
 	return &with, nil
 }
 
-// Set converts t to the toolset of a gate.
+// Set converts t to a gate's toolset.
 func (t Toolset) Set(name string) *gates.Toolset {
 	s := &gates.Toolset{Name: name, Tools: t.Tools, Packs: t.Packs}
 	for _, p := range t.Servers {
@@ -96,7 +96,7 @@ func (t Toolset) Set(name string) *gates.Toolset {
 	return s
 }
 
-// NewToolset is the configuration of a toolset.
+// NewToolset converts a gate's toolset to its configuration.
 func NewToolset(s gates.Toolset) Toolset {
 	t := Toolset{Tools: s.Tools, Packs: s.Packs}
 	for _, p := range s.Servers {
@@ -105,13 +105,14 @@ func NewToolset(s gates.Toolset) Toolset {
 	return t
 }
 
-// setPrices replaces prices of the configuration. Prices of servers that were removed are ignored.
+// setPrices replaces prices in the configuration. It ignores prices for servers that have been
+// removed.
 func (c *Config) setPrices(prices map[string]Price) {
 	if len(prices) == 0 {
 		return
 	}
 	c.Terms, c.Servers = copied(c.Terms), copied(c.Servers)
-	own := make(map[string]bool) // servers whose terms are copied
+	own := make(map[string]bool) // servers whose terms have been copied
 	for key, price := range prices {
 		id, tool, _ := strings.Cut(key, "/")
 		server, known := c.Servers[id]
@@ -139,7 +140,7 @@ func setPrice(terms map[string]Terms, tool string, price *Price) {
 	terms[tool] = t
 }
 
-// copied returns a copy that is never nil.
+// copied returns a copy of m. It is never nil.
 func copied[T any](m map[string]T) map[string]T {
 	c := make(map[string]T, len(m))
 	maps.Copy(c, m)
@@ -152,7 +153,7 @@ func merged[T any](file, edits map[string]T) map[string]T {
 	return all
 }
 
-// Issues converts faults into issues for the request that caused them.
+// Issues converts faults to issues for the request that caused them.
 func (f Faults) Issues() (issues []toolyard.Issue) {
 	for _, p := range f {
 		issues = append(issues, toolyard.Issue{Path: p.Subject, Message: strings.TrimSuffix(p.Message+". "+p.Fix, ". ")})
@@ -160,7 +161,7 @@ func (f Faults) Issues() (issues []toolyard.Issue) {
 	return issues
 }
 
-// Refusal converts faults into the error for the request that caused them.
+// Refusal converts faults to the error for the request that caused them.
 func Refusal(err error) error {
 	if f, ok := errors.AsType[Faults](err); ok {
 		return &toolyard.Error{Code: toolyard.Invalid, Message: "The resulting configuration is invalid.", Issues: f.Issues()}

@@ -29,23 +29,23 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Source is a parsed file with the positions of its keys.
+// Source is a parsed file and the positions of its keys.
 type Source struct {
 	*Config
-	SensitiveValues []string           // values of variables whose names look like those of secrets
-	Warnings        []toolyard.Problem // renamed keys
+	SensitiveValues []string           // values of variables whose names suggest secrets
+	Warnings        []toolyard.Problem // warnings about renamed keys
 
 	name      string
 	text      []byte
 	positions map[string]position
-	variables map[string]bool // without a default
+	variables map[string]bool // variables that have no default
 }
 
-// Text returns the text that the configuration was parsed from, nil for none.
+// Text returns the text that the configuration was parsed from; it may be nil.
 func (s *Source) Text() []byte { return s.text }
 
-// Variables returns the environment variables that the configuration requires: those without a
-// default, and those of its secrets.
+// Variables returns the environment variables that the configuration requires: those that have no
+// default, and those used for secrets.
 func (s *Source) Variables() []string {
 	names := maps.Clone(s.variables)
 	if names == nil {
@@ -90,7 +90,7 @@ func LooksSecret(name string) bool { return secretName.MatchString(name) }
 
 type position struct{ line, column int }
 
-// Load reads a file. Its error is of type Faults, unless the file cannot be read.
+// Load reads a file. The error has type Faults, unless the file cannot be read.
 func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 	data, err := os.ReadFile(name) //nolint:gosec // the operator's own file
 	if err != nil {
@@ -99,8 +99,8 @@ func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 	return Parse(name, data, getenv)
 }
 
-// Parse parses and validates a configuration. ${VAR} and ${VAR:-default} in values are expanded
-// with getenv.
+// Parse parses and validates a configuration. It uses getenv to expand ${VAR} and ${VAR:-default}
+// in values.
 func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Source, error) {
 	if len(data) > maxFile {
 		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("exceeds %d bytes", maxFile)}}
@@ -129,7 +129,7 @@ func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Sourc
 	return s, nil
 }
 
-// At sets the position of a problem to that of a key.
+// At sets a problem's position to that of a key.
 func (s *Source) At(p toolyard.Problem, steps ...string) toolyard.Problem {
 	p.File = s.name
 	at := s.nearest(steps)
@@ -137,7 +137,7 @@ func (s *Source) At(p toolyard.Problem, steps ...string) toolyard.Problem {
 	return p
 }
 
-// nearest returns the position of the deepest key of a path that is in the file.
+// nearest returns the position of the deepest key on a path that exists in the file.
 func (s *Source) nearest(steps []string) position {
 	for n := len(steps); n > 0; n-- {
 		if at, ok := s.positions[key(steps[:n])]; ok {
@@ -149,7 +149,7 @@ func (s *Source) nearest(steps []string) position {
 
 func key(steps []string) string { return strings.Join(steps, "\x00") }
 
-// Located converts issues with a part of the configuration to faults. Steps are the path of the
+// Located converts issues with a part of the configuration to faults. steps is the path to the
 // part.
 func (s *Source) Located(issues []toolyard.Issue, steps ...string) (f Faults) {
 	for _, i := range issues {
@@ -184,8 +184,8 @@ func (s *Source) unreadable(problems []yamltree.Problem, data []byte) (f Faults)
 
 const maxFile = 1 << 20
 
-// walker converts a YAML tree to a JSON value, expands variables and records the position of
-// each key.
+// walker converts a YAML tree to a JSON value, expands variables, and records the position of each
+// key.
 type walker struct {
 	source *Source
 	getenv func(string) (string, bool)
@@ -196,7 +196,7 @@ func (w *walker) fault(at position, steps []string, message string) {
 	w.faults = append(w.faults, toolyard.Problem{Subject: strings.Join(steps, "."), File: w.source.name, Line: at.line, Column: at.column, Message: message})
 }
 
-// warnRenamed warns of a key or value with its old spelling.
+// warnRenamed warns about a key or value that uses its old name.
 func (w *walker) warnRenamed(at position, old []string, renamed string) {
 	w.source.Warnings = append(w.source.Warnings, toolyard.Problem{
 		Subject: strings.Join(old, "."), File: w.source.name, Line: at.line, Column: at.column,
@@ -256,14 +256,14 @@ func (w *walker) mapping(n *yamltree.Node, steps []string) any {
 		switch {
 		case value != nil:
 			m[name] = value
-		case len(steps) > 0 && len(w.faults) == before: // a top-level key without a value counts as absent
+		case len(steps) > 0 && len(w.faults) == before: // a top-level key with no value counts as absent
 			w.fault(at, path, "has no value")
 		}
 	}
 	return m
 }
 
-// expand expands the variables in a string. The results true and false become booleans.
+// expand expands the variables in a string. If the result is true or false, it becomes a boolean.
 func (w *walker) expand(at position, text string, steps []string) any {
 	if !strings.Contains(text, "${") {
 		return text
@@ -307,7 +307,7 @@ func (w *walker) expand(at position, text string, steps []string) any {
 	return expanded
 }
 
-// isString reports whether the value at a path stays a string even if it reads true or false, because
+// isString reports whether the value at a path stays a string even if it is true or false, because
 // it is passed on as text.
 func isString(steps []string) bool {
 	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2]) ||
@@ -331,8 +331,8 @@ func (w *walker) variable(expression string) (string, error) {
 	return fallback, nil
 }
 
-// checkSecretPath allows secrets only in env and headers of servers, in env of secret stores, in
-// headers of contexts and in settings of packs. They are expanded when they are used.
+// checkSecretPath allows secrets only in env and headers of servers, env of secret stores, headers
+// of contexts, and settings of packs. They are expanded when they are used.
 func checkSecretPath(steps []string) error {
 	if len(steps) > 1 && steps[0] == "packs" || len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") ||
 		len(steps) == 4 && steps[0] == "secretStores" && steps[2] == "env" || isContextHeader(steps) {

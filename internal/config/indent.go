@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// misplaced is a key with an indentation that differs from the keys around it.
+// misplaced is a key whose indentation differs from that of the keys around it.
 type misplaced struct {
 	key    string
 	line   int
-	indent int // of the key, in spaces
-	others int // of the keys around it
+	indent int // indentation of the key, in spaces
+	others int // indentation of the keys around it
 }
 
 func (m misplaced) String() string {
@@ -28,13 +28,13 @@ func spaces(n int) string {
 // keyLine matches a line that starts with a key.
 var keyLine = regexp.MustCompile(`^( *)([A-Za-z0-9_.*-]+):(?:\s|$)`)
 
-// nearLines is how far from a syntax error its cause is searched.
+// nearLines is how many lines around a syntax error are searched for its cause.
 const nearLines = 2
 
-// oddIndent finds a key near a syntax error that is indented neither like the key before it nor
-// like one of the keys that contain it.
+// oddIndent finds a key near a syntax error whose indentation matches neither the key before it nor
+// any of the keys that contain it.
 func oddIndent(data []byte, line int) (misplaced, bool) {
-	var open []int // the indents of the keys that contain the current line
+	var open []int // indentation of the keys that contain the current line
 	before := 0
 	for i, text := range strings.Split(string(data), "\n") {
 		m := keyLine.FindStringSubmatch(text)
@@ -62,8 +62,8 @@ func oddIndent(data []byte, line int) (misplaced, bool) {
 	return misplaced{}, false
 }
 
-// endsValue reports whether the last key before a line has a value on the same line, so that no
-// key can be nested below it.
+// endsValue reports whether the last key before a line has a value on the same line, which means
+// that no key can be nested below it.
 func endsValue(data []byte, line int) bool {
 	lines := strings.Split(string(data), "\n")
 	for i := line - 1; i >= 0; i-- {

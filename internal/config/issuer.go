@@ -25,13 +25,13 @@ type Issuer struct {
 	Introspect *IntrospectClient   `json:"introspect,omitempty" doc:"Validate each token by asking the issuer (RFC 7662), at most every 30 seconds, instead of verifying its signature. Use this for issuers of opaque tokens, or to detect revoked tokens. Only one issuer can have this setting."`
 }
 
-// IntrospectClient is the registration of this server as a client that may introspect tokens.
+// IntrospectClient is this server's registration as a client that may introspect tokens.
 type IntrospectClient struct {
 	Client    string `json:"client" minLength:"1" doc:"The client ID."`
 	SecretRef string `json:"secretRef" minLength:"1" doc:"The client secret: the name of a secret, or a reference: env:NAME, file:path, age:path#key."`
 }
 
-// ConsoleClient is the registration of the console as a client of an issuer.
+// ConsoleClient is the console's registration as a client at an issuer.
 type ConsoleClient struct {
 	Client    string   `json:"client" minLength:"1" doc:"The client ID. Register the redirect URI URL/console/signin/NAME with the issuer, where URL is the configured url and NAME is the issuer's name in this file."`
 	SecretRef string   `json:"secretRef,omitempty" doc:"The client secret: the name of a secret, or a reference: env:NAME, file:path, age:path#key. Omit it for public clients."`
@@ -142,8 +142,8 @@ func (c *Config) checkIssuer(name string, report reportFunc) {
 	}
 }
 
-// checkIntrospection checks that it is clear which issuer to ask about an opaque token. A token that is
-// sent to several issuers could be used by each of them.
+// checkIntrospection checks that there is only one issuer to ask about an opaque token. If a token
+// were sent to several issuers, each of them could use it.
 func (c *Config) checkIntrospection(report reportFunc) {
 	first := ""
 	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {

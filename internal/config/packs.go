@@ -9,8 +9,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// PackSettings are the settings of a pack, for the whole yard or at a gate. The schema that the
-// pack registers validates them.
+// PackSettings are a pack's settings, for the whole yard or for one gate. They are validated
+// against the schema that the pack registers.
 type PackSettings json.RawMessage
 
 // JSONSchema describes PackSettings.
@@ -25,7 +25,7 @@ func (p *PackSettings) UnmarshalJSON(data []byte) error {
 // MarshalJSON implements [json.Marshaler].
 func (p PackSettings) MarshalJSON() ([]byte, error) { return p, nil }
 
-// CallerClock is the value of Gate.Clock with which callers set the as-of time.
+// CallerClock is the value of Gate.Clock that lets callers set the as-of time.
 const CallerClock = "caller"
 
 var packName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
@@ -38,14 +38,14 @@ func (c *Config) checkPacks(report reportFunc) {
 	}
 }
 
-// Extensions are the schemas of sections that a program registers.
+// Extensions are the schemas of sections registered by a program.
 type Extensions struct {
-	Contexts  map[string]*toolyard.Schema // settings of kinds of context
-	Packs     map[string]*toolyard.Schema // settings of packs; nil for a pack without settings
+	Contexts  map[string]*toolyard.Schema // settings of context kinds
+	Packs     map[string]*toolyard.Schema // settings of packs; nil for a pack that has no settings
 	GatePacks map[string]*toolyard.Schema // settings of packs at gates
 }
 
-// addPacks adds the schemas of packs to the schema of the file.
+// addPacks adds the packs' schemas to the file's schema.
 func (e *Extensions) addPacks(doc map[string]any) {
 	if len(e.Packs) == 0 {
 		return
@@ -63,8 +63,8 @@ func (e *Extensions) addPacks(doc map[string]any) {
 	maps.Copy(gate["properties"].(map[string]any)["packs"].(map[string]any), closed(e.GatePacks, "gates/packs"))
 }
 
-// embedded returns a schema as a part of another one. Its own ID makes its references relative
-// to itself.
+// embedded returns a schema for use as a part of another schema. It gets its own ID, so that its
+// references stay relative to itself.
 func embedded(s *toolyard.Schema, id string) any {
 	if s == nil {
 		return map[string]any{"type": "object", "additionalProperties": false}

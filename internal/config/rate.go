@@ -15,8 +15,8 @@ type Rate struct {
 	Per         string   `json:"per,omitempty"`
 }
 
-// Rates are limits that apply at the same time, at most one for each value of Per. In the file they
-// are one object or a list.
+// Rates are limits that apply at the same time, at most one for each value of Per. In the file,
+// they are an object or a list.
 type Rates []Rate
 
 // JSONSchema describes Rates.

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// rename is a key, or a value of a key, that had another name in earlier versions. In a path, *
+// rename is a key, or a value of a key, that had a different name in earlier versions. In a path, *
 // matches any name.
 type rename struct {
-	path     []string // of the mapping that contains the key, or of the key that has the value
+	path     []string // path of the mapping that contains the key, or of the key that has the value
 	old, new string
 }
 
-// renamedKeys lists the keys whose old names are still accepted, with a warning.
+// renamedKeys lists keys whose old names are still accepted, with a warning.
 var renamedKeys = []rename{
 	{nil, "private", "privateNetworks"},
 	{nil, "identity", "ageIdentity"},
@@ -21,13 +21,13 @@ var renamedKeys = []rename{
 	{[]string{"gates", "*"}, "notes", "sourceNotes"},
 }
 
-// renamedValues lists the values whose old names are still accepted, with a warning.
+// renamedValues lists values whose old names are still accepted, with a warning.
 var renamedValues = []rename{
 	{[]string{"gates", "*", "naming"}, "dotted", "plain"},
 }
 
-// aliases lists keys that the files of other platforms use. They mean the same, and stay accepted
-// without a warning.
+// aliases lists keys that files for other platforms use. They have the same meaning and are
+// accepted without a warning.
 var aliases = []rename{
 	{nil, "mcpServers", "servers"},
 	{[]string{"servers", "*"}, "toolFilter", "tools"},
@@ -39,10 +39,10 @@ var aliases = []rename{
 	{[]string{"toolsets", "*", "servers", "servers", "*"}, "server_id", "id"},
 }
 
-// nestedServers is an alias whose value has one more level: mcp_servers: {servers: […]}.
+// nestedServers is an alias whose value has an additional level: mcp_servers: {servers: […]}.
 const nestedServers = "mcp_servers"
 
-// unnest removes the level that the value of a nestedServers key may have.
+// unnest removes the additional level that a nestedServers value may have.
 func unnest(value any) any {
 	if object, ok := value.(map[string]any); ok && len(object) == 1 && object["servers"] != nil {
 		return object["servers"]
@@ -74,7 +74,7 @@ func aliasedKey(path []string, key string) string {
 	return key
 }
 
-// newValue returns the current name of a value of the key at path.
+// newValue returns the current name of a value for the key at path.
 func newValue(path []string, value any) any {
 	for _, r := range renamedValues {
 		if value == r.old && r.matches(path) {
@@ -84,8 +84,8 @@ func newValue(path []string, value any) any {
 	return value
 }
 
-// withNewNames replaces old names in JSON that an earlier version stored. Invalid JSON is
-// returned unchanged.
+// withNewNames replaces old names in JSON that was stored by an earlier version. It returns invalid
+// JSON unchanged.
 func withNewNames(data []byte) []byte {
 	var value map[string]any
 	if json.Unmarshal(data, &value) != nil {

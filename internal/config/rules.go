@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/internal/callpath/rules"
 )
 
-// Governance configures which calls are denied and which ones need approval.
+// Governance configures which calls are denied and which need approval.
 type Governance struct {
 	Rules     []Rule    `json:"rules,omitempty" maxItems:"1000" doc:"Rules for calls. The strictest matching rule wins, regardless of the order: deny, then ask. Calls that match no rule are allowed."`
 	Approvals Approvals `json:"approvals" default:"{}" doc:"How calls wait for an operator's approval."`
@@ -22,8 +22,8 @@ type Approvals struct {
 	Hold Duration `json:"hold" default:"45s" doc:"How long a call waits for an operator's decision before it fails with APPROVAL_REQUIRED, at most 10m. Clients usually wait 60s for a call. The caller can repeat the call later with the same arguments."`
 }
 
-// Rule applies an action to the calls that it matches. A call matches if it meets every condition
-// that is set.
+// Rule applies an action to the calls that it matches. A call matches if it satisfies every
+// condition that is set.
 type Rule struct {
 	Name string `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"The unique name of the rule."`
 	RuleMatch
@@ -34,7 +34,7 @@ type Rule struct {
 	Overrides []string       `json:"overrides,omitempty" doc:"For allow: names of the ask rules to skip. You can't override a deny rule."`
 }
 
-// RuleMatch is the condition of a rule.
+// RuleMatch is a rule's condition.
 type RuleMatch struct {
 	Tools       []string      `json:"tools,omitempty" doc:"Tools to match: name for a local tool, server/name for a server's tool. A * at the end matches any suffix."`
 	Servers     []string      `json:"servers,omitempty" doc:"Servers to match, by ID."`
@@ -82,7 +82,7 @@ func (s *SchemaText) UnmarshalJSON(raw []byte) error {
 // MarshalJSON implements [json.Marshaler].
 func (s SchemaText) MarshalJSON() ([]byte, error) { return json.RawMessage(s).MarshalJSON() }
 
-// Rule converts r.
+// Rule converts r to a rules.Rule.
 func (r *Rule) Rule() rules.Rule {
 	m := &r.RuleMatch
 	return rules.Rule{
@@ -94,7 +94,7 @@ func (r *Rule) Rule() rules.Rule {
 	}
 }
 
-// Bounds of the waits for approval.
+// Limits on the time to wait for approval.
 const (
 	maxHold   = 10 * time.Minute
 	maxWithin = 7 * 24 * time.Hour

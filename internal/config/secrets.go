@@ -23,7 +23,8 @@ func (SecretRef) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+|age:[^#]+(#.+)?|[a-z][a-z0-9-]{0,31}:.+)$","examples":["env:GITHUB_TOKEN","file:/run/secrets/github","age:secrets.age#github","vault:toolyard/github#token"]}`)
 }
 
-// SecretStore is where secrets are kept: a program that prints them, or a Vault or OpenBao server.
+// SecretStore configures a secret store: a program that prints secrets, or a Vault or OpenBao
+// server.
 type SecretStore struct {
 	Command []string          `json:"command,omitempty" maxItems:"64" doc:"A program that prints a secret to standard output, and its arguments. It isn't run in a shell. {ref} in an argument is replaced by the part of the reference after the colon. If no argument contains {ref}, that part is added as the last argument."`
 	Env     map[string]string `json:"env,omitempty" doc:"Environment variables for the program, in addition to PATH, HOME, LANG, TZ and TMPDIR. Values can contain ${secret:env:NAME}, ${secret:file:path} and ${secret:age:path#key}."`
@@ -43,7 +44,7 @@ type VaultServer struct {
 	Insecure  bool       `json:"insecure" default:"false" doc:"Allow plain HTTP outside loopback. Others on the network can then read the token and the secrets."`
 }
 
-// StoreAuth is how to authenticate to a Vault or OpenBao server.
+// StoreAuth configures how to authenticate to a Vault or OpenBao server.
 type StoreAuth struct {
 	Type      string `json:"type" default:"token" enum:"token,approle,kubernetes" doc:"How to log in: with a token, AppRole or Kubernetes."`
 	SecretRef string `json:"secretRef,omitempty" doc:"A reference (env:NAME, file:path or age:path#key) to the token, the AppRole secret ID, or the Kubernetes service account token. The default for Kubernetes is file:/var/run/secrets/kubernetes.io/serviceaccount/token."`
@@ -51,9 +52,9 @@ type StoreAuth struct {
 	Mount     string `json:"mount,omitempty" pattern:"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$" doc:"The mount path of the login method. Default: the type."`
 }
 
-const serviceAccountToken = "file:/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // where Kubernetes mounts it
+const serviceAccountToken = "file:/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // default path in Kubernetes
 
-// SecretStoreOptions returns the options of the configured secret stores.
+// SecretStoreOptions returns the options for the configured secret stores.
 func (c *Config) SecretStoreOptions() map[string]secret.Store {
 	stores := make(map[string]secret.Store, len(c.SecretStores))
 	for name, s := range c.SecretStores {
@@ -81,7 +82,7 @@ func (c *Config) SecretStoreOptions() map[string]secret.Store {
 
 var (
 	storeName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
-	// schemes are the references that do not need a store.
+	// schemes lists the reference schemes that need no store.
 	schemes = []string{"env", "file", "age"}
 )
 
@@ -161,7 +162,7 @@ func (v *VaultServer) check(at reportFunc) {
 	}
 }
 
-// checkSecret reports a name of a secret that is not defined, or a reference with an unknown scheme.
+// checkSecret reports a secret name that is not defined, or a reference with an unknown scheme.
 func (c *Config) checkSecret(ref string, report func(message string)) {
 	if _, ok := c.Secrets[ref]; ok {
 		return
@@ -175,7 +176,7 @@ func (c *Config) checkSecret(ref string, report func(message string)) {
 		if fix == "" {
 			fix = "; use env:, file: or age:, or add the store under secretStores"
 		}
-		report("unknown secret store" + fix) // the reference is not quoted: it may be a misplaced secret
+		report("unknown secret store" + fix) // omits the reference, which may be a misplaced secret
 		return
 	}
 	fix := spelling.DidYouMean(ref, slices.Collect(maps.Keys(c.Secrets)))
@@ -196,7 +197,7 @@ func (c *Config) checkStoreRef(name, ref string, report func(message string)) {
 	}
 }
 
-// checkTemplates reports references in ${secret:…} that cannot be resolved.
+// checkTemplates reports ${secret:…} references that cannot be resolved.
 func (c *Config) checkTemplates(values map[string]string, report reportFunc) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		for _, ref := range secret.References(values[name]) {

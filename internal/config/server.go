@@ -44,7 +44,7 @@ type Program struct {
 	Dir     string            `json:"dir,omitempty" doc:"Working directory, relative to this file."`
 }
 
-// Remote is a server that is reached over HTTP.
+// Remote is a server reached over HTTP.
 type Remote struct {
 	URL       string            `json:"url,omitempty" doc:"The server's URL, http or https."`
 	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers to send with every request. Values can contain ${secret:name}."`
@@ -52,7 +52,7 @@ type Remote struct {
 	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"The transport. You usually don't need this: Toolyard derives it from command or url, and detects servers that support only the old HTTP+SSE transport."`
 }
 
-// Auth is how the yard authenticates to a server.
+// Auth configures how the yard authenticates to a server.
 type Auth struct {
 	Type      string      `json:"type" enum:"bearer,client,person,header,exchange,assertion" doc:"How to authenticate. bearer: send a fixed token in the Authorization header. client: get tokens from the server's authorization server with the OAuth client credentials grant. person: call the server on behalf of each caller, who signs in there with OAuth. header: send a key that each person enters. exchange: call the server on behalf of each caller, with a token that the caller's issuer provides in exchange for the caller's access token. assertion: like exchange, but with a token that the server's authorization server provides in exchange for an identity assertion (ID-JAG) from the caller's issuer."`
 	SecretRef string      `json:"secretRef,omitempty" minLength:"1" doc:"For bearer: the token. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
@@ -67,7 +67,7 @@ type Auth struct {
 	Per       string      `json:"per,omitempty" enum:"person" doc:"For header: each person has their own key. This is the default."`
 }
 
-// AuthClient is an OAuth client that an operator has registered.
+// AuthClient is an OAuth client registered by an operator.
 type AuthClient struct {
 	ID        string `json:"id" minLength:"1" doc:"The client ID."`
 	SecretRef string `json:"secretRef,omitempty" minLength:"1" doc:"The client secret. The name of a secret, or a reference: env:NAME, file:path, age:path#key, or STORE:reference."`
@@ -86,21 +86,21 @@ const (
 	AuthAssertion         = "assertion"
 )
 
-// PerPerson reports whether each person has credentials of their own.
+// PerPerson reports whether each person has their own credentials.
 func (a *Auth) PerPerson() bool { return a != nil && (a.Type == AuthPerson || a.Type == AuthHeader) }
 
-// Delegates reports whether the server is called on behalf of callers with tokens for which an issuer
-// exchanges the callers' own.
+// Delegates reports whether the server is called on behalf of callers, with tokens that an issuer
+// issues in exchange for the callers' own tokens.
 func (a *Auth) Delegates() bool {
 	return a != nil && (a.Type == AuthExchange || a.Type == AuthAssertion)
 }
 
-// UsesSignIns reports whether the server is called with people's sign-ins to the console.
+// UsesSignIns reports whether calls to the server use people's sign-ins to the console.
 func (a *Auth) UsesSignIns() bool {
 	return a != nil && a.Type == AuthAssertion && a.Subject == "signin"
 }
 
-// secretRefs returns the references to secrets, by their position.
+// secretRefs returns the references to secrets by position.
 func (a *Auth) secretRefs() map[string]string {
 	refs := map[string]string{"secretRef": a.SecretRef}
 	for position, client := range map[string]*AuthClient{"client": a.Client, "atClient": a.AtClient} {
@@ -112,7 +112,7 @@ func (a *Auth) secretRefs() map[string]string {
 	return refs
 }
 
-// ServerLimits bound the calls to a server, in addition to the limits of every call.
+// ServerLimits limits the calls to a server, in addition to the limits on every call.
 type ServerLimits struct {
 	Timeout     Duration `json:"timeout" default:"10s" doc:"Maximum duration of a call."`
 	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"Maximum number of concurrent calls. Others wait up to limits.wait."`
@@ -120,8 +120,8 @@ type ServerLimits struct {
 	Result      *Size    `json:"result,omitempty" doc:"Maximum size of a result. Longer text is truncated; larger structured output is refused."`
 }
 
-// Pick selects tools and resources of a server for a toolset. In the file it is the id of the
-// server, or an object.
+// Pick selects tools and resources of a server for a toolset. In the file, it is the server's ID or
+// an object.
 type Pick struct {
 	ID        string   `json:"id"`
 	Tools     []string `json:"tools,omitempty"`
@@ -146,7 +146,7 @@ func (p *Pick) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(p))
 }
 
-// Network is a range of addresses, such as 10.0.0.0/8.
+// Network is an address range such as 10.0.0.0/8.
 type Network string
 
 // JSONSchema describes a Network.
@@ -154,7 +154,7 @@ func (Network) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^[0-9A-Fa-f.:]+/[0-9]{1,3}$","examples":["10.0.0.0/8"]}`)
 }
 
-// reportFunc reports an error at a position of the configuration.
+// reportFunc reports an error at a position in the configuration.
 type reportFunc func(message string, steps ...string)
 
 func (c *Config) checkServers(report reportFunc) {
@@ -213,7 +213,8 @@ func (s *Server) check(report reportFunc) {
 	}
 }
 
-// checkAuth checks how the yard authenticates to a server, and that its secrets are defined.
+// checkAuth checks how the yard authenticates to a server, and that the required secrets are
+// defined.
 func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 	c.checkTemplates(s.Env, func(message string, steps ...string) {
 		report(message, append([]string{"servers", id, "env"}, steps...)...)
@@ -298,7 +299,7 @@ func (c *Config) checkConnections(report reportFunc) {
 	}
 }
 
-// variableFor suggests the environment variable of a secret: GITHUB_TOKEN for github.
+// variableFor suggests an environment variable for a secret, such as GITHUB_TOKEN for github.
 func variableFor(secret string) string {
 	name := strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {

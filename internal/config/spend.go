@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// Spend limits the price of calls in a calendar day and a calendar month, in UTC. All replicas share it.
+// Spend limits the price of calls per calendar day and month in UTC. All replicas share it.
 type Spend struct {
 	PerDay   *Amount `json:"perDayUsd,omitempty"`
 	PerMonth *Amount `json:"perMonthUsd,omitempty"`
 	Per      string  `json:"per,omitempty"`
 }
 
-// Spends are spend limits that apply at the same time, at most one for each value of Per. In the file
-// they are one object or a list.
+// Spends are spend limits that apply at the same time, at most one for each value of Per. In the
+// file, they are an object or a list.
 type Spends []Spend
 
 // JSONSchema describes Spends.
@@ -48,7 +48,7 @@ func (s Spends) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]Spend(s))
 }
 
-// check reports limits without an amount, and limits that count for the same callers.
+// check reports limits that have no amount, and limits that count for the same callers.
 func (s Spends) check(report reportFunc, steps ...string) {
 	seen := make(map[string]bool)
 	for i, spend := range s {

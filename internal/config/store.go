@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// UseStore overrides the store of the file. A path is relative to the working directory, not to
-// the file.
+// UseStore overrides the store in the file. Paths are relative to the working directory, not to the
+// file.
 func (s *Source) UseStore(address string) {
 	if path, ok := strings.CutPrefix(address, sqlite); ok {
 		if absolute, err := filepath.Abs(path); err == nil {
@@ -19,7 +19,7 @@ func (s *Source) UseStore(address string) {
 const sqlite = "sqlite:"
 
 // StoreAddress returns the store's address: the configured one or, by default, a .db file next to
-// the configuration file. Without a file, the store is in memory.
+// the configuration file. If there is no configuration file, the store is in memory.
 func (s *Source) StoreAddress() string {
 	path, isPath := strings.CutPrefix(s.Store, sqlite)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/toolyard/toolyard/internal/callpath/rules"
 )
 
-// Terms override what a tool declares. Of two limits the stricter one applies; the price
-// replaces that of the tool.
+// Terms override a tool's declarations. For limits, the stricter value applies. The price replaces
+// the tool's price.
 type Terms struct {
 	Rate          Rates            `json:"rate,omitempty" doc:"Rate limit, or a list of limits for all callers together, each account and each caller."`
 	Spend         Spends           `json:"spend,omitempty" doc:"Maximum total price of calls per day or month; or a list of limits for all callers together, each account and each caller."`
@@ -22,10 +22,10 @@ type Terms struct {
 	Contexts      *Contexts        `json:"contextRequirements,omitempty" doc:"The context to inject into the tool's arguments, instead of what the tool declares."`
 }
 
-// Contexts are kinds of context and the arguments that receive them.
+// Contexts lists kinds of context and the arguments that receive them.
 type Contexts struct {
 	Kinds     []string
-	Arguments map[string]string // by kind; a kind without an entry follows the convention
+	Arguments map[string]string // by kind; a kind that has no entry follows the convention
 }
 
 // JSONSchema describes Contexts.
@@ -71,7 +71,7 @@ func (p Price) MarshalText() ([]byte, error) {
 	return p.USD.MarshalText()
 }
 
-// Record configures what is recorded of calls.
+// Record configures what is recorded about calls.
 type Record struct {
 	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What to record about arguments: nothing, their names and types, or everything except secrets."`
 	Writes    string   `json:"writes" default:"before" enum:"before,after" doc:"When write calls are recorded. before: before the tool runs; the call is refused if the store isn't responding. after: only after the tool has run."`
@@ -83,10 +83,10 @@ type Record struct {
 
 // Values of Gate.Callers.
 const (
-	Anyone        = "anyone"        // unauthenticated callers are accepted
-	Keys          = "keys"          // an API key is required
-	AccessTokens  = "tokens"        // an access token of an issuer is required
-	Authenticated = "authenticated" // an API key or an access token is required
+	Anyone        = "anyone"        // accepts unauthenticated callers
+	Keys          = "keys"          // requires an API key
+	AccessTokens  = "tokens"        // requires an access token from an issuer
+	Authenticated = "authenticated" // requires an API key or an access token
 )
 
 // RequiresAuth reports whether the gate refuses unauthenticated callers.
@@ -126,7 +126,7 @@ func (c *Config) NeedsStore() bool {
 	return false
 }
 
-// Open reports whether a gate accepts unauthenticated callers.
+// Open reports whether any gate accepts unauthenticated callers.
 func (c *Config) Open() bool {
 	for _, g := range c.Gates {
 		if !g.RequiresAuth() {

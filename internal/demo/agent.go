@@ -22,7 +22,6 @@ const (
 	PaidGate = "sell"
 )
 
-// Question is a question that the simulated users ask the agent.
 type Question struct {
 	Text   string
 	Gate   string
@@ -38,11 +37,11 @@ var Questions = []Question{
 	{"Who won the regatta last year?", AskGate, quayside},
 }
 
-// Model is the language model of Harbor's agent. It follows a script instead of a provider's API,
-// so that the demo needs no network: it recognizes some questions by their words, calls tools for
-// them, and writes the answer from their results.
+// Model is the language model of Harbor's agent. It follows a script instead of calling a
+// provider's API, so that the demo needs no network: it recognizes some questions by their words,
+// calls tools for them, and writes an answer from the results.
 type Model struct {
-	Pause time.Duration // before each turn, like that of a real model
+	Pause time.Duration // delay before each turn, to simulate a real model
 }
 
 // Turn implements [model.Model].
@@ -71,7 +70,7 @@ func (m Model) Turn(ctx context.Context, r *model.Request, on func(model.Event))
 	return turn, nil
 }
 
-// tokens estimates the tokens of a request.
+// tokens estimates the number of tokens in a request.
 func tokens(r *model.Request) int64 {
 	size := len(r.System)
 	for _, f := range r.Tools {
@@ -86,17 +85,17 @@ func tokens(r *model.Request) int64 {
 	return int64(size / 4)
 }
 
-// dialog is a conversation as the model reads it: the question, and the results of its calls.
+// dialog is a conversation as seen by the model: the question and the results of its calls.
 type dialog struct {
 	question string // lower case
 	tools    []string
 	results  []callResult
 }
 
-// callResult is the result of a call, in the format that agents pass to models.
+// callResult is a call's result in the format that agents pass to models.
 type callResult struct {
 	call      model.FunctionCall
-	last      bool // of the last turn
+	last      bool // from the last turn
 	Evidence  string
 	Text      string
 	Error     string
@@ -116,14 +115,15 @@ func newDialog(r *model.Request) *dialog {
 		d.question = cmp.Or(d.question, strings.ToLower(m.Text))
 		for j, a := range m.Answers[:min(len(m.Answers), len(calls))] {
 			result := callResult{call: calls[j], last: i == len(r.Messages)-1}
-			_ = json.Unmarshal([]byte(a.Text), &result) // a result without its members counts as empty
+			_ = json.Unmarshal([]byte(a.Text), &result) // invalid results count as empty
 			d.results = append(d.results, result)
 		}
 	}
 	return d
 }
 
-// repeat returns the calls of the last turn that failed for the first time and may succeed now.
+// repeat returns the calls from the last turn that failed for the first time and may succeed if
+// repeated.
 func (d *dialog) repeat() (calls []model.FunctionCall) {
 	for _, r := range d.results {
 		if r.last && (r.Retryable || r.Error == string(toolyard.Failed)) && d.attempts(&r.call) == 1 {
@@ -145,8 +145,8 @@ func (d *dialog) attempts(call *model.FunctionCall) (n int) {
 
 // topic is a kind of question.
 type topic struct {
-	words *regexp.Regexp // one of them is in the question
-	tools []string       // that it needs
+	words *regexp.Regexp // matches questions about the topic
+	tools []string       // tools needed for an answer
 	next  func(*dialog) ([]model.FunctionCall, string)
 }
 
@@ -160,7 +160,7 @@ var topics = []topic{
 const unknownQuestion = "I can answer questions about arrivals at a port, duties on goods, distances between ports, and exchange rates. " +
 	"This model follows a script; name a real one in the configuration to ask anything else."
 
-// next returns the calls of the next turn, or the answer.
+// next returns the calls for the next turn, or the answer.
 func (d *dialog) next() ([]model.FunctionCall, string) {
 	for _, t := range topics {
 		if !t.words.MatchString(d.question) {
@@ -176,13 +176,13 @@ func (d *dialog) next() ([]model.FunctionCall, string) {
 	return nil, unknownQuestion
 }
 
-// find returns the last result of a tool, or nil, and decodes its text into value, unless it is nil
-// or the call failed.
+// find returns a tool's last result, or nil. If the call succeeded and value is not nil, it decodes
+// the result's text into value.
 func (d *dialog) find(tool string, value any) *callResult {
 	for i := len(d.results) - 1; i >= 0; i-- {
 		if r := &d.results[i]; r.call.Name == tool {
 			if r.Error == "" && value != nil {
-				_ = json.Unmarshal([]byte(r.Text), value) // a result of another form counts as empty
+				_ = json.Unmarshal([]byte(r.Text), value) // results in another format count as empty
 			}
 			return r
 		}
@@ -191,17 +191,17 @@ func (d *dialog) find(tool string, value any) *callResult {
 }
 
 func newCall(tool string, args map[string]any) model.FunctionCall {
-	raw, _ := json.Marshal(args) // only JSON values
+	raw, _ := json.Marshal(args) // cannot fail: the arguments are JSON values
 	return model.FunctionCall{Name: tool, Arguments: raw}
 }
 
-// portNames are the names of ports in questions and answers, in lower case, by UN/LOCODE.
+// portNames maps UN/LOCODEs to lower-case port names, as used in questions and answers.
 var portNames = map[string]string{
 	"NLRTM": "Rotterdam", "BEANR": "Antwerp", "DEHAM": "Hamburg", "FRLEH": "Le Havre", "ESVLC": "Valencia",
 	"GRPIR": "Piraeus", "NOOSL": "Oslo", "PLGDN": "Gdansk", "USNYC": "New York", "SGSIN": "Singapore",
 }
 
-// ports returns the ports of the question, in its order.
+// ports returns the ports in the question, in order.
 func (d *dialog) ports() (list []string) {
 	at := make(map[string]int)
 	for code, name := range portNames {
@@ -213,7 +213,7 @@ func (d *dialog) ports() (list []string) {
 	return list
 }
 
-// maxPositions bounds the ships whose position an answer names.
+// maxPositions is the maximum number of ships whose position is in an answer.
 const maxPositions = 3
 
 func nextArrivals(d *dialog) ([]model.FunctionCall, string) {
@@ -237,7 +237,7 @@ func nextArrivals(d *dialog) ([]model.FunctionCall, string) {
 	return nil, describeArrivals(d, portNames[ports[0]], list, schedule)
 }
 
-// arrivalsIn decodes a schedule, which has one JSON value for each arrival.
+// arrivalsIn decodes a schedule, which contains one JSON value per arrival.
 func arrivalsIn(text string) (list []arrival) {
 	var a arrival
 	for values := json.NewDecoder(strings.NewReader(text)); values.Decode(&a) == nil; {
@@ -250,7 +250,7 @@ func arrivalsIn(text string) (list []arrival) {
 func positions(list []arrival) (calls []model.FunctionCall) {
 	var names []string
 	for _, a := range list {
-		if a.Ship != "Polar Tern" && !slices.Contains(names, a.Ship) && len(names) < maxPositions { // not a ship of the fleet
+		if a.Ship != "Polar Tern" && !slices.Contains(names, a.Ship) && len(names) < maxPositions { // not in the fleet
 			names, calls = append(names, a.Ship), append(calls, newCall("fleet__vessel_position", map[string]any{"vessel": a.Ship}))
 		}
 	}
@@ -283,7 +283,7 @@ func describeArrivals(d *dialog, port string, list []arrival, schedule *callResu
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// position describes where a ship is, if that was looked up.
+// position describes a ship's position if it was looked up.
 func (d *dialog) position(ship string) string {
 	for _, r := range d.results {
 		var at struct {
@@ -297,7 +297,7 @@ func (d *dialog) position(ship string) string {
 	return ""
 }
 
-// origins are the countries of origin that the tariff contains.
+// origins maps the countries of origin in the tariff to their codes.
 var origins = map[string]string{"brazil": "BR", "china": "CN", "morocco": "MA", "norway": "NO", "turkey": "TR", "united states": "US", "vietnam": "VN"}
 
 func nextDuty(d *dialog) ([]model.FunctionCall, string) {
@@ -333,7 +333,7 @@ func nextDuty(d *dialog) ([]model.FunctionCall, string) {
 		best.Code, best.Heading, classified.Evidence, rate.DutyPercent, rate.VATPercent, r.Evidence)
 }
 
-// untilLimit returns the first bytes of a text, without a partial character.
+// untilLimit returns the first limit bytes of a text, excluding a partial character.
 func untilLimit(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }

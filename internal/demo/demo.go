@@ -1,4 +1,4 @@
-// Package demo is the content of toolyard demo: Harbor, a fictitious company with tools in Go
+// Package demo contains the data for toolyard demo: Harbor, a fictitious company with tools in Go
 // and TypeScript, its own MCP servers, a simulated guest house and paper trading account, and
 // simulated users and agents.
 package demo
@@ -15,12 +15,12 @@ import (
 //go:embed files
 var files embed.FS
 
-// Servers are Harbor's MCP servers that can be started. The configuration contains another one,
+// Servers are Harbor's MCP servers that can be started. The configuration contains another server
 // whose program does not exist.
 var Servers = []string{"customs", "fleet"}
 
-// Write writes Harbor's folder: its configuration, its scripts and those of its servers, which
-// the program runs. Without simulators, the configuration has no packs.
+// Write writes Harbor's folder: its configuration, its scripts, and its servers' scripts, which
+// program runs. If s is nil, the configuration contains no packs.
 func Write(dir, program string, s *Simulators) error {
 	if err := write(dir, "files", "files/later"); err != nil {
 		return err
@@ -30,18 +30,18 @@ func Write(dir, program string, s *Simulators) error {
 	if err != nil {
 		return err
 	}
-	quoted, err := json.Marshal(program) // valid YAML too
+	quoted, err := json.Marshal(program) // also valid YAML
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, []byte(configure(string(text), string(quoted), s)), 0o600)
 }
 
-// packLine marks the lines of the configuration that need packs.
+// packLine marks the lines in the configuration that need packs.
 const packLine = "  # pack"
 
-// configure replaces the placeholders of the configuration, and removes the lines that need packs
-// if there are no simulators.
+// configure replaces the placeholders in the configuration. If there are no simulators, it removes
+// the lines that need packs.
 func configure(text, program string, s *Simulators) string {
 	values := map[string]string{}
 	if s != nil {
@@ -62,11 +62,11 @@ func configure(text, program string, s *Simulators) string {
 	return out.String()
 }
 
-// Change changes the definition of one tool of the server fleet and adds another tool. Both
-// are pending if the previous definitions were approved.
+// Change changes the definition of one tool on the fleet server and adds another tool. If the
+// previous definitions were approved, both changes are pending.
 func Change(dir string) error { return write(dir, "files/later", "") }
 
-// write copies embedded files, except those of one folder.
+// write copies embedded files, except those in one folder.
 func write(dir, from, without string) error {
 	return fs.WalkDir(files, from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -13,11 +13,11 @@ import (
 // Size of the history.
 const (
 	historyDays    = 14
-	historyCalls   = 17_500 // before the last hour
-	callsPerMinute = 45     // in the last hour
+	historyCalls   = 17_500 // calls before the last hour
+	callsPerMinute = 45     // calls per minute in the last hour
 )
 
-// PastCall is a call of the generated history.
+// PastCall is a call in the generated history.
 type PastCall struct {
 	*CallPattern
 	At      time.Time
@@ -25,10 +25,10 @@ type PastCall struct {
 	Sent    json.RawMessage // arguments
 	Code    toolyard.Code
 	Elapsed time.Duration
-	Result  int // bytes
+	Result  int // size in bytes
 }
 
-// Paid is the charge of the call.
+// Paid returns the amount charged for the call.
 func (m *PastCall) Paid() toolyard.Money {
 	if m.Code != toolyard.OK {
 		return 0
@@ -36,7 +36,7 @@ func (m *PastCall) Paid() toolyard.Money {
 	return m.Price
 }
 
-// Message is the error message of a failed call.
+// Message returns the error message of a failed call.
 func (m *PastCall) Message() string {
 	switch m.Code {
 	case toolyard.OK:
@@ -51,8 +51,9 @@ func (m *PastCall) Message() string {
 	return m.FailureText
 }
 
-// History generates the calls of the last two weeks, oldest hour first: most in office hours,
-// few on weekends, and more every day. Calls of packs are included only on request.
+// History generates the calls of the last two weeks, oldest hour first. Most calls are in office
+// hours, few on weekends, and the number grows every day. It includes calls to packs if packs is
+// set.
 func History(now time.Time, r *rand.Rand, packs bool) iter.Seq[PastCall] {
 	traffic := NewTraffic(func(p *CallPattern) bool { return !p.NoHistory && (packs || !p.Pack) })
 	const hours = historyDays * 24
@@ -76,7 +77,7 @@ func History(now time.Time, r *rand.Rand, packs bool) iter.Seq[PastCall] {
 	}
 }
 
-// load is the relative traffic of an hour, the hth of the history.
+// load returns the relative traffic in hour h of the history.
 func load(at time.Time, h int) float64 {
 	b := 0.12 + math.Exp(-math.Pow(float64(at.Hour())-13, 2)/18)
 	if day := at.Weekday(); day == time.Saturday || day == time.Sunday {
@@ -97,7 +98,7 @@ func pastCall(p *CallPattern, at time.Time, r *rand.Rand) PastCall {
 		m.Code = m.FailureCode
 	case m.Limited && p > 0.9:
 		m.Code, m.Elapsed = toolyard.RateLimited, time.Duration(r.IntN(10_000))*milli
-	case m.Limited && p > 0.7: // it waited for the limit
+	case m.Limited && p > 0.7: // the call waited for the limit
 		m.Elapsed += time.Duration(r.IntN(6_000)) * milli
 	case m.Server != "" && p > 0.996:
 		m.Code, m.Elapsed = toolyard.Timeout, 10*time.Second

@@ -25,14 +25,13 @@ var (
 	baltic    = toolyard.Caller{ID: "baltic-broker", Account: "baltic-trade"}
 )
 
-// Key is an API key of a caller.
 type Key struct {
 	Name    string
 	Caller  toolyard.Caller
 	Scopes  []string
-	Age     time.Duration // since it was created
-	TTL     time.Duration // zero for no expiry
-	Revoked time.Duration // since it was revoked; zero if it is valid
+	Age     time.Duration // time since it was created
+	TTL     time.Duration // zero if it does not expire
+	Revoked time.Duration // time since it was revoked; zero if it is valid
 }
 
 const aDay = 24 * time.Hour
@@ -50,7 +49,7 @@ var Keys = []Key{
 	{Name: "Northwind Lines, pilot", Caller: northwind, Scopes: []string{"gate:sell"}, Age: 97 * aDay, Revoked: 32 * aDay},
 }
 
-// Accounts are the initial balances. One is too low for its traffic.
+// Accounts are the initial balances. One of them is too low for its traffic.
 var Accounts = map[string]toolyard.Money{"harbor": 120 * toolyard.USD, "northwind-lines": 250 * toolyard.USD, "baltic-trade": toolyard.USD / 50}
 
 // Sessions are the open sessions at the start of the demo.
@@ -60,7 +59,7 @@ var Sessions = []ledger.Session{
 	{ID: "ses_HARBOR_TRAINING", Account: "harbor", Limit: 2 * toolyard.USD, Calls: 200, TTL: 8 * time.Hour},
 }
 
-// SessionOf returns an open session of a caller's account, usually the first, or "".
+// SessionOf returns an open session in a caller's account, usually the first one, or "".
 func SessionOf(c toolyard.Caller, r *rand.Rand) (id string) {
 	for _, s := range Sessions {
 		if s.Account == c.Account && (id == "" || r.IntN(8) == 0) {
@@ -76,19 +75,19 @@ type CallPattern struct {
 	Gate         string
 	Callers      []toolyard.Caller
 	Server, Tool string
-	Price        toolyard.Money // at the gate
-	Duration     time.Duration  // typical
-	FailureRate  float64        // from 0 to 1
+	Price        toolyard.Money // price at the gate
+	Duration     time.Duration  // typical duration
+	FailureRate  float64        // between 0 and 1
 	FailureCode  toolyard.Code
 	FailureText  string
 	Limited      bool // sometimes refused because of a limit
-	Pack         bool // the tool is one of a pack
-	NoHistory    bool // it changes the state of a pack, so a generated past call would have no effect to show
+	Pack         bool // the tool belongs to a pack
+	NoHistory    bool // the call changes a pack's state, so a generated past call would have no visible effect
 
 	args func(*rand.Rand) map[string]any
 }
 
-// Name is the name of the tool at the gate.
+// Name returns the tool's name at the gate.
 func (p *CallPattern) Name() string {
 	if p.Server == "" {
 		return p.Tool
@@ -96,7 +95,7 @@ func (p *CallPattern) Name() string {
 	return p.Server + "__" + p.Tool
 }
 
-// Mode is the mode of the gate.
+// Mode returns the gate's mode.
 func (p *CallPattern) Mode() toolyard.Mode {
 	if p.Gate == "chat" || p.Gate == "sell" {
 		return toolyard.Read
@@ -104,7 +103,7 @@ func (p *CallPattern) Mode() toolyard.Mode {
 	return toolyard.Write
 }
 
-// Args generates arguments. Invalid ones have a member under a wrong name.
+// Args generates arguments. If invalid is set, one member has the wrong name.
 func (p *CallPattern) Args(r *rand.Rand, invalid bool) json.RawMessage {
 	args := p.args(r)
 	switch {
@@ -115,14 +114,13 @@ func (p *CallPattern) Args(r *rand.Rand, invalid bool) json.RawMessage {
 		args[name+"Id"] = args[name]
 		delete(args, name)
 	}
-	raw, _ := json.Marshal(args) // only JSON values
+	raw, _ := json.Marshal(args) // cannot fail: the arguments are JSON values
 	return raw
 }
 
-// Caller picks one of the callers.
 func (p *CallPattern) Caller(r *rand.Rand) toolyard.Caller { return one(r, p.Callers...) }
 
-// Traffic is a selection of patterns.
+// Traffic is a selection of call patterns.
 type Traffic []*CallPattern
 
 // NewTraffic selects the patterns that match.
@@ -162,7 +160,7 @@ func vessel(r *rand.Rand) string {
 
 func declaration(r *rand.Rand) string { return fmt.Sprintf("HD-2%05d", r.IntN(100_000)) }
 
-// day is a random date within a number of days from now.
+// day returns a random time within the given number of days from now.
 func day(r *rand.Rand, within int) time.Time {
 	return time.Now().UTC().Truncate(time.Hour).Add(time.Duration(r.IntN(within*24)) * time.Hour)
 }
@@ -181,7 +179,7 @@ const (
 	ratesDown = "The rate service responded with status 503 (updating)."
 )
 
-// Patterns are the calls of the simulated traffic.
+// Patterns are the calls in the simulated traffic.
 var Patterns = []CallPattern{
 	{Weight: 9, Gate: "chat", Callers: chat, Tool: "port_distance", Duration: milli / 4, args: distanceOf},
 	{Weight: 7, Gate: "chat", Callers: chat, Tool: "ship_schedule", Duration: milli / 2, args: func(r *rand.Rand) map[string]any {
@@ -264,7 +262,7 @@ var Patterns = []CallPattern{
 
 func none(*rand.Rand) map[string]any { return map[string]any{} }
 
-// orderOf generates decisions of the treasury agent. The rules of the account reject some of them.
+// orderOf generates decisions by the treasury agent. The account's rules reject some of them.
 func orderOf(r *rand.Rand) map[string]any {
 	symbol := one(r, "BTC", "BTC", "ETH", "ETH", "SOL")
 	switch r.IntN(4) {

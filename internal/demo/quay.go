@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// quay is the state of Harbor's tools, in memory.
+// quay is the in-memory state of Harbor's tools.
 type quay struct {
 	mu       sync.Mutex
 	bookings []booking // in order of creation
@@ -18,7 +18,7 @@ type quay struct {
 	notices  int
 }
 
-// maxBookings bounds the stored bookings; the oldest are dropped.
+// maxBookings is the maximum number of stored bookings. The oldest are dropped.
 const maxBookings = 200
 
 type ship struct {

@@ -7,18 +7,18 @@ import (
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
 )
 
-// Packs are the packs that Harbor uses, if the program registers all of them.
+// Packs are the packs that Harbor uses if the program registers all of them.
 var Packs = []string{"homeassistant", "trading"}
 
-// Simulators are the services behind Harbor's packs, at free ports of this machine: a house that
-// speaks the API of Home Assistant, and a venue with generated prices that speaks that of
-// Hyperliquid.
+// Simulators are the services behind Harbor's packs, on free ports of this machine: a house that
+// implements the Home Assistant API, and a trading venue with generated prices that implements the
+// Hyperliquid API.
 type Simulators struct {
 	home  *fakehome.Home
 	venue *fakemarkets.Hyperliquid
 }
 
-// venueBudget is the weight of the requests that the venue accepts per minute, which is enough for
+// venueBudget is the total weight of requests that the venue accepts per minute. It is enough for
 // the highest rate of simulated calls.
 const venueBudget = 10_000_000
 
@@ -44,10 +44,11 @@ func (s *Simulators) Close() {
 	s.venue.Close()
 }
 
-// placeholders returns the texts of the configuration to replace, as JSON, which is valid YAML too.
+// placeholders returns the replacements for placeholders in the configuration, as JSON, which is
+// also valid YAML.
 func (s *Simulators) placeholders() map[string]string {
 	quoted := func(text string) string {
-		data, _ := json.Marshal(text) // a string can always be encoded
+		data, _ := json.Marshal(text) // cannot fail
 		return string(data)
 	}
 	return map[string]string{"HOME_URL": quoted(s.home.URL), "HOME_TOKEN": quoted(fakehome.Token), "VENUE_URL": quoted(s.venue.URL)}

@@ -31,18 +31,18 @@ func spec(name, title, category, description string, effects toolyard.Effects) t
 	}
 }
 
-// priced is a spec with a price.
+// priced returns a spec with a price.
 func priced(s toolyard.Spec, usd toolyard.Money) toolyard.Spec {
 	s.Price = toolyard.Price{Set: true, USD: usd}
 	return s
 }
 
-// refuse is an error that the model can read.
+// refuse returns an error that the model can read.
 func refuse(format string, args ...any) error {
 	return toolyard.Errorf(toolyard.Failed, format, args...)
 }
 
-// unit is a unit with its factor to the base unit of its kind.
+// unit is a unit and its factor to the base unit of its kind.
 type unit struct {
 	kind string
 	base float64
@@ -77,7 +77,6 @@ var convertUnits = toolyard.Define(
 		return converted{math.Round(in.Value*from.base/to.base*scale) / scale, in.To}, nil
 	})
 
-// date is a day.
 type date struct{ day time.Time }
 
 // JSONSchema describes a date.
@@ -85,7 +84,7 @@ func (date) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","format":"date","pattern":"^[0-9]{4}-[0-9]{2}-[0-9]{2}$","examples":["2026-11-15"]}`)
 }
 
-// UnmarshalText reads a date.
+// UnmarshalText parses a date.
 func (d *date) UnmarshalText(text []byte) (err error) {
 	d.day, err = time.Parse(time.DateOnly, string(text))
 	return err
@@ -103,14 +102,14 @@ type daysFound struct {
 	CalendarDays int `json:"calendarDays"`
 }
 
-// freeDays are the non-working days of a week.
+// freeDays maps kinds of working weeks to their non-working days.
 var freeDays = map[string][]time.Weekday{
 	"monday_friday":   {time.Saturday, time.Sunday},
 	"monday_saturday": {time.Sunday},
 	"sunday_thursday": {time.Friday, time.Saturday},
 }
 
-// maxSpan bounds the counted days.
+// maxSpan is the maximum number of days to count.
 const maxSpan = 10 * 366
 
 var businessDays = toolyard.Define(
@@ -128,13 +127,13 @@ var businessDays = toolyard.Define(
 		return found, nil
 	})
 
-// point is a place on the chart, in degrees.
+// point is a position in degrees.
 type point struct {
 	Lat float64 `json:"lat"`
 	Lon float64 `json:"lon"`
 }
 
-// ports are the positions of ports by UN/LOCODE.
+// ports maps UN/LOCODEs to the positions of ports.
 var ports = map[string]point{
 	"NLRTM": {51.95, 4.14}, "BEANR": {51.27, 4.34}, "DEHAM": {53.54, 9.93}, "FRLEH": {49.48, 0.12}, "ESVLC": {39.44, -0.32},
 	"GRPIR": {37.94, 23.62}, "NOOSL": {59.9, 10.74}, "PLGDN": {54.4, 18.67}, "USNYC": {40.67, -74.04}, "SGSIN": {1.26, 103.84},
@@ -155,7 +154,7 @@ func (place) JSONSchema() json.RawMessage {
 			"lon":{"type":"number","minimum":-180,"maximum":180,"description":"Degrees east"}}}]}`)
 }
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON accepts both forms.
 func (p *place) UnmarshalJSON(data []byte) error {
 	if data[0] != '"' {
 		p.name = "position"
@@ -188,7 +187,7 @@ var portDistance = toolyard.Define(
 		return distance{in.From.name, in.To.name, tenths(km / 1.852), tenths(km), tenths(km / 1.852 / in.Speed)}, nil
 	})
 
-// haversine is the great-circle distance of two points in kilometres.
+// haversine returns the great-circle distance between two points in kilometers.
 func haversine(a, b point) float64 {
 	const radius, degree = 6371.0088, math.Pi / 180
 	sin2 := func(x float64) float64 { return math.Pow(math.Sin(x*degree/2), 2) }
@@ -212,7 +211,7 @@ type invoiceArgs struct {
 type invoice struct {
 	Currency string            `json:"currency"`
 	Net      string            `json:"net"`
-	VAT      map[string]string `json:"vat"` // by percent
+	VAT      map[string]string `json:"vat"` // by percentage
 	Total    string            `json:"total"`
 }
 
@@ -241,10 +240,10 @@ var invoiceTotal = toolyard.Define(
 		return out, nil
 	})
 
-// rounded is n/d, rounded half up.
+// rounded returns n/d, rounded half up.
 func rounded(n, d int64) int64 { return (n + d/2) / d }
 
-// decimal writes cents.
+// decimal formats an amount in cents.
 func decimal(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
 type scheduleArgs struct {
@@ -267,7 +266,7 @@ type arrival struct {
 type line struct {
 	ship, cargo string
 	ports       []string
-	leg         time.Duration // from one port to the next
+	leg         time.Duration // time from one port to the next
 }
 
 var lines = []line{
@@ -296,7 +295,7 @@ var shipSchedule = toolyard.Define(
 		return list, nil
 	})
 
-// arrivals lists the arrivals of a ship at a port.
+// arrivals lists a ship's arrivals at a port.
 func (l line) arrivals(port string, from, to time.Time) (list []arrival) {
 	for at := from.Truncate(l.leg).Add(l.leg); at.Before(to); at = at.Add(l.leg) {
 		turn := int(at.Unix()/int64(l.leg.Seconds())) % len(l.ports)

@@ -39,7 +39,7 @@ code), ` + "`message`, `retryable` and `correctable`" + `. Where they apply, the
 |---|---|---|---|---|---|---|
 `
 
-// definition is a Code constant with its comment.
+// definition is a Code constant and its comment.
 type definition struct {
 	code          toolyard.Code
 	name, meaning string
@@ -60,7 +60,7 @@ func definitions(t *testing.T, file string) (found []definition) {
 		for _, s := range group.Specs {
 			v := s.(*ast.ValueSpec)
 			id, ok := v.Type.(*ast.Ident)
-			if other, isOther := v.Type.(*ast.SelectorExpr); isOther { // in another package
+			if other, isOther := v.Type.(*ast.SelectorExpr); isOther { // the type is declared in another package
 				id, ok = other.Sel, true
 			}
 			if ok && id.Name == "Code" {

@@ -19,16 +19,16 @@ type AuditLog struct {
 	provider *sdklog.LoggerProvider
 }
 
-// Change is an entry of the audit log.
+// Change is an entry in the audit log.
 type Change struct {
 	ID, Caller, Account, Action, Subject, Remote string
 	At                                           time.Time
 	Status                                       int
-	Detail                                       string // JSON, without secrets
+	Detail                                       string // JSON with secrets removed
 }
 
-// NewAuditLog returns an exporter to the collector of the standard OTEL_ variables, or nil if they
-// set none.
+// NewAuditLog returns an exporter that uses the collector set by the standard OTEL_ variables, or
+// nil if none is set.
 func NewAuditLog(ctx context.Context, name, version string, getenv func(string) (string, bool)) (*AuditLog, error) {
 	if !exportsLogs(getenv) {
 		return nil, nil
@@ -62,7 +62,7 @@ func newAuditLog(ctx context.Context, name, version string, to sdklog.Processor)
 	return &AuditLog{logger: p.Logger("github.com/toolyard/toolyard/audit"), provider: p}, nil
 }
 
-// Emit queues a change for export. It does not wait for the collector; if the queue is full, the
+// Emit queues a change for export. It does not wait for the collector. If the queue is full, the
 // oldest records are dropped.
 func (a *AuditLog) Emit(ctx context.Context, c Change) {
 	if a == nil {
@@ -97,8 +97,8 @@ func (a *AuditLog) Close(ctx context.Context) error {
 	return a.provider.Shutdown(ctx)
 }
 
-// AuditSender sends changes as the same log records as [AuditLog], and waits until the collector has
-// accepted them.
+// AuditSender sends changes as the same log records as [AuditLog], but waits until the collector
+// has accepted them.
 type AuditSender struct {
 	log      *AuditLog
 	exporter *otlploghttp.Exporter
@@ -108,8 +108,8 @@ type AuditSender struct {
 // ErrNoCollector means that the environment sets no collector for log records.
 var ErrNoCollector = errors.New("no collector: set OTEL_EXPORTER_OTLP_ENDPOINT, such as http://127.0.0.1:4318, and neither OTEL_SDK_DISABLED=true nor OTEL_LOGS_EXPORTER=none")
 
-// NewAuditSender returns a sender to the collector of the standard OTEL_ variables, or
-// [ErrNoCollector].
+// NewAuditSender returns a sender that uses the collector set by the standard OTEL_ variables. The
+// error is [ErrNoCollector] if none is set.
 func NewAuditSender(ctx context.Context, name, version string, getenv func(string) (string, bool)) (*AuditSender, error) {
 	if !exportsLogs(getenv) {
 		return nil, ErrNoCollector
@@ -125,8 +125,8 @@ func NewAuditSender(ctx context.Context, name, version string, getenv func(strin
 	return s, nil
 }
 
-// Send sends changes in one request. It retries for a minute while the collector is overloaded. After
-// an error, the collector may have accepted some of the changes.
+// Send sends changes in one request. It retries for a minute while the collector is overloaded. If
+// it returns an error, the collector may still have accepted some of the changes.
 func (s *AuditSender) Send(ctx context.Context, changes []Change) error {
 	defer func() { s.records = nil }()
 	for _, c := range changes {

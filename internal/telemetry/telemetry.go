@@ -1,5 +1,5 @@
-// Package telemetry exports Prometheus metrics and OpenTelemetry spans of calls, with the names
-// of the MCP semantic conventions.
+// Package telemetry exports Prometheus metrics and OpenTelemetry spans for calls, using the names
+// from the MCP semantic conventions.
 package telemetry
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Metrics is a [toolyard.Recorder] that counts calls. Its labels are configured names and known
-// codes, never text from a caller.
+// Metrics is a [toolyard.Recorder] that counts calls. Labels are configured names and known codes,
+// never text from callers.
 type Metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
@@ -37,22 +37,22 @@ type Metrics struct {
 	charged  *prometheus.CounterVec
 	lost     prometheus.Counter
 	store    prometheus.Gauge
-	tls      *prometheus.GaugeVec // without a value until a certificate is in use
+	tls      *prometheus.GaugeVec // has no value until a certificate is in use
 	refused  *prometheus.CounterVec
-	timed    names // tools with their own label in the histogram
+	timed    names // tools that have their own label in the histogram
 }
 
-// maxTimed bounds the tools with their own label in the histogram, because each has a series for
-// every bucket, gate and code.
+// maxTimed is the maximum number of tools that have their own label in the histogram, because each
+// tool adds a series for every bucket, gate and code.
 const maxTimed = 200
 
-// names is a bounded set of label values.
+// names is a set of label values of limited size.
 type names struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// label returns the name of a tool, or "other" once the set is full.
+// label returns a tool's name, or "other" if the set is full.
 func (n *names) label(t *toolyard.Tool) string {
 	name := t.Name
 	if t.Server != "" {
@@ -72,10 +72,10 @@ func (n *names) label(t *toolyard.Tool) string {
 	return name
 }
 
-// buckets are those of the MCP semantic conventions, in seconds.
+// buckets are the buckets from the MCP semantic conventions, in seconds.
 var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
 
-// NewMetrics returns metrics with a registry of their own.
+// NewMetrics returns metrics that have their own registry.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -124,7 +124,7 @@ func (m *Metrics) Servers(up map[string]bool) {
 // Lost counts calls that could not be recorded.
 func (m *Metrics) Lost(calls int) { m.lost.Add(float64(calls)) }
 
-// Store sets whether the store responds.
+// Store sets whether the store is responding.
 func (m *Metrics) Store(up bool) {
 	value := 0.0
 	if up {
@@ -133,12 +133,12 @@ func (m *Metrics) Store(up bool) {
 	m.store.Set(value)
 }
 
-// Certificate sets when the TLS certificate expires.
+// Certificate sets the TLS certificate's expiry.
 func (m *Metrics) Certificate(notAfter time.Time) {
 	m.tls.WithLabelValues().Set(float64(notAfter.Unix()))
 }
 
-// SpendRefused counts a call that a spend limit refused.
+// SpendRefused counts a call refused by a spend limit.
 func (m *Metrics) SpendRefused(limit string) { m.refused.WithLabelValues(limit).Inc() }
 
 // Intent implements [toolyard.Recorder].
@@ -154,7 +154,7 @@ func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcom
 	}
 }
 
-// knownCode bounds the label: tools may return codes of their own.
+// knownCode limits the label's values, because tools may return their own codes.
 func knownCode(c toolyard.Code) toolyard.Code {
 	if c.Predefined() {
 		return c
@@ -169,8 +169,8 @@ type Tracer struct {
 	stopped  atomic.Bool
 }
 
-// NewTracer returns a tracer that exports to the collector of the standard OTEL_ variables, or
-// nil if they set none.
+// NewTracer returns a tracer that exports to the collector set by the standard OTEL_ variables, or
+// nil if none is set.
 func NewTracer(ctx context.Context, name, version string, getenv func(string) (string, bool)) (*Tracer, error) {
 	endpoint, _ := getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
 	traces, _ := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -203,7 +203,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 
 var propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 
-// Policy creates one span per call. A nil Tracer returns calls unchanged.
+// Policy creates one span per call. If t is nil, it does nothing.
 func (t *Tracer) Policy() toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		if t == nil {

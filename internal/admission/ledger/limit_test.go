@@ -13,30 +13,30 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// leased is a part of a limit that a replica has leased.
+// leased is a part of a limit leased by a replica.
 type leased struct {
 	replica string
 	n       int
-	slot    int64     // of permits
+	slot    int64     // epoch of the permits
 	at      time.Time // when it was granted
-	until   time.Time // when the replica may not use it any more
+	until   time.Time // end of the lease, as seen by the replica
 }
 
-// limitMachine drives one limit at random: replicas request, use, return and fail, while the clock
-// of the store jumps.
+// limitMachine drives one limit at random: replicas request, use, return and fail, while the
+// store's clock jumps.
 type limitMachine struct {
 	limit    toolyard.Limit
 	raw      json.RawMessage
-	now      time.Time     // of the world
-	offset   time.Duration // of the store's clock
-	jumps    bool          // the store's clock also jumps forward, so only its own time counts
+	now      time.Time     // real time
+	offset   time.Duration // offset of the store's clock
+	jumps    bool          // the store's clock also jumps forward, so only the store's time counts
 	names    int
 	replicas []string // replicas that still request
 	permits  []leased
 	slots    []leased
 	turns    []leased
-	next     map[string]time.Time // when a replica may begin a call again
-	begun    time.Time            // when a call began last
+	next     map[string]time.Time // when each replica may start the next call
+	begun    time.Time            // start of the last call
 }
 
 func newLimitMachine(t *rapid.T) *limitMachine {
@@ -59,8 +59,8 @@ func (m *limitMachine) join() {
 	m.replicas = append(m.replicas, fmt.Sprint("r", m.names))
 }
 
-// clock is the time by which leases are judged: real time, or the store's time if its clock jumps
-// ahead, which the store cannot distinguish from elapsed time.
+// clock returns the time used to check leases: real time, or the store's time if its clock jumps
+// ahead, because the store cannot distinguish a jump from elapsed time.
 func (m *limitMachine) clock() time.Time {
 	if !m.jumps {
 		return m.now
@@ -110,7 +110,7 @@ func (m *limitMachine) ask(t *rapid.T) {
 	}
 }
 
-// pick removes a random lease of a replica from a list and returns its index.
+// pick chooses one of a replica's leases at random and returns its index in the list.
 func (m *limitMachine) pick(t *rapid.T, list []leased, label string) int {
 	var own []int
 	for i, l := range list {
@@ -147,7 +147,7 @@ func (m *limitMachine) ended(t *rapid.T) {
 	}
 }
 
-// begin starts a call, and returns the turn or keeps it.
+// begin starts a call, and either returns or keeps the start right.
 func (m *limitMachine) begin(t *rapid.T) {
 	i := m.pick(t, m.turns, "lease")
 	if i < 0 || m.clock().Before(m.next[m.turns[i].replica]) {
@@ -166,7 +166,7 @@ func (m *limitMachine) begin(t *rapid.T) {
 	}
 }
 
-// silence makes a replica unresponsive. It may still use its leases.
+// silence stops a replica from sending requests. It may still use its leases.
 func (m *limitMachine) silence(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.replicas)-1).Draw(t, "silent")
 	m.replicas = slices.Delete(m.replicas, i, i+1)
@@ -182,11 +182,11 @@ func (m *limitMachine) step(t *rapid.T) {
 	if m.jumps && rapid.Bool().Draw(t, "forward") {
 		by = -by
 	}
-	m.with(func(*limitState) {}) // it has seen the time before
+	m.with(func(*limitState) {}) // the limit has seen the earlier time
 	m.offset += by
 }
 
-// invariant holds after every step, whenever replicas use their leases.
+// invariant is checked after every step, no matter when replicas use their leases.
 func (m *limitMachine) invariant(t *rapid.T) {
 	now := m.clock()
 	m.permits = slices.DeleteFunc(m.permits, func(l leased) bool { return now.Sub(l.at) >= time.Minute+PermitTTL })
@@ -213,8 +213,8 @@ func total(list []leased) (n int) {
 	return n
 }
 
-// No sequence of requests and returns, by replicas that may fail and with a clock that may go back,
-// grants more than the limit.
+// No sequence of requests and returns grants more than the limit, even if replicas fail and the
+// clock goes back.
 func TestLimitsAreNeverPassed(t *testing.T) {
 	for range 5 {
 		rapid.Check(t, func(t *rapid.T) {
@@ -232,7 +232,7 @@ type waiter struct {
 	name   string
 	served time.Time
 	slots  int
-	slot   int64 // of their grant
+	slot   int64 // epoch of the grant
 }
 
 // Replicas that always request more than is available all get a share repeatedly, even if others
@@ -270,8 +270,8 @@ func TestEveryReplicaGetsAShare(t *testing.T) {
 	})
 }
 
-// longestWait is an upper bound for the wait of any of n replicas: the minutes needed to serve them
-// one after another, plus their turns, each of which may expire.
+// longestWait is an upper bound on the wait of any of n replicas: the minutes needed to serve them
+// one after another, plus their start rights, each of which may expire.
 func longestWait(l toolyard.Limit, n int) time.Duration {
 	wait := 2*slotTTL + time.Duration(n)*(l.Cooldown+StartRightTTL)
 	if l.PerMinute > 0 {
@@ -295,8 +295,8 @@ func (w *waiter) ask(p *limitState, l toolyard.Limit, wanted int) {
 	}
 }
 
-// The permits of a minute become available a minute after the last of them could have been used,
-// and not much later.
+// The permits of a minute become available again a minute after the last of them could have been
+// used, and not much later.
 func TestAMinuteIsAMinute(t *testing.T) {
 	limit := toolyard.Limit{PerMinute: 2}
 	for phase := time.Duration(0); phase < epochLength; phase += 7 * time.Millisecond {
@@ -317,7 +317,7 @@ func TestAMinuteIsAMinute(t *testing.T) {
 	}
 }
 
-// An expired turn cannot be returned, because the replica may already have another one.
+// An expired start right cannot be returned, because the replica may already have another one.
 func TestAnOldTurnIsNotGivenBack(t *testing.T) {
 	ask := LimitRequest{Key: "k", Limit: toolyard.Limit{Cooldown: time.Millisecond}, StartRight: true}
 	p := &limitState{Last: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Calls wait once a spend limit has many reservations, so that its row stays small.
+// Calls have to wait if a spend limit has too many reservations, so that its row stays small.
 func TestReservationsOfASpendLimitAreBounded(t *testing.T) {
 	rows := NewRows()
 	rows.Now = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)

@@ -1,5 +1,5 @@
-// Package backoff spreads retries and periodic work over time, so that clients that failed at the
-// same time do not all retry at the same time.
+// Package backoff spreads retries and periodic work over time, so that clients that fail at the
+// same time don't all retry at the same time.
 package backoff
 
 import (
@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Jitter returns a random duration between half of d and one and a half times d.
+// Jitter returns a random duration between 0.5 and 1.5 times d.
 func Jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return d/2 + rand.N(d) //nolint:gosec // a pause need not be secret
+	return d/2 + rand.N(d) //nolint:gosec // not security-sensitive
 }
 
-// Sleep waits for about d. It reports false if ctx ended first.
+// Sleep waits for approximately d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(Jitter(d))
 	defer timer.Stop()

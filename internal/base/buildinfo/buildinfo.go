@@ -1,5 +1,5 @@
 // Package buildinfo describes this binary: its version, and the third-party components that it
-// contains, with their licenses.
+// contains and their licenses.
 package buildinfo
 
 import (
@@ -17,15 +17,15 @@ import (
 // Module is the path of the module that this package belongs to.
 const Module = "github.com/toolyard/toolyard"
 
-// Releases set these variables with -ldflags -X. Other builds use the build information of the Go
-// toolchain.
+// Releases set these variables with -ldflags -X. Other builds use the Go toolchain's build
+// information.
 var version, commit, date string
 
 // Info describes a binary.
 type Info struct {
 	Version    string      `json:"version"`
 	Commit     string      `json:"commit,omitempty"`
-	Date       string      `json:"date,omitempty"` // of the commit, RFC 3339
+	Date       string      `json:"date,omitempty"` // date of the commit, in RFC 3339 format
 	Go         string      `json:"go"`
 	Platform   string      `json:"platform"` // such as linux/amd64
 	License    string      `json:"license"`
@@ -38,11 +38,11 @@ const (
 	NPM = "npm"
 )
 
-// Component is a third-party module or package that the binary contains.
+// Component is a third-party module or package in the binary.
 type Component struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
-	License   string `json:"license"` // SPDX expression; empty if it is unknown
+	License   string `json:"license"` // SPDX expression; empty if unknown
 	Ecosystem string `json:"ecosystem"`
 }
 
@@ -52,10 +52,10 @@ var list []byte
 //go:embed built
 var built embed.FS
 
-// Listed returns the components that a build for any platform can contain.
+// Listed returns the components that a build for any platform may contain.
 var Listed = sync.OnceValue(func() (listed []Component) {
 	if err := json.Unmarshal(list, &listed); err != nil {
-		panic(fmt.Sprintf("invalid licenses.json: %v", err)) // unreachable: a test reads the file
+		panic(fmt.Sprintf("invalid licenses.json: %v", err)) // cannot happen: a test reads the file
 	}
 	return listed
 })
@@ -88,8 +88,8 @@ func Read() Info {
 	return info
 }
 
-// Components lists what a binary contains: the modules that its build information names, the Go
-// standard library, and the embedded npm packages.
+// Components lists a binary's components: the modules in its build information, the Go standard
+// library, and the embedded npm packages.
 func Components(build *debug.BuildInfo) []Component {
 	licenses := make(map[string]string)
 	var npm []Component
@@ -112,7 +112,7 @@ func Components(build *debug.BuildInfo) []Component {
 	return append(components, npm...)
 }
 
-// Licenses returns the license texts of all components. They are built by "make build" and not in
+// Licenses returns the license texts of all components. "make build" creates them; they are not in
 // git.
 func Licenses() ([]byte, error) {
 	text, err := built.ReadFile("built/licenses.txt")

@@ -1,5 +1,5 @@
-// Package ident defines the identifiers of the domain: the syntax of tool names and server
-// IDs, and call IDs, which sort by time.
+// Package ident defines identifiers: the syntax of tool names and server IDs, and call IDs, which
+// sort by time.
 package ident
 
 import (
@@ -14,13 +14,13 @@ import (
 // Anonymous is the ID of an unauthenticated caller.
 const Anonymous = "anonymous"
 
-// ExternalCategory is the category of all tools of MCP servers. Other tools cannot declare it.
+// ExternalCategory is the category of all tools on MCP servers. Other tools cannot declare it.
 const ExternalCategory = "external"
 
-// SurfaceBoth is the text of an empty surface.
+// SurfaceBoth is the text form of an empty surface.
 const SurfaceBoth = "both"
 
-// maxToolName is the longest tool name that MCP allows.
+// maxToolName is the maximum length of a tool name in MCP.
 const maxToolName = 128
 
 var (
@@ -46,20 +46,20 @@ func CheckServerID(id string) error {
 
 var callEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// callIDSize is the size of a call ID in bytes: six bytes of milliseconds since 1970, then
-// random bytes.
+// callIDSize is the size of a call ID in bytes. The first six bytes are milliseconds since 1970,
+// and the rest is random.
 const callIDSize = 16
 
 // NewCallID returns an ID for a call that starts at the given time.
 func NewCallID(start time.Time) string {
 	var b [callIDSize]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(start.UnixMilli())<<16)
-	_, _ = rand.Read(b[6:]) // never fails
+	_, _ = rand.Read(b[6:]) // cannot fail
 	return callEncoding.EncodeToString(b[:])
 }
 
-// CallTime returns the start time of the call with an ID, to the millisecond. It returns
-// false for an ID that [NewCallID] cannot have returned.
+// CallTime returns the start time in a call ID, to the millisecond. It returns false for an ID that
+// [NewCallID] cannot have returned.
 func CallTime(id string) (start time.Time, ok bool) {
 	b, err := callEncoding.DecodeString(id)
 	if err != nil || len(b) != callIDSize {

@@ -42,7 +42,7 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// Members returns the members of a JSON object in their order.
+// Members returns the members of a JSON object in order.
 func Members(raw json.RawMessage) (list []Member, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
@@ -53,7 +53,7 @@ func Members(raw json.RawMessage) (list []Member, ok bool) {
 		if err != nil {
 			return nil, false
 		}
-		m := Member{Key: key.(string)} // the decoder accepts nothing else here
+		m := Member{Key: key.(string)} // object keys are always strings
 		if err := dec.Decode(&m.Value); err != nil {
 			return nil, false
 		}
@@ -74,8 +74,8 @@ func Join(list []Member) json.RawMessage {
 	return append(b, '}')
 }
 
-// Marshal is json.Marshal without escaping <, > and &: results are not HTML, and the
-// escapes cost models tokens.
+// Marshal is like json.Marshal, but does not escape <, > and &. Results are not HTML, and the
+// escapes would cost models tokens.
 func Marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -86,7 +86,7 @@ func Marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
+// AppendString appends s as a JSON string. It replaces invalid UTF-8 with U+FFFD.
 func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

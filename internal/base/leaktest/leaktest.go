@@ -8,16 +8,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines may take to end. The half second of goleak is too short for a
-// busy machine.
+// patience is how long goroutines may take to end. The half second that goleak allows is too short
+// on a busy machine.
 const patience = time.Minute
 
-// Main runs the tests of a package, and exits with an error if they leave goroutines behind.
+// Main runs a package's tests and exits with an error if they leave goroutines behind.
 func Main(m *testing.M, options ...goleak.Option) {
 	goleak.VerifyTestMain(&tests{m, options}, options...)
 }
 
-// VerifyNone fails a test if there are goroutines other than those that the options ignore.
+// VerifyNone fails a test if there are goroutines that the options do not ignore.
 func VerifyNone(t testing.TB, options ...goleak.Option) {
 	t.Helper()
 	await(options)
@@ -39,7 +39,7 @@ func (t *tests) Run() int {
 	return code
 }
 
-// await waits until all goroutines have ended. Find pauses between its own attempts.
+// await waits until all goroutines have ended. Find itself pauses between attempts.
 func await(options []goleak.Option) {
 	for end := time.Now().Add(patience); goleak.Find(options...) != nil && time.Now().Before(end); {
 	}

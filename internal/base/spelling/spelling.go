@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxName is the length of the longest name for which Nearest looks for a correction.
+// maxName is the maximum length of a name for which Nearest looks for a correction.
 const maxName = 128
 
-// Nearest returns the word that name is probably a misspelling of: the closest one, if at
-// most a third of its letters differ. It returns "" if no word is close.
+// Nearest returns the word that name probably misspells: the closest one, provided that at most a
+// third of its letters differ. It returns "" if no word is close.
 func Nearest(name string, words []string) string {
 	if len(name) > maxName {
 		return ""
@@ -28,8 +28,8 @@ func Nearest(name string, words []string) string {
 	return best
 }
 
-// DidYouMean returns ` (did you mean "word"?)` with the word that [Nearest] finds, or "" if
-// it finds none. Append it to an error message about an unknown name.
+// DidYouMean returns ` (did you mean "word"?)` with the word found by [Nearest], or "" if there is
+// none. Append it to an error message about an unknown name.
 func DidYouMean(name string, words []string) string { return Hint(Nearest(name, words)) }
 
 // Hint returns ` (did you mean "a" or "b"?)`, or "" if all words are empty.
@@ -40,7 +40,7 @@ func Hint(words ...string) string {
 	return ""
 }
 
-// Fix returns `Did you mean "word"?` with the word that [Nearest] finds, or "" if it finds none.
+// Fix returns `Did you mean "word"?` with the word found by [Nearest], or "" if there is none.
 func Fix(name string, words []string) string {
 	if question := ask([]string{Nearest(name, words)}); question != "" {
 		return "Did you mean " + question
@@ -61,8 +61,8 @@ func ask(words []string) string {
 	return strings.Join(quoted, " or ") + "?"
 }
 
-// distance returns the number of letters to insert, delete, replace or transpose to turn a
-// into b.
+// distance returns the number of letters that have to be inserted, deleted, replaced or transposed
+// to turn a into b.
 func distance(a, b string) int {
 	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

@@ -1,12 +1,13 @@
 // Package stack prepares new goroutines for deep calls.
 package stack
 
-// size leaves room for a call on the call path, with its encoding and decoding of JSON.
+// size is enough for a call on the call path, including encoding and decoding JSON.
 const size = 12 << 10
 
 // Reserve grows the stack of a new goroutine to 16 KiB. It would grow anyway, but in several steps,
 // and each step copies the stack and adjusts every frame on it. For a short task with deep calls,
-// that can take longer than the task. A new stack is nearly empty, so growing it at once is cheap.
+// that can take longer than the task itself. A new stack is nearly empty, so growing it in one step
+// is cheap.
 //
 //go:noinline
 func Reserve() {

@@ -93,7 +93,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// Injected arguments are not the caller's, so no rule sees them.
+// Rules do not see injected arguments, because they are not the caller's.
 func TestRulesSeeOnlyTheArgumentsOfTheCaller(t *testing.T) {
 	injecting := tool(t, toolyard.Spec{
 		Name: "lookup", Input: json.RawMessage(`{"type":"object","properties":{"q":{"type":"string"},"customer":{"type":"object"}}}`),
@@ -129,12 +129,12 @@ func TestTheStrictestActionWinsInAnyOrder(t *testing.T) {
 	})
 }
 
-// Arguments that exceed the bounds of the evaluation match a rule that restricts, and no rule that
-// allows.
+// Arguments that exceed the evaluation limits match rules that restrict calls, but not rules that
+// allow them.
 func TestArgumentsThatCannotBeEvaluatedCountAsAMatch(t *testing.T) {
 	schema := json.RawMessage(`{"properties":{"list":{"uniqueItems":true,"items":{"$ref":"#/$defs/a"}}},"$defs":{"a":{"anyOf":[{"items":{"$ref":"#/$defs/a"},"minItems":9},{"items":{"$ref":"#/$defs/a"},"minItems":8},{"type":"array","items":{"$ref":"#/$defs/a"}}]}}}`)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // as if the time for the evaluation were over
+	cancel() // as if the time limit had passed
 	call := &toolyard.Call{Tool: tool(t, toolyard.Spec{Name: "write"}), Args: json.RawMessage(`{"list":[` + strings.Repeat(`[[]],`, 5000) + `1]}`)}
 	for action, want := range map[rules.Action]rules.Action{rules.Deny: rules.Deny, rules.Ask: rules.Ask} {
 		set := newSet(t, rules.Rule{Then: action, Match: rules.Match{Args: schema}})
@@ -154,7 +154,7 @@ func TestInvalidSchemasAreRefused(t *testing.T) {
 		if (err == nil) != (rules.CheckArgs(json.RawMessage(schema)) == nil) {
 			t.Errorf("%s: %v", schema, err)
 		}
-		if err == nil { // a schema that only refers to itself is valid, and its evaluation is bounded
+		if err == nil { // a schema that only refers to itself is valid, and its evaluation is limited
 			set := newSet(t, rules.Rule{Then: rules.Deny, Match: rules.Match{Args: json.RawMessage(schema)}})
 			set.Decide(t.Context(), &toolyard.Call{Tool: tool(t, toolyard.Spec{Name: "w"}), Args: json.RawMessage(`{}`)}, 0)
 		}
@@ -213,7 +213,7 @@ func TestPreviewIsBounded(t *testing.T) {
 	}
 }
 
-// The preview of any arguments is valid JSON of bounded size, without the secret.
+// The preview of any arguments is valid JSON of limited size that does not contain the secret.
 func FuzzPreview(f *testing.F) {
 	for _, args := range []string{`{}`, `{"password":"x"}`, `{"a":[1,"b",null,{"c":true}]}`, `{"a":"\u202e"}`, `[]`, `"x"`} {
 		f.Add(args)

@@ -11,12 +11,12 @@ import (
 //go:embed catalog.yaml
 var catalogFile []byte
 
-// CatalogEntry is a curated server.
+// CatalogEntry is a server in the curated catalog.
 type CatalogEntry struct {
 	ID       string
 	Provides string
 	Note     string
-	Missing  string // why there is no server; empty if there is one
+	Missing  string // reason why there is no server; empty if there is one
 
 	server, secrets *node
 }
@@ -83,7 +83,7 @@ func near(id string, ids []string) []string {
 	return nil
 }
 
-// fieldsOf converts an object of strings, lists of strings and objects.
+// fieldsOf converts an object whose values are strings, lists of strings or objects.
 func fieldsOf(n *node) (fields []field) {
 	for _, m := range n.members {
 		switch m.value.kind {

@@ -13,18 +13,17 @@ type Client struct {
 	ID      string
 	Name    string
 	Project string // file in a project's folder; empty if there is none
-	Remote  bool   // whether it supports server URLs
+	Remote  bool   // supports server URLs
 
-	user   func(place) string // file of a user
+	user   func(place) string // returns the user's file
 	format format
 	root   string            // key that contains the servers
-	keys   map[string]string // its names of the fields, where they differ from Claude's
-	words  map[string]string // names of the transports; nil if it has no type field
+	keys   map[string]string // its field names, where they differ from Claude's
+	words  map[string]string // its names for transports; nil if it has no type field
 	joined bool              // the command and its arguments form one list
-	extra  []field           // fields that it requires in every server
+	extra  []field           // fields that every server must have
 }
 
-// format is the format of a client's file.
 type format struct {
 	add    func(data []byte, root, name string, fields []field, s *Server) ([]byte, error)
 	remove func(data []byte, root, name string) ([]byte, error)
@@ -36,10 +35,9 @@ var (
 	tomlFormat = format{addTOML, removeTOML}
 )
 
-// Getenv looks up an environment variable.
 type Getenv func(name string) (string, bool)
 
-// place locates the files of a user.
+// place locates a user's files.
 type place struct {
 	home, goos string
 	getenv     Getenv
@@ -50,7 +48,7 @@ func (p place) env(name, otherwise string) string {
 	return cmp.Or(value, otherwise)
 }
 
-// config returns the folder in which programs store their settings.
+// config returns the folder that contains programs' settings.
 func (p place) config() string {
 	switch p.goos {
 	case "darwin":
@@ -73,7 +71,7 @@ func below(path ...string) func(place) string {
 
 var plainWords = map[string]string{HTTP: "http", SSE: "sse", Stdio: "stdio"}
 
-// Clients are all supported clients, in display order.
+// Clients lists all supported clients in display order.
 var Clients = []*Client{
 	{
 		ID: "claude-desktop", Name: "Claude Desktop", format: jsonFormat, root: "mcpServers",
@@ -174,7 +172,7 @@ var Clients = []*Client{
 	},
 }
 
-// xdg returns a file in ~/.config, on every system.
+// xdg returns a file in ~/.config on every system.
 func xdg(path ...string) func(place) string {
 	return func(p place) string {
 		return filepath.Join(append([]string{p.env("XDG_CONFIG_HOME", filepath.Join(p.home, ".config"))}, path...)...)
@@ -205,7 +203,7 @@ func Lookup(id string) (*Client, bool) {
 	return nil, false
 }
 
-// Paths returns the files in which the client looks for servers: the project's file first, if there
+// Paths returns the files in which the client looks for servers: first the project's file if there
 // is one, then the user's.
 func (c *Client) Paths(home, project, goos string, getenv Getenv) []string {
 	user := c.user(place{home, goos, getenv})
@@ -216,7 +214,7 @@ func (c *Client) Paths(home, project, goos string, getenv Getenv) []string {
 }
 
 // Add adds a server to a client's file and preserves the rest, including comments and order. Empty
-// data creates a new file. A server with the same name that is reached differently is replaced.
+// data creates a new file. If a server with the same name is reached differently, it is replaced.
 func (c *Client) Add(data []byte, s Server) ([]byte, error) {
 	if err := c.check(&s); err != nil {
 		return nil, err
@@ -230,7 +228,7 @@ func (c *Client) Remove(data []byte, name string) ([]byte, error) {
 	return c.format.remove(data, c.root, name)
 }
 
-// check rejects servers that the client does not support, and fills in the transport.
+// check rejects servers that the client does not support, and sets the transport.
 func (c *Client) check(s *Server) error {
 	s.Transport = cmp.Or(s.Transport, map[bool]string{true: Stdio, false: HTTP}[s.URL == ""])
 	switch {

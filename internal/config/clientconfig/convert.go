@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// conversion converts one server to an entry of toolyard.yaml.
+// conversion converts one server to an entry in toolyard.yaml.
 type conversion struct {
 	t        *Translator
 	id       string
 	secrets  []yardSecret
 	literals map[string]string
 	notes    []string
-	problem  string // why the server cannot be imported
+	problem  string // reason why the server cannot be imported
 }
 
-// fields returns the entry of a server in toolyard.yaml.
+// fields returns a server's entry in toolyard.yaml.
 func (c *conversion) fields(s *Server) (fields []field) {
 	add := func(key string, value any, when bool) {
 		if when {
@@ -50,11 +50,11 @@ func (c *conversion) refuse(err error) {
 
 // reference is a parsed ${...} expression.
 type reference struct {
-	variable    string // an environment variable
+	variable    string // environment variable
 	fallback    string
 	hasFallback bool
-	asked       string // the id of an input that the client prompts for
-	text        string // the resolved text
+	asked       string // ID of an input that the client prompts for
+	text        string // resolved text
 }
 
 var (
@@ -71,8 +71,8 @@ func variable(parts ...string) string {
 	return name
 }
 
-// resolve parses a reference of any client. Unknown references, and those with another meaning in
-// toolyard.yaml, are errors.
+// resolve parses a reference from any client. Unknown references, and those that have a different
+// meaning in toolyard.yaml, are errors.
 func (t *Translator) resolve(expression string) (reference, error) {
 	switch expression {
 	case "workspaceFolder", "workspaceRoot":
@@ -122,7 +122,7 @@ func (t *Translator) replace(text string, write func(reference) string) (string,
 	}
 }
 
-// expand rewrites the references in a text to those of toolyard.yaml.
+// expand rewrites references in a text to those used in toolyard.yaml.
 func (c *conversion) expand(text string) string {
 	out, err := c.t.replace(text, func(r reference) string {
 		r = c.own(r)
@@ -171,9 +171,9 @@ func cutBearer(value string) (token string, ok bool) {
 
 var (
 	secretKey = regexp.MustCompile(`(?i)token|secret|key|password|passwd|auth|credential|cookie`)
-	// A flag is about a secret when its name ends like this; --key-file is not.
+	// A flag concerns a secret if its name ends like this; --key-file does not.
 	secretFlag = regexp.MustCompile(`(?i)(token|secret|password|passwd|api[-_]?key|access[-_]?key|credentials?|bearer)$`)
-	// The shapes of the keys of well-known services, and of URLs with a password.
+	// Formats of the keys of well-known services, and of URLs with a password.
 	secretShape = regexp.MustCompile(`\b(sk|pk|rk|xai|gsk|hf|npm|glpat|dop_v1|shpat|figd|lin_api|ntn|tvly|pplx|fc|r8|ya29)[-_.][A-Za-z0-9_-]{12,}` +
 		`|\b(gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|AKIA|ASIA|AIza|SG\.|dapi|AGE-SECRET-KEY-)[A-Za-z0-9_.-]{10,}` +
 		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}|-----BEGIN [A-Z ]*PRIVATE KEY|(?i:\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,})` +
@@ -186,8 +186,8 @@ func isHarmless(value string) bool {
 	return value == "" || value == "true" || value == "false"
 }
 
-// value converts the value of an environment variable or a header. A secret becomes a reference to a
-// secret that is read from an environment variable.
+// value converts the value of an environment variable or a header. A secret is replaced with a
+// reference to a secret that is read from an environment variable.
 func (c *conversion) value(key, value string) string {
 	if (!secretKey.MatchString(key) || isHarmless(value)) && !secretShape.MatchString(value) {
 		return c.inputs(value)
@@ -198,7 +198,7 @@ func (c *conversion) value(key, value string) string {
 	return secretRef(c.secretFor(key, key, variable(key), value))
 }
 
-// isReference reports whether a text consists of exactly one reference.
+// isReference reports whether a text is exactly one reference.
 func isReference(text string) bool {
 	return strings.HasPrefix(text, "${") && strings.Index(text, "}") == len(text)-1
 }
@@ -219,8 +219,8 @@ func (c *conversion) inputs(value string) string {
 
 func secretRef(name string) string { return "${secret:" + name + "}" }
 
-// secretFor returns the name of a secret with this value. A literal value moves to a new environment
-// variable; a reference keeps its variable.
+// secretFor returns the name of a secret with this value. A literal value is moved to a new
+// environment variable; a reference keeps its variable.
 func (c *conversion) secretFor(what, key, name, value string) string {
 	literal := true
 	if isReference(value) {
@@ -242,8 +242,8 @@ func (c *conversion) secretFor(what, key, name, value string) string {
 	return c.secret(key, name)
 }
 
-// own assigns a prompted input to a variable of this server, because another client may use the same
-// input id for something else. It rejects a reference to the secret of another server.
+// own assigns a prompted input to one of this server's variables, because another client may use
+// the same input ID for something else. It rejects references to another server's secret.
 func (c *conversion) own(r reference) reference {
 	if r.asked != "" {
 		r.variable = c.holder(r.variable, "${input:"+r.asked+"}")
@@ -255,11 +255,11 @@ func (c *conversion) own(r reference) reference {
 	return r
 }
 
-// maxHolders limits the names that are tried for one variable.
+// maxHolders is the maximum number of names tried for one variable.
 const maxHolders = 100
 
-// holder returns the variable for a literal value. Its name begins with the id of the server, and it
-// is not used for another value by this import, the configuration file or the environment.
+// holder returns the variable for a literal value. Its name starts with the server's ID, and
+// neither this import, the configuration file nor the environment uses it for another value.
 func (c *conversion) holder(name, value string) string {
 	base := name
 	if prefix := variable(c.id); name != prefix && !strings.HasPrefix(name, prefix+"_") {
@@ -290,7 +290,7 @@ func (c *conversion) free(name, value string) bool {
 	if _, taken := c.t.literals[name]; taken || c.t.words[name] {
 		return false
 	}
-	if c.t.Getenv == nil || isReference(value) { // the value of an input is unknown
+	if c.t.Getenv == nil || isReference(value) { // an input's value is unknown
 		return true
 	}
 	set, ok := c.t.Getenv(name)
@@ -322,7 +322,7 @@ func (c *conversion) note(format string, args ...any) {
 	c.notes = append(c.notes, brief(c.id+": "+fmt.Sprintf(format, args...)))
 }
 
-// noteMissingValue notes a reference whose value is unavailable.
+// noteMissingValue adds a note about a reference whose value is not available.
 func (c *conversion) noteMissingValue(r reference) {
 	if r.hasFallback {
 		c.note("the default value of ${%s} is not copied because it may be a secret", r.variable)
@@ -332,8 +332,8 @@ func (c *conversion) noteMissingValue(r reference) {
 	}
 }
 
-// replaceSecret returns a variable reference in place of a literal secret, for positions where a
-// secret reference is not supported.
+// replaceSecret replaces a literal secret with a variable, for positions in which secret references
+// are not supported.
 func (c *conversion) replaceSecret(what, name, value string) string {
 	name = c.holder(name, value)
 	c.note("%s is not copied: set %s in Toolyard's environment", what, name)
@@ -366,7 +366,7 @@ func (c *conversion) args(args []string) []string {
 	return out
 }
 
-// isSecretHeader reports whether an argument is a header, such as Authorization: Bearer x.
+// isSecretHeader reports whether an argument is a secret header, such as Authorization: Bearer x.
 func isSecretHeader(arg string) bool {
 	name, value, ok := strings.Cut(arg, ":")
 	return ok && strings.TrimSpace(value) != "" && !strings.HasPrefix(value, "//") && !strings.ContainsAny(name, " /\\") && secretKey.MatchString(name)
@@ -376,13 +376,14 @@ var (
 	urlUser     = regexp.MustCompile(`^https?://[^/?#]*@`)
 	urlQuery    = regexp.MustCompile(`([?&])([^=&#]+)=([^&#]*)`)
 	urlVariable = regexp.MustCompile(`\$\{([^}]*)\}`)
-	// A long random part of a path is probably an access token, and so is the part after such a word.
+	// A long random part of a path is probably an access token, and so is the part after such a
+	// word.
 	urlOpaque   = regexp.MustCompile(`[A-Za-z0-9_=-]{32,}`)
 	urlRandom   = regexp.MustCompile(`^[A-Za-z0-9]{16,}$`)
 	urlSecretOf = regexp.MustCompile(`(?i)^((access|api|auth)[-_]?)?(token|key|secret)s?$`)
 )
 
-// url replaces secrets in the path and the query of a URL by variables.
+// url replaces secrets in a URL's path and query with variables.
 func (c *conversion) url(text string) string {
 	for _, m := range urlVariable.FindAllStringSubmatch(text, -1) {
 		if secretKey.MatchString(m[1]) {
@@ -405,7 +406,7 @@ func (c *conversion) url(text string) string {
 		return hidden(part)
 	})
 	segments := strings.Split(path, "/")
-	for i := 3; i < len(segments); i++ { // after the scheme and the host
+	for i := 3; i < len(segments); i++ { // skips the scheme and the host
 		named := urlSecretOf.MatchString(segments[i-1]) && segments[i] != "" && !strings.Contains(segments[i], "${")
 		if named || isRandom(segments[i]) {
 			segments[i] = hidden(segments[i])
@@ -418,13 +419,13 @@ func (c *conversion) url(text string) string {
 	return c.expand(path)
 }
 
-// isRandom reports whether digits, upper and lower case alternate as they do in random text, and not in
-// words, versions and dates.
+// isRandom reports whether digits, upper case and lower case alternate as they do in random text,
+// unlike in words, versions and dates.
 func isRandom(part string) bool {
 	if !urlRandom.MatchString(part) || !strings.ContainsAny(part, "0123456789") {
 		return false
 	}
-	kind := func(b byte) int { // the order of ASCII
+	kind := func(b byte) int { // in the order of ASCII
 		switch {
 		case b <= '9':
 			return 0

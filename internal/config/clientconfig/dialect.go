@@ -1,6 +1,7 @@
 // Package clientconfig reads and edits the configuration files in which clients list MCP servers.
-// Each client has its own dialect: root key, field names, and JSON with comments, YAML or TOML. A file may
-// come from an untrusted project, so reading is bounded. Edits preserve all unrelated bytes.
+// Each client has its own dialect: its root key, its field names, and JSON with comments, YAML or
+// TOML. Files may come from untrusted projects, so the cost of reading them is limited. Edits
+// preserve all unrelated bytes.
 package clientconfig
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Limits of a file. JSON files may be larger, because Claude Code stores its history in the same
+// Limits on a file. JSON files may be larger, because Claude Code stores its history in the same
 // file.
 const (
 	maxJSON     = 8 << 20
@@ -25,7 +26,7 @@ const (
 	maxDepth    = 64
 	maxNodes    = 1_000_000
 	maxServers  = 1000
-	maxEntries  = 256 // of each: arguments, variables and headers of a server
+	maxEntries  = 256 // arguments, variables or headers per server
 	maxWarnings = 100
 )
 
@@ -39,7 +40,7 @@ const (
 	Stdio = "stdio"
 )
 
-// Server is a server in the configuration of a client.
+// Server is a server in a client's configuration.
 type Server struct {
 	Name      string
 	Command   string
@@ -50,11 +51,11 @@ type Server struct {
 	Transport string // HTTP, SSE or Stdio
 	Headers   map[string]string
 	Disabled  bool
-	Project   string // the folder that the server is for; empty for all
+	Project   string // folder that the server is for; empty for all
 	Line      int
 }
 
-// texts returns all values of a server that may contain references.
+// texts returns all values in a server that may contain references.
 func (s *Server) texts() []string {
 	return slices.Concat([]string{s.Command, s.Dir, s.URL}, s.Args, slices.Collect(maps.Values(s.Env)), slices.Collect(maps.Values(s.Headers)))
 }
@@ -81,8 +82,8 @@ func equalMaps(a, b map[string]string) bool {
 	return len(a) == len(b)
 }
 
-// Read returns the servers in a file of any dialect. The extension of name selects the format.
-// Warnings describe what could not be read, and begin with the name and the line.
+// Read returns the servers in a file of any dialect. The extension of name determines the format.
+// Warnings describe the parts that could not be read, and start with the name and the line.
 func Read(name string, data []byte) (servers []Server, warnings []string, err error) {
 	tree, err := parse(name, data)
 	if err != nil {
@@ -117,13 +118,13 @@ func isYAML(name string, data []byte) bool {
 	return len(text) > 0 && !bytes.ContainsAny(text[:1], "{[/")
 }
 
-// brief truncates untrusted text to a line that is safe to print on a terminal.
+// brief truncates untrusted text to one line that is safe to print on a terminal.
 func brief(text string) string {
 	const most = 1000
 	return untrusted.Printable(untrusted.Truncate(text, most))
 }
 
-// reader collects the servers of one file.
+// reader collects the servers in one file.
 type reader struct {
 	file     string
 	servers  []Server
@@ -136,7 +137,7 @@ func (r *reader) warn(line int, format string, args ...any) {
 	}
 }
 
-// readRoots reads servers from the root keys of all clients.
+// readRoots reads servers from the root keys used by all clients.
 func (r *reader) readRoots(top *node) {
 	for _, root := range []string{"mcpServers", "servers", "amp.mcpServers", "extensions", "context_servers", "mcp_servers"} {
 		r.readRoot(root, top.get(root), "")
@@ -192,13 +193,13 @@ func (r *reader) readRoot(root string, n *node, project string) {
 	}
 }
 
-// transports maps the transport names of all clients.
+// transports maps all clients' names for transports.
 var transports = map[string]string{
 	"http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "streamable": HTTP,
 	"remote": HTTP, "sse": SSE, "stdio": Stdio, "local": Stdio,
 }
 
-// harmless are keys that do not affect how a server is reached.
+// harmless lists keys that do not affect how a server is reached.
 var harmless = map[string]bool{
 	"name": true, "display_name": true, "description": true, "timeout": true, "autoApprove": true, "alwaysAllow": true,
 	"disabledTools": true, "enabledTools": true, "tools": true, "available_tools": true, "gallery": true, "version": true,
@@ -207,7 +208,7 @@ var harmless = map[string]bool{
 	"disabled_tools": true, "note": true, "icon": true, "networkTimeout": true, "initTimeout": true,
 }
 
-// readServer returns nil for entries that are not servers or are not supported.
+// readServer reads an entry. It returns nil if the entry is not a server or is not supported.
 func (r *reader) readServer(m member) *Server {
 	if m.value.kind != object {
 		r.warn(m.line, "%s is not an object and is skipped", m.name)
@@ -218,7 +219,7 @@ func (r *reader) readServer(m member) *Server {
 		r.readField(s, &word, field)
 	}
 	if word == "builtin" || word == "platform" || word == "frontend" {
-		return nil // a part of the client
+		return nil // a part of the client itself
 	}
 	if problem := s.settle(word); problem != "" {
 		r.warn(m.line, "%s is skipped: %s", m.name, problem)
@@ -245,7 +246,7 @@ func (r *reader) readField(s *Server, word *string, f member) {
 		for name, value := range r.texts(s, f) {
 			s.setHeader(name, value)
 		}
-	case "env_http_headers": // their values are names of variables
+	case "env_http_headers": // the values are names of variables
 		for name, variable := range r.texts(s, f) {
 			s.setHeader(name, "${"+variable+"}")
 		}
@@ -262,8 +263,8 @@ func (r *reader) readField(s *Server, word *string, f member) {
 	}
 }
 
-// readCommand reads a command: a string, OpenCode's list with the arguments, or the object of older
-// versions of Zed.
+// readCommand reads a command: a string, OpenCode's list including the arguments, or the object
+// used by older versions of Zed.
 func (r *reader) readCommand(s *Server, f member) {
 	switch {
 	case f.value.kind == array && len(f.value.items) > 0:
@@ -284,7 +285,7 @@ func (r *reader) readCommand(s *Server, f member) {
 	}
 }
 
-// settle sets the transport, or returns why the server is invalid.
+// settle sets the transport, or returns the reason if the server is invalid.
 func (s *Server) settle(word string) string {
 	s.Transport = transports[word]
 	switch {
@@ -310,12 +311,12 @@ func (s *Server) settle(word string) string {
 	return checkURL(s.URL)
 }
 
-// checkURL returns the problem of a URL, which may contain variables, or "".
+// checkURL returns the problem with a URL, or "". The URL may contain variables.
 func checkURL(text string) string {
 	if strings.HasPrefix(text, "${") {
 		return ""
 	}
-	// A variable may be in a part of the URL that does not allow its characters.
+	// Variables may be in parts of the URL that do not allow their characters.
 	plain := strings.NewReplacer("${", "", "}", "").Replace(text)
 	scheme, rest, _ := strings.Cut(plain, "://")
 	if (scheme != "http" && scheme != "https") || rest == "" {
@@ -327,7 +328,7 @@ func checkURL(text string) string {
 	return ""
 }
 
-// text returns a scalar as a string; numbers and booleans keep their spelling.
+// text returns a scalar as a string. Numbers and booleans keep their spelling.
 func (r *reader) text(s *Server, f member) string {
 	if !f.value.isScalar() {
 		r.warn(f.line, "%s: %s is not a string and is skipped", s.Name, f.name)

@@ -70,7 +70,7 @@ func quoteJSON(s string) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// nodeOf returns the node that parsing the fields yields.
+// nodeOf returns the node that results from parsing the fields.
 func nodeOf(fields []field) *node {
 	n := &node{kind: object}
 	for _, f := range fields {
@@ -112,8 +112,8 @@ func yamlOf(fields []field, indent string) (lines []string) {
 // inline encodes values on one line: lists in brackets, maps and nested fields in braces.
 type inline struct {
 	text, key   func(string) string
-	assign      string // between a key and its value
-	open, close string // around the fields of a map
+	assign      string // separator between a key and its value
+	open, close string // delimiters around the fields of a map
 }
 
 var yamlInline = inline{text: yamlText, key: yamlKey, assign: ": ", open: "{", close: "}"}
@@ -160,7 +160,7 @@ func yamlText(s string) string {
 	return quoteYAML(s)
 }
 
-// quoteYAML encodes a string in double quotes, on one line and without invisible characters.
+// quoteYAML encodes a string in double quotes, on one line and with invisible characters escaped.
 func quoteYAML(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -15,7 +15,7 @@ import (
 
 var bom = []byte("\xef\xbb\xbf")
 
-// parseJSON reads JSON with comments and trailing commas.
+// parseJSON parses JSON with comments and trailing commas.
 func parseJSON(data []byte) (*node, error) {
 	d, err := newDocument(data)
 	if err != nil {
@@ -26,9 +26,9 @@ func parseJSON(data []byte) (*node, error) {
 
 // document is a JSON file with positions. Edits change the text, never the parsed tree.
 type document struct {
-	text  []byte // without a byte order mark
+	text  []byte // excluding a byte order mark
 	top   hujson.Value
-	lines []int // where each line begins
+	lines []int // start of each line
 }
 
 func newDocument(data []byte) (*document, error) {
@@ -85,7 +85,7 @@ func checkJSON(data []byte) error {
 	return nil
 }
 
-// endOfString returns the end of the string that begins at i, or the end of the data.
+// endOfString returns the end of the string that starts at i, or the end of the data.
 func endOfString(data []byte, i int) int {
 	for i++; i < len(data) && data[i] != '"'; i++ {
 		if data[i] == '\\' {
@@ -95,7 +95,7 @@ func endOfString(data []byte, i int) int {
 	return i
 }
 
-// endOfComment returns the end of the comment that begins at i, or i if there is none.
+// endOfComment returns the end of the comment that starts at i, or i if there is none.
 func endOfComment(data []byte, i int) int {
 	end, skip := "", 0
 	switch {
@@ -147,7 +147,7 @@ func stringOf(v hujson.Value) string {
 	return ""
 }
 
-// edit replaces a piece of a text.
+// edit replaces part of a text.
 type edit struct {
 	from, to int
 	text     string
@@ -202,7 +202,7 @@ func addJSON(data []byte, root, name string, fields []field, s *Server) ([]byte,
 	return d.finish(data, edits, want)
 }
 
-// put returns the edits that set the value of a name under the root.
+// put returns the edits that set a value under the root.
 func (d *document) put(root, name string, value []byte) ([]edit, error) {
 	top, at, err := child(&d.top, root)
 	if err != nil {
@@ -231,7 +231,7 @@ func (d *document) put(root, name string, value []byte) ([]edit, error) {
 	return []edit{{present.Value.StartOffset, present.Value.EndOffset, w.format(value, indent)}}, nil
 }
 
-// indentation returns the white space at the start of the line.
+// indentation returns the white space at the start of a line.
 func indentation(before hujson.Extra, otherwise string) string {
 	_, after, found := cutLast(string(before), "\n")
 	if !found || strings.Trim(after, " \t") != "" {
@@ -247,13 +247,13 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// jsonWriter writes in the formatting style of the file.
+// jsonWriter writes JSON in the file's formatting style.
 type jsonWriter struct {
 	unit   string // one step of indentation
-	inline bool   // all on one line
+	inline bool   // everything on one line
 }
 
-// format indents a value whose first line is already indented.
+// format indents a value. The first line must already be indented.
 func (w jsonWriter) format(value []byte, indent string) string {
 	if w.inline {
 		return string(value)
@@ -263,7 +263,7 @@ func (w jsonWriter) format(value []byte, indent string) string {
 	return b.String()
 }
 
-// insert returns the edits that append a member to an object with the indentation outer.
+// insert returns the edits that append a member to an object. outer is the object's indentation.
 func (w jsonWriter) insert(at *hujson.Value, outer, name string, value []byte) []edit {
 	obj, _ := at.Value.(*hujson.Object)
 	brace := at.EndOffset - 1
@@ -276,7 +276,7 @@ func (w jsonWriter) insert(at *hujson.Value, outer, name string, value []byte) [
 	w.inline = !strings.Contains(string(first.BeforeExtra)+tail, "\n")
 	indent := indentation(first.BeforeExtra, outer+w.unit)
 	text := w.separator(indent) + string(quoteJSON(name)) + ": " + w.format(value, indent)
-	if last.AfterExtra != nil { // trailing comma
+	if last.AfterExtra != nil { // has a trailing comma
 		return []edit{{end, end, text + ","}}
 	}
 	return []edit{{last.EndOffset, last.EndOffset, ","}, {end, end, text}}
@@ -347,12 +347,12 @@ func (d *document) cut(at *hujson.Value, obj *hujson.Object, i int) []edit {
 		edits = append(edits, edit{comma, comma + 1, ""})
 	}
 	if before != "" && !bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r"), []byte("\n")) {
-		edits[0].from = m.Name.StartOffset // the comment before it may need the end of its line
+		edits[0].from = m.Name.StartOffset // the comment before it may need its line ending
 	}
 	return edits
 }
 
-// finish applies the edits with the line endings of the file, and verifies that the result parses to
+// finish applies the edits with the file's line endings, and verifies that the result parses to
 // want.
 func (d *document) finish(data []byte, edits []edit, want *node) ([]byte, error) {
 	if bytes.Contains(d.text, []byte("\r\n")) {

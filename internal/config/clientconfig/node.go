@@ -14,24 +14,24 @@ const (
 	object
 )
 
-// node is a JSON or YAML value with its position.
+// node is a JSON or YAML value and its position.
 type node struct {
 	kind    kind
 	text    string // value of a scalar
 	items   []*node
 	members []member
 	line    int
-	flow    bool // in flow style, as all JSON is
+	flow    bool // in flow style, like all JSON
 }
 
-// member is one entry of an object.
+// member is an entry in an object.
 type member struct {
 	name         string
 	value        *node
 	line, column int
 }
 
-// get returns the value of a member, or nil. Of duplicate names, the last one applies.
+// get returns the value of a member, or nil. If a name occurs more than once, the last one counts.
 func (n *node) get(name string) *node {
 	if n == nil {
 		return nil
@@ -44,7 +44,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// index returns the index of the only member with a name, -1 if there is none, and -2 if there are
+// index returns the index of the only member with a name, -1 if there is none, or -2 if there are
 // several.
 func (n *node) index(name string) int {
 	at := -1
@@ -72,7 +72,7 @@ func (n *node) isEmpty() bool {
 	return n.text == "" || n.text == "false"
 }
 
-// with returns the object with a member added or replaced. A nil value removes the member.
+// with returns the object with a member added or replaced. If value is nil, the member is removed.
 func (n *node) with(name string, value *node) *node {
 	changed := &node{kind: object}
 	if n != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// parseTOML reads a document. Members are sorted by name, and only tables have a line.
+// parseTOML parses a document. Members are sorted by name, and only tables have a line.
 func parseTOML(data []byte) (*node, error) {
 	data = bytes.TrimPrefix(data, bom)
 	if len(data) > maxYAML {
@@ -36,8 +36,8 @@ func parseTOML(data []byte) (*node, error) {
 	return tree, nil
 }
 
-// tooDeep reports whether brackets are nested too deeply. Brackets in strings count too, since such
-// a file cannot be distinguished cheaply from a deep one.
+// tooDeep reports whether brackets are nested too deeply. Brackets in strings count too, because
+// detecting strings would be too expensive.
 func tooDeep(data []byte) bool {
 	depth := 0
 	for _, c := range data {
@@ -102,8 +102,8 @@ type tomlTable struct {
 	line int
 }
 
-// tomlTables returns the headers in a file. A line of a multi-line value may be mistaken for one;
-// edits are verified afterwards.
+// tomlTables returns the headers in a file. It may mistake a line in a multi-line value for a
+// header, but edits are verified afterwards.
 func tomlTables(lines []string) (tables []tomlTable) {
 	for i, line := range lines {
 		if !strings.HasPrefix(strings.TrimLeft(line, " \t"), "[") {
@@ -151,7 +151,7 @@ func addTOML(data []byte, root, name string, fields []field, s *Server) ([]byte,
 	return finishTOML([]byte(b.String()), tree.with(root, tree.get(root).with(name, nodeOf(fields))))
 }
 
-// removeTOML removes the tables of a server.
+// removeTOML removes a server's tables.
 func removeTOML(data []byte, root, name string) ([]byte, error) {
 	tree, err := parseTOML(data)
 	if err != nil {
@@ -179,13 +179,13 @@ func removeTOML(data []byte, root, name string) ([]byte, error) {
 	out := []byte(strings.Join(lines, ""))
 	want := tree.with(root, tree.get(root).with(name, nil))
 	if changed, err := parseTOML(out); err == nil && changed.get(root) == nil && len(want.get(root).members) == 0 {
-		want = want.with(root, nil) // the root had no header of its own
+		want = want.with(root, nil) // the root has no header of its own
 	}
 	return finishTOML(out, want)
 }
 
-// startOfTable returns the number of lines before a table and the comments and blank lines in front
-// of it.
+// startOfTable returns the number of lines before a table, not counting the comments and blank
+// lines directly above it.
 func startOfTable(lines []string, header int) int {
 	at := header - 1
 	for at > 0 {
@@ -229,5 +229,5 @@ func tomlKey(s string) string {
 	return quoteYAML(s)
 }
 
-// TOML's strings have the same escapes as YAML's.
+// TOML strings have the same escapes as YAML strings.
 var tomlInline = inline{text: quoteYAML, key: tomlKey, assign: " = ", open: "{ ", close: " }"}

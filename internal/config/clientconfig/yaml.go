@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config/yamltree"
 )
 
-// parseYAML reads one document. An empty one is an object without members.
+// parseYAML parses one document. An empty document is an object with no members.
 func parseYAML(data []byte) (*node, error) {
 	if len(data) > maxYAML {
 		return nil, fmt.Errorf("the file is larger than %d MiB", maxYAML>>20)
@@ -52,15 +52,14 @@ func convertYAML(n *yamltree.Node) *node {
 	return out
 }
 
-// yamlEntry is a value, under its name, for a mapping.
+// yamlEntry is a named value in a mapping.
 type yamlEntry struct {
 	name  string
-	value any // as in a field
+	value any // same types as in a field
 }
 
 func (e yamlEntry) field() field { return field{e.name, e.value} }
 
-// lines returns the lines of an entry.
 func (e yamlEntry) lines(indent string) []string {
 	if fields, ok := e.value.([]field); ok {
 		return append([]string{indent + yamlKey(e.name) + ":"}, yamlOf(fields, indent+"  ")...)
@@ -113,7 +112,8 @@ func newSheet(data []byte) (*sheet, error) {
 	return s, nil
 }
 
-// insertYAML adds entries at the end of the mapping under a root, which is created if missing.
+// insertYAML adds entries at the end of the mapping under a root. If the root is missing, it is
+// created.
 func insertYAML(data []byte, root string, entries []yamlEntry) ([]byte, error) {
 	s, err := newSheet(data)
 	if err != nil {
@@ -169,7 +169,8 @@ func (s *sheet) open(root string) (at int, indent string, err error) {
 
 func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
 
-// next returns the first line of the top-level member after the one at i, or the line after the last.
+// next returns the first line of the top-level member after member i, or the line after the last
+// one.
 func (s *sheet) next(i int) int {
 	if i+1 < len(s.tree.members) {
 		return s.tree.members[i+1].line
@@ -177,7 +178,7 @@ func (s *sheet) next(i int) int {
 	return len(s.lines) + 1
 }
 
-// end returns the last line of an entry that begins on line from and ends before another line.
+// end returns the last line of an entry that starts on line from and ends before line before.
 // Trailing blank lines, and comments with less indentation, belong to the next entry.
 func (s *sheet) end(from, before, indent int) int {
 	end := min(before-1, len(s.lines))
@@ -211,7 +212,7 @@ func removeYAML(data []byte, root, name string) ([]byte, error) {
 		before = servers.members[at+1].line
 	}
 	end := s.end(m.line, before, m.column)
-	if end < m.line { // the value is an alias, defined elsewhere
+	if end < m.line { // the value is an alias that is defined elsewhere
 		return nil, fmt.Errorf("cannot safely remove %s from %s; remove it manually", brief(name), root)
 	}
 	want := s.tree.with(root, servers.with(name, nil))

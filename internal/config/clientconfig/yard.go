@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
-// maxID limits the length of the id of an imported server.
+// maxID is the maximum length of an imported server's ID.
 const maxID = 64
 
 // Sections are the sections of toolyard.yaml for imported servers.
@@ -26,33 +26,33 @@ type Sections struct {
 type yardServer struct {
 	id      string
 	fields  []field
-	secrets []string // names of the secrets it uses
+	secrets []string // names of the secrets that it uses
 }
 
-// yardSecret is a secret and where its value comes from.
+// yardSecret is a secret and the source of its value.
 type yardSecret struct{ name, source string }
 
-// Translator converts servers of clients to sections of toolyard.yaml. Values that look like secrets
-// are replaced by references to environment variables.
+// Translator converts clients' servers to sections of toolyard.yaml. It replaces values that look
+// like secrets with references to environment variables.
 type Translator struct {
-	Home, Project string   // the values of ${userHome} and ${workspaceFolder}
+	Home, Project string   // values of ${userHome} and ${workspaceFolder}
 	Self          []string // base names of programs that are Toolyard itself
-	Address       string   // where Toolyard itself is served, host:port
-	Getenv        Getenv   // reads Toolyard's environment; empty if nil
+	Address       string   // host:port at which Toolyard itself is served
+	Getenv        Getenv   // reads Toolyard's environment; may be nil
 
 	sections Sections
 	notes    []string
-	taken    map[string]*Server // by id
-	named    map[string]bool    // the names of all secrets
-	literals map[string]string  // the value that each variable of an imported server must hold
-	words    map[string]bool    // names that new variables must not have: all words of the configuration file, and variables that servers reference
-	present  map[string]bool    // the ids of the servers in it
+	taken    map[string]*Server // by ID
+	named    map[string]bool    // names of all secrets
+	literals map[string]string  // value that each variable of an imported server must have
+	words    map[string]bool    // names that new variables must not have: all words in the configuration file, and variables that servers reference
+	present  map[string]bool    // IDs of the servers in the configuration file
 }
 
 var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// Existing sets the configuration file to which the servers are added. Servers that it contains are
-// skipped, and its variables and secrets are not reused for other servers.
+// Existing sets the configuration file to which the servers are added. Servers that it already
+// contains are skipped, and its variables and secrets are not reused for other servers.
 func (t *Translator) Existing(data []byte) error {
 	tree, err := parseYAML(data)
 	if err != nil {
@@ -82,7 +82,6 @@ func (t *Translator) init() {
 	}
 }
 
-// Add converts servers.
 func (t *Translator) Add(servers []Server) {
 	t.init()
 	for i := range servers {
@@ -107,7 +106,7 @@ func (t *Translator) note(format string, args ...any) {
 	t.notes = append(t.notes, brief(fmt.Sprintf(format, args...)))
 }
 
-// isAddress reports whether a URL is that of Toolyard itself.
+// isAddress reports whether a URL refers to Toolyard itself.
 func (t *Translator) isAddress(address string) bool {
 	u, err := url.Parse(address)
 	_, port, _ := net.SplitHostPort(t.Address)
@@ -154,7 +153,7 @@ func (t *Translator) add(s *Server) {
 	t.sections.secrets = append(t.sections.secrets, c.secrets...)
 }
 
-// programOf returns the name of a program without its folder and .exe.
+// programOf returns the name of a program without its folder and the suffix .exe.
 func programOf(command string) string {
 	if i := strings.LastIndexAny(command, `/\`); i >= 0 {
 		command = command[i+1:]
@@ -162,7 +161,8 @@ func programOf(command string) string {
 	return strings.TrimSuffix(command, ".exe")
 }
 
-// id returns an unused id for a server, or known if the same server was added from another client.
+// id returns an unused ID for a server. If the same server was already added from another client,
+// known is true.
 func (t *Translator) id(s *Server) (id string, known bool) {
 	base := ServerID(s.Name)
 	for n := 1; ; n++ {
@@ -180,7 +180,7 @@ func (t *Translator) id(s *Server) (id string, known bool) {
 	}
 }
 
-// ServerID converts a name to a valid server id.
+// ServerID converts a name to a valid server ID.
 func ServerID(name string) string {
 	if ident.CheckServerID(name) == nil && len(name) <= maxID {
 		return name
@@ -208,10 +208,10 @@ func ServerID(name string) string {
 	return id
 }
 
-// Len is the number of servers.
+// Len returns the number of servers.
 func (s *Sections) Len() int { return len(s.servers) }
 
-// YAML writes the sections.
+// YAML encodes the sections.
 func (s *Sections) YAML() []byte {
 	var lines []string
 	if len(s.secrets) > 0 {
@@ -247,8 +247,8 @@ func (s *Sections) serverEntries() (entries []yamlEntry) {
 }
 
 // AddTo adds the sections to the text of a toolyard.yaml and preserves the rest, including comments
-// and order. It returns messages about skipped servers: those whose id already exists, and those with
-// a secret whose name has another source.
+// and order. It returns messages about servers that are skipped, because their ID already exists or
+// the name of one of their secrets has another source.
 func (s *Sections) AddTo(data []byte) (out []byte, left []string, err error) {
 	tree, err := parseYAML(data)
 	if err != nil {
@@ -266,7 +266,7 @@ func (s *Sections) AddTo(data []byte) (out []byte, left []string, err error) {
 	return data, left, err
 }
 
-// without returns the sections without entries that the file already has.
+// without returns the sections, excluding entries that the file already contains.
 func (s *Sections) without(tree *node) (fresh *Sections, left []string) {
 	fresh = &Sections{}
 	sources := make(map[string]string)

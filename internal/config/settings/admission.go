@@ -17,11 +17,12 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// maxName bounds idempotency keys and names of sessions, callers and accounts, in bytes.
+// maxName is the maximum length of idempotency keys and of names of sessions, callers and accounts,
+// in bytes.
 const maxName = 255
 
-// AdmissionRequest returns what a call needs to be admitted: its price, limits and idempotency
-// key.
+// AdmissionRequest returns a call's admission request, which includes its price, limits and
+// idempotency key.
 func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error) {
 	t := c.Tool
 	a := &admission.Request{
@@ -56,11 +57,11 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	return a, nil
 }
 
-// agentGrace is added to the time limit of an agent, so that a query ends by the agent's own limit.
+// agentGrace is added to an agent's time limit, so that a query is ended by the agent's own limit.
 const agentGrace = 5 * time.Second
 
-// ToolTimeout returns the maximum duration of a call, apart from the tool's own timeout. A query of
-// an agent has the time limit of the agent.
+// ToolTimeout returns the maximum duration of a call, apart from the tool's own timeout. For a
+// query, this is the agent's time limit.
 func (s *Settings) ToolTimeout(t *toolyard.Tool) time.Duration {
 	if a, ok := s.Agents[gates.AgentOf(t)]; ok {
 		return a.Limits.Time.Std() + agentGrace
@@ -68,7 +69,8 @@ func (s *Settings) ToolTimeout(t *toolyard.Tool) time.Duration {
 	return s.Limits.Timeout.Std()
 }
 
-// scopeLimits gives the account or the caller its own share of limits that are counted for each.
+// scopeLimits gives each account or caller a separate copy of the limits that are counted per
+// account or caller.
 func scopeLimits(a *admission.Request) {
 	for i := range a.Limits {
 		l := &a.Limits[i]
@@ -81,7 +83,8 @@ func scopeLimits(a *admission.Request) {
 	}
 }
 
-// scopeSpend gives the account or the caller its own share of spend limits that are counted for each.
+// scopeSpend gives each account or caller a separate copy of the spend limits that are counted per
+// account or caller.
 func scopeSpend(a *admission.Request, limits []SpendLimit) (scoped []ledger.SpendLimit) {
 	for _, l := range limits {
 		switch l.Per {
@@ -95,11 +98,11 @@ func scopeSpend(a *admission.Request, limits []SpendLimit) (scoped []ledger.Spen
 	return scoped
 }
 
-// scopePrefixes are what follows the name of a limit in the keys of each account or caller.
+// scopePrefixes follow the name of a limit in the keys for each account or caller.
 var scopePrefixes = map[string]string{"account": "/for account/", "caller": "/for caller/"}
 
-// LimitKey returns the key under which a limit that is counted for each account or caller is listed,
-// given the key of one of them.
+// LimitKey returns the key under which a limit is listed. key may be the key for a single account
+// or caller.
 func LimitKey(key string) string {
 	for _, prefix := range scopePrefixes {
 		if base, _, found := strings.Cut(key, prefix); found {
@@ -109,7 +112,7 @@ func LimitKey(key string) string {
 	return key
 }
 
-// LimitsOf returns the limits that calls of a tool at a gate count against, the widest first. The name of a
+// LimitsOf returns the limits that count calls to a tool at a gate, widest first. The name of a
 // local limit starts its error message, so it is capitalized; other names follow other words.
 func (s *Settings) LimitsOf(gate string, t *toolyard.Tool) (limits []admission.LimitRef) {
 	if server, ok := s.Servers[t.Server]; ok {
@@ -125,12 +128,12 @@ func (s *Settings) LimitsOf(gate string, t *toolyard.Tool) (limits []admission.L
 	return append(limits, limitRefs(ToolLimitKey(t), "tool "+t.Name, append([]toolyard.Limit{t.Limit}, t.Quotas...))...)
 }
 
-// GateLimits returns the limits of all calls at a gate.
+// GateLimits returns the limits on all calls at a gate.
 func (s *Settings) GateLimits(gate string) []admission.LimitRef {
 	return limitRefs("gate/"+gate, "gate "+gate, s.Config.Gates[gate].Rate.Limits())
 }
 
-// limitRefs returns references to the limits of a gate, a server or a tool, the widest first.
+// limitRefs returns references to the limits of a gate, a server or a tool, widest first.
 func limitRefs(key, name string, limits []toolyard.Limit) (refs []admission.LimitRef) {
 	for _, per := range []string{"", "account", "caller"} {
 		for _, l := range limits {
@@ -142,16 +145,16 @@ func limitRefs(key, name string, limits []toolyard.Limit) (refs []admission.Limi
 	return refs
 }
 
-// ToolLimitKey returns the key of the limit of a tool.
+// ToolLimitKey returns the key of a tool's limit.
 func ToolLimitKey(t *toolyard.Tool) string { return "tool/" + t.Server + "/" + t.Name }
 
-// CallDigest identifies the gate, the tool, the arguments and the as-of time that the caller sent. Injected
-// context is left out: it changes from call to call.
+// CallDigest identifies the gate, tool, arguments and as-of time sent by the caller. It excludes
+// injected context, which changes from call to call.
 func CallDigest(c *toolyard.Call) [sha256.Size]byte {
 	args := c.CallerArgs()
 	canonical, err := pin.Canonical(args)
 	if err != nil {
-		canonical = args // compare bytes
+		canonical = args // compare the bytes instead
 	}
 	text := fmt.Appendf(nil, "%s\n%s\n%s\n%s", c.Gate, c.Tool.Server, c.Tool.Name, canonical)
 	if c.AsOfSet {

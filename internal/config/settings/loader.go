@@ -1,6 +1,6 @@
-// Package settings turns a configuration into what a yard enforces: gates, terms of tools and
-// limits, with the edits of operators applied. Its Loader reads the configuration from a file
-// or from the store.
+// Package settings turns a configuration into the objects that a yard enforces: gates, tool terms
+// and limits, with operators' edits applied. Its Loader reads the configuration from a file or from
+// the store.
 package settings
 
 import (
@@ -17,40 +17,40 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// Documents in the store that hold configuration, shared by all replicas.
+// Documents in the store that contain configuration. All replicas share them.
 const (
-	ConfigDocument = config.File // for yards without a file
+	ConfigDocument = config.File // for yards that have no file
 	EditsDocument  = "edits"     // the overlay
 )
 
-// StoreTimeout bounds opening the store and reading documents from it.
+// StoreTimeout is the time limit for opening the store and for reading documents from it.
 const StoreTimeout = 30 * time.Second
 
-// Options configure a Loader.
+// Options configures a Loader.
 type Options struct {
-	File   string // empty for none
-	Store  string // overrides the store of the file; without a file, the configuration is read from it
-	Text   []byte // if not nil, parsed instead of the content of File, with a store in memory
+	File   string // may be empty
+	Store  string // overrides the store in the file; if there is no file, the configuration is read from it
+	Text   []byte // if not nil, parsed instead of the content of File, with an in-memory store
 	Getenv func(string) (string, bool)
 
-	Gates         []gates.Gate      // of the program; gates of the configuration replace them by name
-	SourceNotes   gates.SourceNotes // for gates that do not set it
+	Gates         []gates.Gate      // the program's gates; gates in the configuration with the same names replace them
+	SourceNotes   gates.SourceNotes // default for gates that do not set it
 	Sources       []string          // names of the program's own sources
 	Providers     []string          // kinds of context that the program provides
 	ProviderKinds []string          // kinds of context that the configuration can enable
 }
 
-// Loader reads a configuration, and opens the store that it names.
+// Loader reads a configuration and opens the store that it specifies.
 type Loader struct {
 	opts    Options
-	store   *store.Store // nil until opened, or if none is needed
-	version atomic.Int64 // of the configuration in the store that was read last
+	store   *store.Store // nil until opened, or if no store is needed
+	version atomic.Int64 // version of the configuration that was last read from the store
 }
 
-// NewLoader returns a Loader. The caller closes it.
+// NewLoader returns a Loader. The caller must close it.
 func NewLoader(opts Options) *Loader { return &Loader{opts: opts} }
 
-// ReadConfig reads the configuration that the options name, without the overlay.
+// ReadConfig reads the configuration specified by the options, without the overlay.
 func ReadConfig(opts Options) (*config.Source, error) {
 	l := NewLoader(opts)
 	source, err := l.Read()
@@ -103,8 +103,8 @@ func (l *Loader) Read() (*config.Source, error) {
 	return source, err
 }
 
-// readStore reads the configuration from the store. The address by which this replica reaches
-// the store replaces the one in the configuration.
+// readStore reads the configuration from the store. The address with which this replica reaches the
+// store replaces the one in the configuration.
 func (l *Loader) readStore() (source *config.Source, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
 	defer cancel()
@@ -128,8 +128,8 @@ func (l *Loader) readStore() (source *config.Source, err error) {
 	return source, nil
 }
 
-// OpenStore opens the store that a configuration needs, unless it is open already. It returns
-// nil if the configuration needs none.
+// OpenStore opens the store that a configuration needs, unless it is already open. It returns nil
+// if the configuration needs no store.
 func (l *Loader) OpenStore(c *config.Source) (_ *store.Store, err error) {
 	if l.store != nil || !c.NeedsStore() {
 		return l.store, nil
@@ -145,8 +145,8 @@ func (l *Loader) OpenStore(c *config.Source) (_ *store.Store, err error) {
 	return l.store, nil
 }
 
-// Load applies the overlay to a configuration, if it allows edits. Terms of tools that did not
-// change are taken from old, which may be nil.
+// Load applies the overlay to a configuration if it allows edits. It reuses the terms of unchanged
+// tools from old, which may be nil.
 func (l *Loader) Load(source *config.Source, old *Settings) (*Settings, error) {
 	o := Overlay{File: source, Edits: &config.Edits{}}
 	if len(source.Editable) == 0 || l.store == nil {
@@ -169,8 +169,8 @@ func (l *Loader) Load(source *config.Source, old *Settings) (*Settings, error) {
 	return l.settings(merged, o, old)
 }
 
-// Reload reads the configuration again. It returns an error if a running yard with the settings
-// old must not switch to it.
+// Reload reads the configuration again. It returns an error if a running yard must not switch to it
+// from old.
 func (l *Loader) Reload(old *Settings) (*Settings, error) {
 	source, err := l.Read()
 	if err != nil {

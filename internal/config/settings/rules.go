@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 )
 
-// newRules compiles the rules of a configuration.
+// newRules compiles the rules in a configuration.
 func newRules(c *config.Config) (*rules.Set, error) {
 	list := make([]rules.Rule, len(c.Rules))
 	for i := range c.Rules {
@@ -23,7 +23,7 @@ func newRules(c *config.Config) (*rules.Set, error) {
 	return rules.New(list)
 }
 
-// checkRules finds rules that name unknown gates or servers.
+// checkRules returns an error if rules refer to unknown gates or servers.
 func (s *Settings) checkRules() error {
 	var gateNames []string
 	for _, g := range s.Gates {
@@ -52,8 +52,8 @@ func (s *Settings) checkRules() error {
 	return orNil(faults)
 }
 
-// RuleProblems finds rules that refer to tools or arguments that do not exist: such a rule matches
-// no call. definitions returns the names of all of a server's tools, or nil until the server has
+// RuleProblems finds rules that refer to tools or arguments that do not exist, and therefore match
+// no calls. definitions returns the names of all of a server's tools, or nil until the server has
 // listed them. Local tools are checked only if they are loaded.
 func (s *Settings) RuleProblems(tools []*toolyard.Tool, loaded bool, definitions func(server string) []string) (problems []toolyard.Problem) {
 	var local []string
@@ -85,7 +85,7 @@ func (s *Settings) RuleProblems(tools []*toolyard.Tool, loaded bool, definitions
 	return problems
 }
 
-// unknownToolFix suggests a tool. A name without a server may be meant for a server's tool.
+// unknownToolFix suggests a tool. A name that has no server may be meant for a server's tool.
 func unknownToolFix(name string, known []string, tools []*toolyard.Tool) string {
 	for _, t := range tools {
 		if t.Server != "" && rules.MatchesName(name, t.Name) {
@@ -95,7 +95,7 @@ func unknownToolFix(name string, known []string, tools []*toolyard.Tool) string 
 	return cmp.Or(spelling.Fix(strings.TrimSuffix(name, "*"), known), "Remove it, or add the tool.")
 }
 
-// unknownArguments finds arguments in the schema of a rule that none of its tools has.
+// unknownArguments finds arguments in a rule's schema that none of its tools have.
 func (s *Settings) unknownArguments(i int, tools []*toolyard.Tool) (problems []toolyard.Problem) {
 	r := &s.Source.Rules[i]
 	var condition objectSchema
@@ -109,11 +109,11 @@ func (s *Settings) unknownArguments(i int, tools []*toolyard.Tool) (problems []t
 		}
 		var input objectSchema
 		if json.Unmarshal(t.CallerInput(), &input) != nil || len(input.Properties) == 0 {
-			return nil // it may accept anything
+			return nil // the tool may accept any argument
 		}
 		known = append(known, slices.Sorted(maps.Keys(input.Properties))...)
 	}
-	if len(known) == 0 { // none of its tools is offered
+	if len(known) == 0 { // none of its tools is currently offered
 		return nil
 	}
 	names := append(slices.Sorted(maps.Keys(condition.Properties)), condition.Required...)

@@ -17,26 +17,26 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// Settings is a checked configuration and the domain objects made from it. It is immutable.
+// Settings is a validated configuration and the domain objects created from it. It is immutable.
 type Settings struct {
-	*config.Source // with the overlay applied
+	*config.Source // includes the overlay
 	Overlay        Overlay
 	Gates          []*gates.Gate
 	Terms          *Terms
 	Rules          *rules.Set // may be nil
 
-	fileGates []*gates.Gate // the gates without the overlay
+	fileGates []*gates.Gate // gates without the overlay
 	loader    *Loader
 }
 
-// Overlay is what operators changed through the API, on top of the file.
+// Overlay contains the changes that operators made through the API, on top of the file.
 type Overlay struct {
 	File    *config.Source // the configuration without the overlay
 	Edits   *config.Edits
 	Version int64 // zero if nothing was ever changed
 }
 
-// replaces reports whether the overlay replaces a toolset of the file.
+// replaces reports whether the overlay replaces a toolset in the file.
 func (o *Overlay) replaces(toolset string) bool {
 	if o.Edits == nil {
 		return false
@@ -61,7 +61,7 @@ func (l *Loader) settings(source *config.Source, o Overlay, old *Settings) (*Set
 	return s, cmp.Or(s.checkServers(), s.checkRules())
 }
 
-// agentsAt returns the agents that use the tools of a gate.
+// agentsAt returns the agents that use a gate's tools.
 func agentsAt(c *config.Config, gate string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		if c.Agents[name].Gate == gate {
@@ -71,8 +71,8 @@ func agentsAt(c *config.Config, gate string) (list []string) {
 	return list
 }
 
-// gates returns the gates of the program and of the configuration. Without any, there is one
-// gate for all tools.
+// gates returns the gates of the program and of the configuration. If there are none, it returns
+// one gate for all tools.
 func (l *Loader) gates(c *config.Config) []*gates.Gate {
 	byName := make(map[string]*gates.Gate)
 	for _, g := range l.opts.Gates {
@@ -93,7 +93,7 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 	return slices.SortedFunc(maps.Values(byName), func(a, b *gates.Gate) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// presentation applies the defaults of the presentation of a gate.
+// presentation applies the defaults to a gate's presentation.
 func presentation(c config.Presentation) gates.Presentation {
 	p := gates.Presentation{Offer: c.Offer, Pinned: c.Pinned, Show: int(c.Show)}
 	if p.Show == 0 && !p.ListsAll() {
@@ -103,8 +103,8 @@ func presentation(c config.Presentation) gates.Presentation {
 }
 
 // checkServers finds toolsets in the file that refer to unknown servers. A toolset in the overlay
-// was checked when it was edited; anything missing since then is reported as a problem with its
-// gates.
+// was checked when it was edited; anything that has disappeared since then is reported as a problem
+// with its gates.
 func (s *Settings) checkServers() error {
 	known := slices.Concat(slices.Collect(maps.Keys(s.Servers)), s.loader.opts.Sources)
 	var faults config.Faults
@@ -123,7 +123,7 @@ func (s *Settings) checkServers() error {
 	return orNil(faults)
 }
 
-// CheckTools finds tools that the toolsets of gates name and the offer lacks.
+// CheckTools returns an error if gates' toolsets include tools that the offer does not contain.
 func (s *Settings) CheckTools(offer catalog.Offer) error {
 	var faults config.Faults
 	offer = s.Terms.Apply(offer)
@@ -145,8 +145,9 @@ func orNil(faults config.Faults) error {
 	return faults
 }
 
-// CheckNext refuses settings that a running yard must not switch to because they open it to
-// unauthenticated callers: a changed file, or an edit that opens more than the file does.
+// CheckNext returns an error if a running yard must not switch to the next settings because they
+// open it to unauthenticated callers: a changed file, or an edit that opens more than the file
+// does.
 func (s *Settings) CheckNext(next *Settings) error {
 	file, before := next.Overlay.File, s.Overlay.File
 	switch {
@@ -163,7 +164,7 @@ func (s *Settings) CheckNext(next *Settings) error {
 	return nil
 }
 
-// Openness returns how much unauthenticated callers may do at some gate: 0 for nothing, 1 for
+// Openness returns the most that unauthenticated callers may do at any gate: 0 for nothing, 1 for
 // reading, 2 for writing.
 func Openness(gates []*gates.Gate) (most int) {
 	for _, g := range gates {
@@ -174,7 +175,7 @@ func Openness(gates []*gates.Gate) (most int) {
 	return most
 }
 
-// WithEdits returns the settings with another overlay, to validate and preview an edit.
+// WithEdits returns the settings with another overlay, to validate or preview an edit.
 func (s *Settings) WithEdits(edits *config.Edits) (*Settings, error) {
 	raw, err := json.Marshal(edits)
 	if err != nil {
@@ -200,11 +201,10 @@ func (s *Settings) WithEdits(edits *config.Edits) (*Settings, error) {
 	return &next, config.Refusal(s.CheckNext(&next))
 }
 
-// NeedRestart reports whether two configurations differ in a part that is read only at the
-// start.
+// NeedRestart reports whether two configurations differ in a part that is only read at startup.
 func NeedRestart(a, b *config.Config) bool { return !reflect.DeepEqual(startup(a), startup(b)) }
 
-// startup returns the part of a configuration that is read only at the start.
+// startup returns the part of a configuration that is only read at startup.
 func startup(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
@@ -213,14 +213,14 @@ func startup(c *config.Config) config.Config {
 	f.ExecuteUSD, f.Terms, f.Context, f.Packs = nil, nil, nil, nil
 	f.Governance = config.Governance{}
 	if f.TLS != nil {
-		f.TLS = &config.TLS{} // changed files are reloaded, but not whether TLS is used
+		f.TLS = &config.TLS{} // changed files are reloaded, but turning TLS on or off needs a restart
 	}
 	f.AgentSection = config.AgentSection{}
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }
 
-// Locate adds the position in the file to problems that concern a server or a pack as a whole.
+// Locate adds positions in the file to problems that concern a server or a pack as a whole.
 func (s *Settings) Locate(problems []toolyard.Problem) []toolyard.Problem {
 	list := slices.Clone(problems)
 	for i, p := range list {

@@ -6,14 +6,13 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 )
 
-// SpendLimit is a spend limit, and who has it.
+// SpendLimit is a spend limit and its scope.
 type SpendLimit struct {
 	ledger.SpendLimit
-	Per string // account, caller, or empty if all callers share it
+	Per string // account, caller, or empty if all callers share the limit
 }
 
-// SpendLimitsOf returns the spend limits that paid calls of a tool at a gate count against, the widest
-// first.
+// SpendLimitsOf returns the spend limits that count paid calls to a tool at a gate, widest first.
 func (s *Settings) SpendLimitsOf(gate string, t *toolyard.Tool) []SpendLimit {
 	limits, terms := s.GateSpendLimits(gate), s.Config.Terms
 	if server, ok := s.Servers[t.Server]; ok {
@@ -23,12 +22,12 @@ func (s *Settings) SpendLimitsOf(gate string, t *toolyard.Tool) []SpendLimit {
 	return append(limits, spendLimits(ToolLimitKey(t), "tool "+t.Name, terms[t.Name].Spend)...)
 }
 
-// GateSpendLimits returns the spend limits of all calls at a gate.
+// GateSpendLimits returns the spend limits on all calls at a gate.
 func (s *Settings) GateSpendLimits(gate string) []SpendLimit {
 	return spendLimits("gate/"+gate, "gate "+gate, s.Config.Gates[gate].Spend)
 }
 
-// spendLimits returns the spend limits of a gate, a server or a tool, the widest first.
+// spendLimits returns the spend limits of a gate, a server or a tool, widest first.
 func spendLimits(key, name string, spends config.Spends) (limits []SpendLimit) {
 	for _, per := range []string{"", "account", "caller"} {
 		for _, spend := range spends {

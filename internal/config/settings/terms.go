@@ -15,15 +15,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/taint"
 )
 
-// Terms applies the operator's prices, limits and surfaces to tools from every source. A tool
-// whose terms did not change keeps its identity across reloads.
+// Terms applies the operator's prices, limits and surfaces to tools from every source. If a tool's
+// terms do not change, the tool keeps its identity across reloads.
 type Terms struct {
 	config   *config.Source
-	provides func(kind string) bool // whether a kind of context has a provider
+	provides func(kind string) bool // reports whether a kind of context has a provider
 	kinds    []string               // kinds of context that the configuration can enable
 
 	mu    sync.Mutex
-	cache map[*toolyard.Tool]adjusted // by the tool as its source offers it
+	cache map[*toolyard.Tool]adjusted // by the tool as offered by its source
 }
 
 // adjusted is a tool with terms applied.
@@ -85,7 +85,7 @@ func (t *Terms) Apply(offer catalog.Offer) catalog.Offer {
 	return offer
 }
 
-// adjust applies the terms, and drops tools that are no longer offered from the cache.
+// adjust applies the terms, and removes tools that are no longer offered from the cache.
 func (t *Terms) adjust(tools []*toolyard.Tool) []adjusted {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *Terms) adjust(tools []*toolyard.Tool) []adjusted {
 		if !ok || !reflect.DeepEqual(a.terms, terms) {
 			with := toolterms.Apply(tool, terms)
 			if ok && reflect.DeepEqual(with.Spec, a.tool.Spec) {
-				with = a.tool // the changed terms do not concern it
+				with = a.tool // the changed terms do not affect it
 			}
 			a = adjusted{terms, with, toolterms.Contradictions(&with.Spec)}
 		}
@@ -107,11 +107,10 @@ func (t *Terms) adjust(tools []*toolyard.Tool) []adjusted {
 	return list
 }
 
-// maxTermProblems bounds the problems that are reported per server.
+// maxTermProblems is the maximum number of problems reported per server.
 const maxTermProblems = 50
 
-// Problems reports contradictory terms, and contexts that tools require and no provider
-// serves.
+// Problems reports contradictory terms, and contexts that tools require but no provider serves.
 func (t *Terms) Problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 	count := make(map[string]int)
 	add := func(tool *toolyard.Tool, message, fix string) {
@@ -152,8 +151,8 @@ func termsFix(t *toolyard.Tool) string {
 	return fmt.Sprintf("Report it to the author, or override it under servers.%s.terms: %s", t.Server, t.Name)
 }
 
-// UnknownTools reports the names under the terms of a server, or of local tools if server is
-// empty, that are not among the known ones.
+// UnknownTools reports tools that the terms of a server refer to but that are not among the known
+// ones. If server is empty, it checks the terms of local tools.
 func (t *Terms) UnknownTools(server string, known []string) (problems []toolyard.Problem) {
 	byTool, path, where := t.config.Terms, []string{"terms"}, "no local tool has this name"
 	if server != "" {

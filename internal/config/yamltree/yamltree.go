@@ -1,5 +1,5 @@
-// Package yamltree parses YAML into a tree that records where each value is written. Aliases
-// are resolved, and the work for a file is bounded.
+// Package yamltree parses YAML into a tree that records the position of each value. It resolves
+// aliases and limits the amount of work per file.
 package yamltree
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Bounds on a file: aliases could otherwise multiply its size.
+// Limits on a file. Without them, aliases could multiply its size.
 const (
 	MaxDepth    = 64
 	maxNodes    = 100_000
-	maxBrackets = 256 // open at once, including those in strings and comments
+	maxBrackets = 256 // open at the same time, including those in strings and comments
 )
 
 // Kind is the type of a node.
@@ -40,25 +40,25 @@ const (
 // Node is a value and its position.
 type Node struct {
 	Kind         Kind
-	Text         string // of a scalar
-	Value        any    // of a scalar: a string, bool, int64, uint64 or float64
+	Text         string // text of a scalar
+	Value        any    // value of a scalar: a string, bool, int64, uint64 or float64
 	Items        []*Node
 	Members      []Member
 	Flow         bool // written in brackets or braces
 	Line, Column int
 }
 
-// Member is an entry of a mapping, with the position of its key.
+// Member is an entry in a mapping, with the position of its key.
 type Member struct {
 	Name         string
 	Value        *Node
 	Line, Column int
 }
 
-// Problem is something in the file that cannot be read.
+// Problem is a part of the file that cannot be read.
 type Problem struct {
 	Syntax       bool     // the file is not YAML
-	Path         []string // to the value
+	Path         []string // path to the value
 	Line, Column int
 	Message      string
 }
@@ -74,7 +74,8 @@ func (e Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse parses one document. An empty one is a mapping without members. Its error is an [Error].
+// Parse parses one document. An empty document is a mapping with no members. The error is an
+// [Error].
 func Parse(data []byte) (*Node, error) {
 	if err := precheck(data); err != "" {
 		return nil, Error{{Line: 1, Column: 1, Message: err}}
@@ -197,7 +198,7 @@ func at(n ast.Node, node *Node) *Node {
 	return node
 }
 
-// scalarOf returns a scalar, or nil for a node that is none.
+// scalarOf returns a scalar, or nil if the node is not a scalar.
 func scalarOf(n ast.Node) *Node {
 	switch n := n.(type) {
 	case *ast.StringNode:

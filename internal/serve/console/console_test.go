@@ -147,7 +147,8 @@ func TestMissingBuildExplainsHowToBuild(t *testing.T) {
 	}
 }
 
-// TestBuiltDocumentFollowsThePolicy looks at the real document, if it is built: the policy forbids what is inline.
+// TestBuiltDocumentFollowsThePolicy checks the real document if it has been built. The policy
+// forbids inline scripts and styles.
 func TestBuiltDocumentFollowsThePolicy(t *testing.T) {
 	document, err := built.ReadFile("built/index.html")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
-// asking makes calls of a tool that asks once for a form and a page, and then returns the answers.
+// asking simulates a tool that first asks for a form and a page, and then returns the answers.
 func asking(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 	call := &toolyard.Call{ID: "c1"}
 	if r.RequestState == "" {
@@ -48,7 +48,7 @@ func TestCallReturnsQuestions(t *testing.T) {
 	}
 }
 
-// Answers keep their bytes.
+// Answers are passed on byte for byte.
 func TestCallContinuesWithAnswers(t *testing.T) {
 	o := options()
 	o.Execute = asking
@@ -139,7 +139,7 @@ func TestQuestionsMatchOpenAPI(t *testing.T) {
 	}
 }
 
-// Any answers are rejected or passed on unchanged.
+// All answers are either rejected or passed on unchanged.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"k":{"action":"accept","content":{"n":1e400,"s":"<\u003c"}}}`, `{"k":{"action":"cancel"},"":{"action":"decline"}}`,

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// slowChanges is an audit log that responds when it is released.
+// slowChanges is an audit log that blocks until it is released.
 type slowChanges struct {
 	memoryChanges
 	asked, released chan struct{}

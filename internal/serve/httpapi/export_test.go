@@ -13,13 +13,13 @@ func Routes() (list []string) {
 	return list
 }
 
-// DecodeExecute decodes the body of a call.
+// DecodeExecute decodes a call's body.
 func DecodeExecute(data []byte) (tool string, args []byte, err error) {
 	body, err := decode[callBody](context.Background(), data)
 	return body.Tool, body.Args, err
 }
 
-// DecodeAnswers decodes the answers of a call and encodes them as they are passed on.
+// DecodeAnswers decodes a call's answers and encodes them in the form in which they are passed on.
 func DecodeAnswers(data []byte) ([]byte, error) {
 	body, err := decode[callBody](context.Background(), slices.Concat([]byte(`{"tool":"ask","state":"s","answers":`), data, []byte("}")))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// A query in natural language, which few tools match word by word, returns the tools that fit best.
+// A natural-language query that few tools match word for word returns the best matches.
 func TestToolSearchFallsBackToRanking(t *testing.T) {
 	var tools []*toolyard.Tool
 	for _, spec := range []toolyard.Spec{

@@ -20,7 +20,7 @@ func TestQuotaLimitsEventsPerCaller(t *testing.T) {
 	take("a", now, 1, false)
 	take("b", now, 0, true) // each caller has its own quota
 	take("a", now.Add(time.Hour-1), 2, false)
-	take("a", now.Add(time.Hour), 2, true) // reports the events over the limit
+	take("a", now.Add(time.Hour), 2, true) // reports the number of rejected events
 	take("a", now.Add(time.Hour), 0, true)
 	q.release("a")
 	take("a", now.Add(time.Hour), 0, true)

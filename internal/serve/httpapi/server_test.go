@@ -36,7 +36,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/openapi.json")
 
-// fakeLedger is a ledger in memory.
+// fakeLedger is an in-memory ledger.
 type fakeLedger struct {
 	mu          sync.Mutex
 	balances    map[string]*ledger.Balance
@@ -112,7 +112,7 @@ func (l links) Links(_ context.Context, c toolyard.Caller) (map[string]string, e
 	return maps.Clone(l[c.Account+"/"+c.ID]), nil
 }
 
-// callers are identified by their key.
+// callers maps keys to callers.
 var callers = map[string]toolyard.Caller{
 	"":       {ID: ident.Anonymous},
 	"alice":  {ID: "alice", Account: "acme"},
@@ -120,7 +120,7 @@ var callers = map[string]toolyard.Caller{
 	"poor":   {ID: "poor"},
 	"root":   {ID: "root", Account: "ops", Roles: []string{"operator"}},
 	"nobody": {ID: ident.Anonymous, Roles: []string{"operator"}},
-	"twin":   {ID: "twin", Account: "ses_u"}, // an account with the name of a session
+	"twin":   {ID: "twin", Account: "ses_u"}, // an account with the same name as a session
 }
 
 func identify(r *http.Request) (toolyard.Caller, error) {
@@ -159,7 +159,7 @@ func options() httpapi.Options {
 	}
 }
 
-// execute returns the outcome that the name of the tool selects.
+// execute returns the outcome selected by the tool's name.
 func execute(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 	call := &toolyard.Call{ID: "c1"}
 	switch r.Tool {
@@ -349,7 +349,7 @@ func TestSessionsOpenAndClose(t *testing.T) {
 	if field(w, "expiresAt") != "2026-01-01T00:30:00Z" || strings.Contains(w.Body.String(), "maxCalls") {
 		t.Errorf("by default a session is %s", w.Body)
 	}
-	for _, empty := range []string{"root", "twin"} { // an account that was never funded, and one with the name of a session
+	for _, empty := range []string{"root", "twin"} { // an account that was never funded, and one with the same name as a session
 		if w := do(h, empty, "GET", "/api/v1/account", ""); w.Code != 200 || field(w, "remainingUsd") != "0" || field(w, "status") != "open" {
 			t.Errorf("account without funds: %d %s", w.Code, w.Body)
 		}
@@ -455,7 +455,7 @@ func TestSessionOwnersAreCached(t *testing.T) {
 	}
 }
 
-// hung is a ledger that blocks.
+// hung is a ledger that never responds.
 type hung struct{ ledger.Ledger }
 
 func (hung) Balance(ctx context.Context, _ string) (*ledger.Balance, error) {
@@ -520,13 +520,13 @@ func TestLinksAreStoredPerCaller(t *testing.T) {
 	}
 	for i := range 40 {
 		w := do(h, "alice", "PUT", fmt.Sprintf("/api/v1/links/k%d", i), `{"address":"x"}`)
-		if full := i >= 31; (w.Code == 400) != full { // with the wallet, there are 32
+		if full := i >= 31; (w.Code == 400) != full { // including the wallet, there are 32
 			t.Errorf("link %d: %d %s", i, w.Code, w.Body)
 		}
 	}
 }
 
-// rows returns calls of two accounts, many of which begin in the same microsecond.
+// rows returns calls of two accounts. Many of them start in the same microsecond.
 func rows(n int) []*store.CallRow {
 	list := make([]*store.CallRow, n)
 	for i := range list {
@@ -554,7 +554,7 @@ func open(t *testing.T, n int) (*store.Store, []*store.CallRow) {
 	return s, list
 }
 
-// For every caller and page size, the pages contain each visible call once, in order.
+// For every caller and page size, the pages contain each visible call exactly once, in order.
 func TestPages(t *testing.T) {
 	s, all := open(t, 60)
 	o := options()
@@ -688,7 +688,7 @@ type document struct {
 
 func TestOpenAPIHasAllRoutes(t *testing.T) {
 	h := httpapi.V1(options())
-	w := do(h, "mallory", "GET", "/api/v1/openapi.json", "") // it is public
+	w := do(h, "mallory", "GET", "/api/v1/openapi.json", "") // the document is public
 	var doc document
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != 200 {
 		t.Fatal(err, w.Code)
@@ -774,7 +774,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	}
 }
 
-// Any body is rejected or is strict JSON with the exact member names.
+// Every body is either rejected or is strict JSON with the exact member names.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"tool":"echo","args":{"a":1}}`, `{"TOOL":"echo"}`, `{"tool":"a","tool":"b"}`, `{"t\u006fol":"echo"}`, `null`, `[]`, `{"tool":null}`,
@@ -806,7 +806,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// Any cursor is rejected or is encoded the same way again.
+// Every cursor is either rejected or encoded the same way again.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"before=1.a", "before=1.", "before=99999999999999999999.x", "before=%2B1.a", "before=1.a.b", "before=-0.x", "x"} {
 		f.Add(seed)

@@ -12,7 +12,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// greeter asks for a name and a color, one after the other, and counts the answered calls.
+// greeter returns a tool that asks for a name and a color, one after the other, and counts the
+// completed calls.
 func greeter(done *atomic.Int64) *toolyard.Tool {
 	type name struct {
 		Name string `json:"name"`

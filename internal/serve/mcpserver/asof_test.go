@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// backtests serves the gate past, whose callers set the as-of time, and the gate default. Its tool
+// backtests serves two gates: past, where callers may set the as-of time, and default. Its tool
 // returns the as-of time and the metadata that it received.
 func backtests(t *testing.T) *mcpserver.Server {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// ann returns a call request of the caller ann.
+// ann returns a call request from the caller ann.
 func ann(tool string) *serve.CallRequest {
 	return &serve.CallRequest{Gate: "default", Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, Request: toolyard.Request{ClientCapabilities: serve.Elicitation}}
 }
@@ -41,7 +41,7 @@ func clocked(t *testing.T, run func(*toolyard.Call) (string, error)) (s *mcpserv
 	return s, clock, ran
 }
 
-// asked makes a call that requires input.
+// asked makes a call that requires input and returns the questions.
 func asked(t *testing.T, s *mcpserver.Server, tool string) *serve.InputRequired {
 	t.Helper()
 	reply, err := s.CallInteractive(t.Context(), ann(tool))
@@ -147,7 +147,7 @@ func TestInteractiveCallContinuesOverMCP(t *testing.T) {
 	}
 }
 
-// Requests that only a program can answer are errors with the missing capability.
+// Requests that only a program could answer fail with an error that names the missing capability.
 func TestInteractiveCallReturnsOnlyQuestionsForUsers(t *testing.T) {
 	question := func(method, params string) string {
 		return `{"resultType":"input_required","inputRequests":{"k":{"method":"` + method + `","params":` + params + `}},"requestState":"inner"}`

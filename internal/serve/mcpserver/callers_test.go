@@ -26,7 +26,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// keyring is a key store that can be unavailable.
+// keyring is a key store that can become unavailable.
 type keyring struct {
 	keys map[string]identity.Key
 	away atomic.Bool
@@ -44,7 +44,7 @@ func (k *keyring) Key(_ context.Context, prefix string) (identity.Key, error) {
 	return key, nil
 }
 
-// issue creates a key of alice, applies a change to it and returns its token.
+// issue creates a key for alice, applies a change to it and returns its token.
 func (k *keyring) issue(t *testing.T, change func(*identity.Key), scopes ...string) string {
 	t.Helper()
 	key, token, err := identity.New("test", "alice", "acme", scopes, 0, time.Now())
@@ -58,8 +58,8 @@ func (k *keyring) issue(t *testing.T, change func(*identity.Key), scopes ...stri
 	return token
 }
 
-// locked serves a tool that returns its caller at two gates that require keys: chat (read) and trade
-// (write).
+// locked serves a tool that returns its caller. It has two gates that require keys: chat (read) and
+// trade (write).
 func locked(t *testing.T, ring *keyring) (s *mcpserver.Server, reached *atomic.Int64) {
 	t.Helper()
 	reached = new(atomic.Int64)
@@ -90,7 +90,7 @@ const (
 	whoHeader = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: who\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 )
 
-// rawPost sends a call as bytes, with headers that HTTP clients reject.
+// rawPost sends a call as raw bytes, with headers that HTTP clients would reject.
 func rawPost(t *testing.T, address, target, headers, body string) (int, http.Header, string) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
@@ -114,13 +114,13 @@ func rawPost(t *testing.T, address, target, headers, body string) (int, http.Hea
 // attack is a request with invalid credentials.
 type attack struct {
 	name    string
-	headers string // lines
-	target  string // /mcp/chat if it is empty
-	status  int    // 401 if it is zero
-	error   string // in the challenge
+	headers string // header lines
+	target  string // /mcp/chat if empty
+	status  int    // 401 if zero
+	error   string // expected error in the challenge
 }
 
-// attacks are derived from a valid token, and from tokens that are not valid any more.
+// attacks returns requests derived from a valid token and from tokens that are no longer valid.
 func attacks(t *testing.T, ring *keyring) []attack {
 	good := ring.issue(t, nil)
 	revoked := ring.issue(t, func(k *identity.Key) { k.Revoked = time.Now() })
@@ -214,7 +214,7 @@ func attacks(t *testing.T, ring *keyring) []attack {
 	}
 }
 
-// flip returns another character of the token alphabet.
+// flip returns a different character that is valid in tokens.
 func flip(c byte) string {
 	if c == 'a' {
 		return "b"
@@ -222,7 +222,7 @@ func flip(c byte) string {
 	return "a"
 }
 
-// Invalid tokens get the right status, reach no tool and are not echoed.
+// Requests with invalid tokens get the right status and reach no tool, and the token is not echoed.
 func TestInvalidTokensAreRejected(t *testing.T) {
 	ring := &keyring{keys: make(map[string]identity.Key)}
 	list := attacks(t, ring)
@@ -281,7 +281,7 @@ func TestUnavailableKeyStoreIsNotAnInvalidKey(t *testing.T) {
 	}
 }
 
-// Scopes come from the configuration; one that would break out of the header is omitted.
+// Scopes come from the configuration. A scope that would break out of the header is omitted.
 func TestChallengeOmitsInvalidScopes(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
 		Call: callpath.Run,
@@ -297,7 +297,7 @@ func TestChallengeOmitsInvalidScopes(t *testing.T) {
 	}
 }
 
-// with sends a token with each request. It can be replaced.
+// with sends a token with each request. The token can be replaced.
 type with struct {
 	mu    sync.Mutex
 	token string
@@ -312,8 +312,8 @@ func (w *with) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// A legacy session is valid only for the caller that opened it, and each call has the caller of its own
-// request.
+// A legacy session is valid only for the caller that opened it, and the caller of each call is the
+// sender of its own request.
 func TestSessionBelongsToItsCaller(t *testing.T) {
 	ring := &keyring{keys: make(map[string]identity.Key)}
 	bob := func(k *identity.Key) { k.Caller = "bob" }

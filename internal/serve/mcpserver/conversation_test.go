@@ -29,7 +29,7 @@ var (
 	state  = regexp.MustCompile(`"requestState":"([^"]+)"`)
 )
 
-// conversationTools are the tools that the conversations use.
+// conversationTools returns the tools used in the conversations.
 func conversationTools() []*toolyard.Tool {
 	type args struct {
 		Text string `json:"text" doc:"What to say"`
@@ -50,7 +50,7 @@ func conversationTools() []*toolyard.Tool {
 	}
 }
 
-// Each file in testdata is a conversation over stdio: the messages of the client, and the expected
+// Each file in testdata is a conversation over stdio: the client's messages and the expected
 // responses.
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -78,8 +78,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// converse sends the lines, each request after the response to the previous one, and returns all
-// output.
+// converse sends the lines and returns all output. Each request is sent after the response to the
+// previous one.
 func converse(t *testing.T, client string) string {
 	t.Helper()
 	s := serveOffer(t, conversationOffer())
@@ -92,7 +92,7 @@ func converse(t *testing.T, client string) string {
 	}()
 	lines := bufio.NewScanner(fromServer)
 	var got strings.Builder
-	last := "" // last received state, substituted for $STATE
+	last := "" // last received state, which replaces $STATE
 	for line := range strings.Lines(client) {
 		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
 			continue
@@ -127,13 +127,14 @@ func converse(t *testing.T, client string) string {
 // anyCall masks call IDs.
 func anyCall(line string) string { return callID.ReplaceAllString(line, `"dev.toolyard/call":"…"`) }
 
-// answered reports whether a line gets a response: all but notifications do.
+// answered reports whether a line gets a response. Only notifications do not.
 func answered(line string) bool {
 	var m struct{ Method any }
 	return json.Unmarshal([]byte(line), &m) != nil || strings.Contains(line, `"id"`) || m.Method == nil
 }
 
-// wantsAnswer reports whether the client sends next: after a response or a question.
+// wantsAnswer reports whether the client has to send the next line, which is the case after a
+// response or a question.
 func wantsAnswer(line string) bool {
 	var m struct{ ID, Method any }
 	return json.Unmarshal([]byte(line), &m) == nil && (m.Method == nil || m.ID != nil)

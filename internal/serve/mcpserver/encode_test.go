@@ -74,7 +74,7 @@ func TestForeignResultsKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// Every member outside the envelope keeps its bytes and its order.
+// Members outside the envelope keep their bytes and their order.
 func FuzzForeignResults(f *testing.F) {
 	f.Add([]byte(`{"a":1,"_meta":{"b":[1.10,"}"]},"resultType":"complete"}`), true, "")
 	f.Add([]byte(" { \"_meta\" : 1 , \"a\" : { } } "), false, "sealed")

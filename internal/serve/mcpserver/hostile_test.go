@@ -20,13 +20,13 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// newServer serves the tools at a write gate called default.
+// newServer serves the tools at a write gate named default.
 func newServer(t testing.TB, tools ...*toolyard.Tool) *mcpserver.Server {
 	t.Helper()
 	return serveOffer(t, catalog.Offer{Tools: tools})
 }
 
-// serveOffer serves an offer at a write gate called default.
+// serveOffer serves an offer at a write gate named default.
 func serveOffer(t testing.TB, offer catalog.Offer) *mcpserver.Server {
 	t.Helper()
 	s := newOpenServer(offer)
@@ -63,7 +63,7 @@ const (
 	goodCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","arguments":{"n":1,"s":"x"},` + goodMeta + `}}`
 )
 
-// hostile generates a body that must not reach a tool, by breaking a valid call.
+// hostile generates a body that must not reach a tool, by corrupting a valid call.
 func hostile(r *rand.Rand) string {
 	size := 1 << r.IntN(8)
 	if r.IntN(40) == 0 {
@@ -159,7 +159,7 @@ func cpu() time.Duration {
 }
 
 // measure returns the result of a request and the CPU time that it takes. It repeats a request that
-// takes too long: a garbage collection may have interfered.
+// takes too long, because a garbage collection may have interfered.
 func measure(limit time.Duration, request func() *httptest.ResponseRecorder) (w *httptest.ResponseRecorder, cost time.Duration) {
 	cost = limit + 1
 	for range 6 {
@@ -172,7 +172,8 @@ func measure(limit time.Duration, request func() *httptest.ResponseRecorder) (w 
 	return w, cost
 }
 
-// Ten thousand invalid bodies: none crashes the server, reaches a tool or costs more than 50 ms of CPU.
+// Of ten thousand invalid bodies, none crashes the server, reaches a tool or costs more than 50 ms
+// of CPU time.
 func TestHostileBodies(t *testing.T) {
 	const bodies, limit = 10_000 / slower, 50 * slower * time.Millisecond
 	tool, reached := counter()
@@ -188,7 +189,7 @@ func TestHostileBodies(t *testing.T) {
 		body := []byte(hostile(r))
 		header := modernHeader
 		if i%4 == 0 {
-			header = nil // the legacy era
+			header = nil // sends the body in the legacy era
 		}
 		w, cost := measure(limit, func() *httptest.ResponseRecorder { return post(h, body, header) })
 		worst = max(worst, cost)

@@ -27,7 +27,7 @@ import (
 type memoryBus struct {
 	mu       sync.Mutex
 	replicas []*mcpserver.Server
-	stored   []string // sessions stored as ended
+	stored   []string // sessions whose end was stored
 	sent     atomic.Int64
 }
 
@@ -49,7 +49,7 @@ func (f *memoryBus) EndSession(_ context.Context, id string, _ toolyard.Caller, 
 }
 
 // startReplicas starts replicas that share a key, and returns their addresses. Their clock stands
-// still, so that the messages of a whole test count as those of one second.
+// still, so all messages in a test count as sent within one second.
 func startReplicas(t *testing.T, n int, offer catalog.Offer) (*memoryBus, []string) {
 	t.Helper()
 	f, now := &memoryBus{}, time.Now()
@@ -177,7 +177,7 @@ func TestSessionIsServedByAnyReplica(t *testing.T) {
 
 type wireMessage struct{ ID, Result json.RawMessage }
 
-// event returns the next message of a stream.
+// event returns the next message in a stream.
 func event(t *testing.T, lines *bufio.Scanner) (m wireMessage) {
 	t.Helper()
 	for lines.Scan() {
@@ -249,7 +249,7 @@ func TestStreamNotifiesOfChangesAtAnyReplica(t *testing.T) {
 	res := c.do(ctx, http.MethodGet, urls[1], "")
 	defer func() { _ = res.Body.Close() }()
 	lines := bufio.NewScanner(res.Body)
-	lines.Scan() // it is open
+	lines.Scan() // wait until the stream is open
 	f.replicas[1].Publish(defaultGate, catalog.Offer{}, true)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "notifications/tools/list_changed") {
@@ -299,7 +299,7 @@ func TestSlowBodyIsAuthorizedAgain(t *testing.T) {
 			status <- res.StatusCode
 		}()
 		_, _ = io.WriteString(send, message[:20])
-		time.Sleep(50 * time.Millisecond) // it is in
+		time.Sleep(50 * time.Millisecond) // the request has been authorized by now
 		s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write, RequireAuth: true}}, offer, true)
 		_, _ = io.WriteString(send, message[20:])
 		_ = send.Close()
@@ -311,7 +311,7 @@ func TestSlowBodyIsAuthorizedAgain(t *testing.T) {
 	}
 }
 
-// One caller cannot use all streams, and losing access ends a stream.
+// One caller cannot use all streams, and a stream ends when its caller loses access.
 func TestStreamsAreLimited(t *testing.T) {
 	var revoked atomic.Bool
 	s := mcpserver.New(mcpserver.Options{
@@ -385,7 +385,7 @@ func TestLargeMetadataIsCheap(t *testing.T) {
 	}
 }
 
-// Calls that wait for an answer hold memory.
+// Calls that wait for an answer hold memory, so their number is limited.
 func TestWaitingCallsAreLimited(t *testing.T) {
 	s := newServer(t, raw(toolyard.Spec{Name: "ask"}, asker))
 	server := httptest.NewServer(s.Handler(func(*http.Request) string { return "default" }))
@@ -469,7 +469,7 @@ func TestAnonymousCallersCannotExhaustTheFleetRate(t *testing.T) {
 	}
 }
 
-// Cancellations and log levels on stdio are not sent to other replicas, in either era.
+// Cancellations and log levels on stdio are not sent to other replicas in either era.
 func TestConnectionsSendNoFleetMessages(t *testing.T) {
 	f, _ := startReplicas(t, 2, catalog.Offer{})
 	c := open(t, f.replicas[0], `{}`)

@@ -24,7 +24,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// session is a legacy client on stdio.
+// session is a legacy client that uses stdio.
 type session struct {
 	t     *testing.T
 	to    io.WriteCloser
@@ -32,7 +32,7 @@ type session struct {
 	ended chan error
 }
 
-// open begins a session with the capabilities of the client.
+// open starts a session. features are the client's capabilities.
 func open(t *testing.T, s *mcpserver.Server, features string) *session {
 	in, to := io.Pipe()
 	from, out := io.Pipe()
@@ -53,7 +53,7 @@ func (c *session) send(line string) {
 	}
 }
 
-// next returns the next message of the server.
+// next returns the next message from the server.
 func (c *session) next() string {
 	if !c.from.Scan() {
 		c.t.Error("the server sent no more messages")
@@ -61,7 +61,7 @@ func (c *session) next() string {
 	return c.from.Text()
 }
 
-// answer answers a question of the server.
+// answer answers a question from the server.
 func (c *session) answer(question, result string) {
 	var m struct{ ID json.RawMessage }
 	if err := json.Unmarshal([]byte(question), &m); err != nil || m.ID == nil {
@@ -72,7 +72,7 @@ func (c *session) answer(question, result string) {
 
 func (c *session) close() {
 	_ = c.to.Close()
-	for c.from.Scan() { // the rest
+	for c.from.Scan() { // discard the rest
 	}
 	if err := <-c.ended; err != nil {
 		c.t.Error(err)
@@ -81,7 +81,7 @@ func (c *session) close() {
 
 const callAsk = `{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"ask"}}`
 
-// restless is a tool that always asks again.
+// restless returns a tool that always asks again.
 func restless(ran *atomic.Int64) *toolyard.Tool {
 	return raw(toolyard.Spec{Name: "ask"}, func(c *toolyard.Call) (string, error) {
 		return strings.Replace(unfinished, "inner", fmt.Sprint(ran.Add(1)), 1), nil
@@ -104,7 +104,7 @@ func TestEndlessQuestionsAreStopped(t *testing.T) {
 	}
 }
 
-// Rounds without a question count too.
+// Rounds that ask no questions count too.
 func TestEndlessStatesAreStopped(t *testing.T) {
 	var ran atomic.Int64
 	c := open(t, newServer(t, raw(toolyard.Spec{Name: "ask"}, func(*toolyard.Call) (string, error) {
@@ -173,7 +173,7 @@ func TestAnswersAreLimited(t *testing.T) {
 	}
 }
 
-// The wait for answers does not count towards the deadline of one minute; it has a limit of its own.
+// The wait for answers does not count toward the deadline of one minute, but has its own limit.
 func TestWaitForAnswersSuspendsTheDeadline(t *testing.T) {
 	for after, want := range map[time.Duration]string{9 * time.Minute: "inner", 11 * time.Minute: "did not answer elicitation/create within 10m0s"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestWaitForAnswersSuspendsTheDeadline(t *testing.T) {
 			time.Sleep(time.Hour)
 			c.close()
 			s.Close()
-			time.Sleep(time.Minute) // the sessions end
+			time.Sleep(time.Minute) // lets the sessions end
 		})
 	}
 }
@@ -216,7 +216,7 @@ func TestClosedGateCancelsQuestions(t *testing.T) {
 	}
 }
 
-// Over HTTP and over HTTP+SSE.
+// This covers both HTTP and HTTP+SSE.
 func TestOfficialClientAnswersQuestions(t *testing.T) {
 	s := newServer(t, raw(toolyard.Spec{Name: "ask"}, asker))
 	gate := func(*http.Request) string { return "default" }

@@ -80,7 +80,7 @@ func TestChangesAreNotifiedByKind(t *testing.T) {
 		change func(*catalog.Offer)
 	}{
 		{"", func(*catalog.Offer) {}},
-		{"", func(o *catalog.Offer) { o.Resources = slices.Delete(o.Resources, 1, 2) }}, // the unlisted one
+		{"", func(o *catalog.Offer) { o.Resources = slices.Delete(o.Resources, 1, 2) }}, // removes the unlisted resource
 		{"tools", func(o *catalog.Offer) { o.Tools = o.Tools[1:] }},
 		{"prompts", func(o *catalog.Offer) { o.Prompts = o.Prompts[1:] }},
 		{"prompts", func(o *catalog.Offer) { o.Prompts[0].Definition = json.RawMessage(`{"name":"ask","title":"new"}`) }},
@@ -89,10 +89,10 @@ func TestChangesAreNotifiedByKind(t *testing.T) {
 	} {
 		changed := conversationOffer()
 		step.change(&changed)
-		for _, offer := range []catalog.Offer{changed, conversationOffer()} { // and back
+		for _, offer := range []catalog.Offer{changed, conversationOffer()} { // apply the change, then undo it
 			s.Publish(defaultGate, offer, true)
 			if step.kind == "" {
-				continue // a wrong notification shows in the next step
+				continue // an unexpected notification would show up in the next step
 			}
 			want := "notifications/" + step.kind + "/list_changed"
 			if got := hear(all); got != want {
@@ -127,7 +127,7 @@ func hear(told <-chan string) string {
 	}
 }
 
-// Pages of lists neither repeat nor skip items.
+// Pages of a list neither repeat nor skip items.
 func TestPages(t *testing.T) {
 	const n = 2500
 	var offer catalog.Offer
@@ -162,8 +162,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Reads and prompts fail as JSON-RPC errors at gates of both error styles, and may return their
-// documents as structured content.
+// At gates of both error styles, failed reads and prompts are JSON-RPC errors. Their documents may
+// be structured content.
 func TestResourceAndPromptResults(t *testing.T) {
 	type document struct {
 		Contents []string `json:"contents"`

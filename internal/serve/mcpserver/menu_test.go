@@ -39,8 +39,9 @@ func manyTools(t testing.TB, n int) *mcpserver.Server {
 	return s
 }
 
-// At a search gate with 10,000 tools, a prompt starts with at most 1,500 tokens, of which the
-// meta-tools take at most 250, and a page of 15 lines has at most 700. A token is four bytes.
+// At a search gate with 10,000 tools, a prompt starts with at most 1,500 tokens, including at most
+// 250 for the meta-tools, and a page of 15 lines has at most 700. A token is estimated as four
+// bytes.
 func TestSearchGateIsSmall(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
@@ -62,8 +63,8 @@ func TestSearchGateIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkMetaTool compares a call by a meta-tool with a direct call. The CPU time of the process is
-// less affected by other processes than the elapsed time.
+// BenchmarkMetaTool compares a call through a meta-tool with a direct call. It measures the CPU
+// time of the process, which other processes affect less than the elapsed time.
 func BenchmarkMetaTool(b *testing.B) {
 	s := manyTools(b, 100)
 	h := s.Handler(func(*http.Request) string { return "read" })

@@ -2,5 +2,5 @@
 
 package mcpserver_test
 
-// slower is the slowdown by the race detector, which is off.
+// slower is the slowdown caused by the race detector, which is disabled here.
 const slower = 1

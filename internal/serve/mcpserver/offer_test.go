@@ -39,7 +39,7 @@ func asker(c *toolyard.Call) (string, error) {
 	return `{"content":[{"type":"text","text":` + string(text) + `}],"contents":[],"messages":[]}`, err
 }
 
-// conversationOffer is the offer of the conversations.
+// conversationOffer returns the offer used in the conversations.
 func conversationOffer() catalog.Offer {
 	read := raw(toolyard.Spec{Name: "resources.read", Server: "docs"}, func(c *toolyard.Call) (string, error) {
 		switch uri := string(c.Args); {

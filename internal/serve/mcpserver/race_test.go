@@ -2,5 +2,5 @@
 
 package mcpserver_test
 
-// slower is the slowdown by the race detector.
+// slower is the slowdown caused by the race detector.
 const slower = 20

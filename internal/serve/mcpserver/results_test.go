@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// longText is a text in which every position is different.
+// longText returns a text in which every position is unique.
 func longText() string {
 	var b strings.Builder
 	for i := range 1000 {
@@ -28,7 +28,8 @@ func longText() string {
 	return b.String()
 }
 
-// longYard returns a server whose gates show 2 KiB of a result. The caller is in the header Caller.
+// longYard returns a server whose gates show 2 KiB of a result. The Caller header contains the
+// caller.
 func longYard(t *testing.T, results offer.Results) (s *mcpserver.Server, clock *time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -68,7 +69,7 @@ func longYard(t *testing.T, results offer.Results) (s *mcpserver.Server, clock *
 	return s, clock
 }
 
-// as sends a modern request of a caller.
+// as sends a modern request on behalf of a caller.
 func as(s *mcpserver.Server, caller, gate, method, name, params string) string {
 	account, id, _ := strings.Cut(caller, "/")
 	header := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name, "Account": account, "Caller": id}
@@ -126,7 +127,8 @@ func TestLongResultsAreAbridged(t *testing.T) {
 	}
 }
 
-// A long result read in pieces is the result, by read_result and as a resource, in both eras.
+// Reading a long result in pieces yields the whole result, both with read_result and as a resource,
+// in both eras.
 func TestLongResultsAreReadInPieces(t *testing.T) {
 	s, _ := longYard(t, nil)
 	whole := longText()
@@ -169,7 +171,7 @@ func TestLongResultsAreReadInPieces(t *testing.T) {
 	}
 }
 
-// A result is read by its caller only, within its lifetime and its bounds.
+// A result can be read only by its caller, during its lifetime and within its size.
 func TestReadResultRefuses(t *testing.T) {
 	s, clock := longYard(t, nil)
 	id := resultID.FindStringSubmatch(callAs(s, "acme/ann", "search", "call_tool", `{"name":"long"}`))[1]
@@ -207,14 +209,15 @@ func TestReadResultRefuses(t *testing.T) {
 	}
 }
 
-// brokenResults cannot store results.
+// brokenResults fails to store results.
 type brokenResults struct{ offer.Results }
 
 func (brokenResults) PutResult(context.Context, string, string, string, string, time.Time, time.Time) error {
 	return errors.New("the store is down")
 }
 
-// A result that cannot be stored is sent whole: the call ran, and may have been charged.
+// A result that cannot be stored is sent in full, because the call has run and may have been
+// charged.
 func TestLongResultIsSentWholeIfItCannotBeStored(t *testing.T) {
 	s, _ := longYard(t, brokenResults{})
 	if text, failed := textOf(t, callAs(s, "acme/ann", "search", "call_tool", `{"name":"long"}`)); failed || text != longText() {

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
-// keyring returns a keyring with one key, or with a random one.
+// keyring returns a keyring with the given key, or with a random one.
 func keyring(key string) *seal.Keyring {
 	if key == "" {
 		return seal.Random()
@@ -24,7 +24,7 @@ func keyring(key string) *seal.Keyring {
 	return seal.NewKeyring(func() [][]byte { return [][]byte{[]byte(key)} })
 }
 
-// stateRequest returns a request to seal a state for.
+// stateRequest returns a request for which a state can be sealed.
 func stateRequest(change func(*request)) *request {
 	r := &request{
 		CallRequest: serve.CallRequest{Args: json.RawMessage(`{"a":1,"b":[2,"x"]}`), Caller: toolyard.Caller{ID: "ann"}},
@@ -94,7 +94,7 @@ func TestReplicasOpenEachOthersStates(t *testing.T) {
 	}
 }
 
-// The same holds for a call that did not run.
+// This also applies to a call that did not run.
 func TestStateCanBeReusedWithTheSameKey(t *testing.T) {
 	s, call := newStateSealer(seal.Random()), binding(stateRequest(nil))
 	for _, keys := range [][]string{{"k", "k", "k"}, {"", "", "k"}, {"k", "other", ""}} {
@@ -125,7 +125,7 @@ func TestChangedStateIsRejected(t *testing.T) {
 		if state, _, ok := s.open(changed, call, "", noon); ok && changed != sealed {
 			t.Fatalf("%q opened as %q", changed, state)
 		}
-		s.opened = recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime} // it must not be rejected only because it was opened before
+		s.opened = recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime} // otherwise it would be rejected because it was opened before
 	}
 	if _, _, ok := s.open(sealed, call, "", noon); !ok {
 		t.Error("the seal itself does not open")

@@ -16,12 +16,12 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
-// fakeTokens are tokens shared by servers. While they are unavailable, operations fail and may or may
-// not have an effect.
+// fakeTokens are tokens shared by several servers. While they are unavailable, operations fail and
+// may or may not have an effect.
 type fakeTokens struct {
 	used map[string]string
 	away bool
-	lost bool // operations take effect, but the response is lost
+	lost bool // operations take effect, but their responses are lost
 }
 
 func (f *fakeTokens) Consume(_ context.Context, id, owner string, _ time.Time) (string, bool, error) {
@@ -46,7 +46,7 @@ func (f *fakeTokens) Release(_ context.Context, id string) error {
 	return nil
 }
 
-// While tokens are unavailable, states are neither accepted nor used up.
+// While tokens are unavailable, states are neither accepted nor consumed.
 func TestStateIsRejectedWhileTokensAreUnavailable(t *testing.T) {
 	tokens := &fakeTokens{used: make(map[string]string)}
 	var ran atomic.Int64

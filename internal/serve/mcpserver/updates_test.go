@@ -22,7 +22,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// house offers resources that report changes to watchers, and one that does not.
+// house returns an offer with resources that report changes to watchers, and one that does not.
 func house(watchers *toolyard.ResourceWatchers) catalog.Offer {
 	reader := raw(toolyard.Spec{Name: "read", Effects: toolyard.ReadOnly}, func(*toolyard.Call) (string, error) { return `{"contents":[]}`, nil })
 	resource := func(server, uri string, watch func(string, func()) func()) *toolyard.Resource {
@@ -36,7 +36,7 @@ func house(watchers *toolyard.ResourceWatchers) catalog.Offer {
 	}}
 }
 
-// events returns the data of the events of a stream.
+// events returns the data of the events in a stream.
 func events(body io.ReadCloser) <-chan string {
 	found := make(chan string, 100)
 	go func() {
@@ -85,8 +85,8 @@ func updateOf(uri string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"uri":%q}}`, uri)
 }
 
-// A modern client is notified of the resources that it subscribed to, as far as they are visible and
-// report changes.
+// A modern client is notified of changes to the resources that it subscribed to, if they are
+// visible and report changes.
 func TestModernClientsAreNotifiedOfUpdates(t *testing.T) {
 	var watchers toolyard.ResourceWatchers
 	s := mcpserver.New(mcpserver.Options{Call: callpath.Run})
@@ -120,7 +120,7 @@ func TestModernClientsAreNotifiedOfUpdates(t *testing.T) {
 		t.Error(got)
 	}
 
-	// The resources of a new view are watched, and those that are gone are not.
+	// The new view's resources are watched, and resources that no longer exist are not.
 	var others toolyard.ResourceWatchers
 	offer := house(&others)
 	offer.Resources = offer.Resources[1:]
@@ -148,7 +148,7 @@ func TestModernClientsAreNotifiedOfUpdates(t *testing.T) {
 	eventually(t, "a resource is watched after the stream has ended", func() bool { return !others.Watched("home://lamp") && !others.Watched("garage://door") })
 }
 
-// The changes of a resource within a second become one update.
+// Several changes to a resource within a second become one update.
 func TestUpdatesAreCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var watchers toolyard.ResourceWatchers
@@ -246,7 +246,7 @@ func TestSubscriptionsAreLimited(t *testing.T) {
 	}
 }
 
-// A legacy client subscribes at any replica and opens its stream at any other. Changes before the
+// A legacy client can subscribe at any replica and open its stream at any other. Changes before the
 // stream opens are not lost.
 func TestLegacySubscriptionsAreSharedByReplicas(t *testing.T) {
 	var watchers toolyard.ResourceWatchers
@@ -264,10 +264,10 @@ func TestLegacySubscriptionsAreSharedByReplicas(t *testing.T) {
 	}
 	request(0, "resources/subscribe", "home://lamp")
 	first, stop := stream(1)
-	if got := hear(first); !strings.Contains(got, "home://lamp") { // it may have changed before
+	if got := hear(first); !strings.Contains(got, "home://lamp") { // the resource may have changed before
 		t.Error(got)
 	}
-	request(0, "resources/subscribe", "home://states/a") // while the stream is open
+	request(0, "resources/subscribe", "home://states/a") // sent while the stream is open
 	eventually(t, "it is not watched", func() bool { return watchers.Watched("home://states/a") })
 	watchers.Changed("home://states/a")
 	if got := hear(first); !strings.Contains(got, "home://states/a") {

@@ -17,7 +17,7 @@ import (
 func toolOf(t rapid.TB, spec toolyard.Spec, schema string) *toolyard.Tool {
 	t.Helper()
 	spec.Input = json.RawMessage(schema)
-	spec.Server = "docs" // so that the schema is unchanged
+	spec.Server = "docs" // a server's schema is used unchanged
 	tool, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return &toolyard.Result{}, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestSignatureLine(t *testing.T) {
 	}
 }
 
-// A line names every required argument, even if nothing else fits.
+// A line lists every required argument, even if nothing else fits.
 func TestSignatureNamesRequiredArguments(t *testing.T) {
 	var properties, names []string
 	for i := range 40 {
@@ -113,7 +113,7 @@ func TestFirstSentence(t *testing.T) {
 	}
 }
 
-// schemas generates schemas with all keywords that signatures read, valid or not.
+// schemas generates schemas with all keywords that signatures use, both valid and invalid.
 func schemas(depth int) *rapid.Generator[any] {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab-_1 \n\"'`*/\\}{;:\u2028\u200b\u202eäβ漢😀$")))
 	return rapid.Custom(func(t *rapid.T) any {
@@ -158,7 +158,7 @@ func object(t *rapid.T, s map[string]any, text *rapid.Generator[string], depth i
 	}
 }
 
-// Both forms of a signature parse as TypeScript, and the short one is one visible line.
+// Both forms of a signature parse as TypeScript, and the short form is a single visible line.
 func TestSignaturesAreTypeScript(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab-_1 \n\"'`*/\\}{;:\u2028\u200b\u202eäβ漢😀$")))
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// version makes each tool differ from all before it.
+// version makes each tool different from all previous ones.
 var version atomic.Int64
 
 func tools(names ...string) []*toolyard.Tool {
@@ -38,7 +38,7 @@ func names(g *catalog.Generation) (list []string) {
 	return list
 }
 
-// source is a function as a Source.
+// source adapts a function to a Source.
 type source func(ctx context.Context, publish func(toolyard.Offer)) error
 
 func (s source) Run(ctx context.Context, publish func(toolyard.Offer)) error {

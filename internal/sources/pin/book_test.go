@@ -43,7 +43,7 @@ func add(name, definition string) func(*pin.Entry) {
 	}
 }
 
-// entries returns the entries of some servers; missing ones are omitted.
+// entries returns the entries of some servers, omitting missing ones.
 func entries(b *pin.Book, servers ...string) map[string]pin.Entry {
 	all := make(map[string]pin.Entry)
 	for _, s := range servers {
@@ -304,7 +304,7 @@ func TestReload(t *testing.T) {
 	reload(true)
 	reload(false)
 	later := time.Now().Add(time.Hour)
-	must(t, os.Chtimes(path, later, later)) // another time, the same content
+	must(t, os.Chtimes(path, later, later)) // different time, same content
 	reload(false)
 	must(t, os.WriteFile(path, []byte("{"), 0o600))
 	if changed, err := b.Reload(); changed || err == nil {
@@ -321,7 +321,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Two changes of the same size within the time resolution of the file system are both detected.
+// Two changes of the same size within the file system's time resolution are both detected.
 func TestReloadSeesQuickChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	must(t, open(t, path).Update("s", add("t", `{"a":1}`)))
@@ -335,7 +335,7 @@ func TestReloadSeesQuickChanges(t *testing.T) {
 	}
 }
 
-// A change that cannot be written is kept in memory and written with the next one.
+// A change that cannot be written stays in memory and is written together with the next one.
 func TestUnwrittenChangesAreKeptInMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	path := filepath.Join(dir, "toolyard.lock")
@@ -380,7 +380,7 @@ func TestTheFileTakesPrecedence(t *testing.T) {
 	}
 }
 
-// A manually edited definition matches nothing.
+// A definition edited by hand matches nothing.
 func TestAnEditedDefinition(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	for _, edit := range [][2]string{{"é", "e"}, {"sha256:0", "sha256:9"}} {
@@ -408,7 +408,7 @@ func TestRejections(t *testing.T) {
 	b, other := open(t, path), open(t, path)
 	hash := pin.Hash(json.RawMessage(`{}`))
 	must(t, b.Update("none", reject("new\u202e", hash)))
-	must(t, b.Update("never", reject("x", hash))) // of which nothing was ever approved
+	must(t, b.Update("never", reject("x", hash))) // nothing was ever approved for this server
 	got, err := os.ReadFile(path)
 	must(t, err)
 	never := "    \"never\": {\n      \"protocol\": \"\",\n      \"rejected\": {\n        \"x\": \"" + hash + "\"\n      }\n    },\n"
@@ -463,7 +463,8 @@ func TestRejectionsAreCopies(t *testing.T) {
 	}
 }
 
-// Nothing ever approved is not the same as nothing currently approved.
+// A server for which nothing was ever approved differs from one for which nothing is currently
+// approved.
 func TestNothingApproved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	b := open(t, path)
@@ -548,7 +549,7 @@ func TestManyToolsLoadQuickly(t *testing.T) {
 	b := open(t, path)
 	took := time.Since(start)
 	t.Logf("10,000 tools loaded in %v", took)
-	if took > 30*time.Second { // half a second on a quiet machine
+	if took > 30*time.Second { // takes half a second on an idle machine
 		t.Errorf("it took %v", took)
 	}
 	start = time.Now()
@@ -574,7 +575,7 @@ func TestAFileThatWouldBeTooLargeIsNotWritten(t *testing.T) {
 	}
 }
 
-// A definition that would become very long through indentation is not indented.
+// A definition that would become very long if indented is not indented.
 func TestIndentationIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	deep := strings.Repeat("[", 60) + strings.Repeat("0,", 10_000) + "0" + strings.Repeat("]", 60)
@@ -587,7 +588,7 @@ func TestIndentationIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever Open accepts can be written and read again with the same meaning.
+// Every file that Open accepts can be written and read again with the same meaning.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte(strings.Replace(small, `"tools": {}`, `"rejected": {"a": "`+pin.Hash(nil)+`"}`, 1)))

@@ -100,7 +100,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// value is any JSON value, as encoding/json would decode it with UseNumber.
+// value generates any JSON value, as decoded by encoding/json with UseNumber.
 func value(depth int) *rapid.Generator[any] {
 	text := rapid.StringOf(rapid.OneOf(rapid.SampledFrom([]rune("abz.[\"\\\n\x00é\ue000\uffee😀\U0010ffff")), rapid.Rune()))
 	number := rapid.Custom(func(t *rapid.T) any {
@@ -157,7 +157,7 @@ func spellText(t *rapid.T, s string) string {
 	return b.String() + `"`
 }
 
-// spellNumber moves the point of a number, or adds zeros.
+// spellNumber moves a number's decimal point, or adds zeros.
 func spellNumber(t *rapid.T, s string) string {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(s), "e")
 	e := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// definition returns a tool's definition of ordinary size.
+// definition returns a tool definition of ordinary size.
 func definition(i int) string {
 	var properties []string
 	for j := range 12 {

@@ -14,13 +14,13 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// shared is a document in memory.
+// shared is an in-memory document.
 type shared struct {
 	mu      sync.Mutex
 	body    string
 	version int64
-	fails   error  // error of reads and writes
-	between func() // happens before the next write
+	fails   error  // error returned by reads and writes
+	between func() // called before the next write
 }
 
 func (s *shared) Read(context.Context) ([]byte, int64, error) {
@@ -53,8 +53,8 @@ func openIn(t testing.TB, d pin.Document) *pin.Book {
 	return b
 }
 
-// A book in a document has the same format as one in a file, and reports when the document contains
-// something else.
+// A book in a document has the same format as a book in a file. It reports an error if the document
+// contains something else.
 func TestABookInADocument(t *testing.T) {
 	d := &shared{}
 	a, b := openIn(t, d), openIn(t, d)
@@ -77,7 +77,7 @@ func TestABookInADocument(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	must(t, b.Remove("git"))
-	reload(false) // it was this book
+	reload(false) // the change was made by this book
 	d.body, d.version = "{", d.version+1
 	if changed, err := b.Reload(); changed || err == nil || !strings.Contains(err.Error(), "in the store:1: ") {
 		t.Error(changed, err)
@@ -112,7 +112,7 @@ func TestChanged(t *testing.T) {
 	must(t, b.Update("y", add("v", "{}")))
 	changed("x")
 	d.body, d.version = strings.ReplaceAll(d.body, "\n", "\n "), d.version+1
-	changed() // only its form is another
+	changed() // only the formatting changed
 }
 
 // A second writer reads the first one's changes and updates them.
@@ -129,7 +129,7 @@ func TestSecondWriterUpdatesTheFirst(t *testing.T) {
 		}))
 		want := []string{"old", "of b old"}
 		if other != "s" {
-			want[1] = "old" // its own first try does not count
+			want[1] = "old" // its own first attempt does not count
 		}
 		if !slices.Equal(seen, want) {
 			t.Errorf("the change saw %q, want %q", seen, want)

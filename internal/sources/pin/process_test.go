@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// TestMain also runs as the child processes of these tests.
+// TestMain is also the entry point of the child processes in these tests.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("PIN_TEST_BOOK"); path != "" {
 		n, _ := strconv.Atoi(os.Getenv("PIN_TEST_COUNT"))
@@ -74,7 +74,7 @@ func TestProcessesLoseNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// A process that is killed at any moment leaves a complete file with all reported changes.
+// If a process is killed at any time, the file is complete and contains all reported changes.
 func TestACrashLeavesACompleteFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	for round := range 15 {
@@ -107,7 +107,7 @@ func TestACrashLeavesACompleteFile(t *testing.T) {
 	}
 }
 
-// The leftovers of a crash are neither read nor in the way.
+// Leftovers of a crash are neither read nor do they interfere.
 func TestHalfOfANewFileIsNotInTheWay(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "toolyard.lock")

@@ -70,7 +70,7 @@ func send(ctx context.Context, client *outbound.Client, method, address string, 
 		req.Header = header
 	}
 	req.Header.Set("Accept", "application/json")
-	res, data, err := client.Do(req, "error") //nolint:bodyclose // Do has read and closed it
+	res, data, err := client.Do(req, "error") //nolint:bodyclose // Do has already read and closed it
 	if err != nil {
 		if inner, ok := err.(*url.Error); ok { //nolint:errorlint // the outermost error contains the whole URL
 			err = inner.Err

@@ -25,8 +25,8 @@ func SignedIn(id, refresh string) (*Token, error) {
 	return &Token{ID: id, Refresh: refresh, Expires: time.Unix(expires, 0)}, nil
 }
 
-// RefreshIDToken replaces the ID token of a person, like [Client.Refresh]. If the issuer does not return
-// one, the error is that of an invalid grant, because the person has to sign in again.
+// RefreshIDToken replaces a person's ID token, like [Client.Refresh]. If the issuer does not return a
+// new one, the error is an invalid grant, because the person has to sign in again.
 func (c *Client) RefreshIDToken(ctx context.Context, s *Server, own *Credentials, old *Token) (*Token, error) {
 	body, err := c.refresh(ctx, s, own, nil, old)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 const (
 	grantTTL    = 5 * time.Second  // how long a grant is used before the store is read again
 	leaseTime   = 30 * time.Second // lease of a replica that is renewing a token
-	refreshTime = 25 * time.Second // of the request that renews a token; ends before the lease does
-	renewTime   = 45 * time.Second // of the wait for another replica
+	refreshTime = 25 * time.Second // time limit for the request that renews a token; ends before the lease
+	renewTime   = 45 * time.Second // time limit for the wait for another replica
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000         // maximum number of cached grants
@@ -379,8 +379,9 @@ func (p *Person) stale(ctx context.Context, owner Owner, g *grant) error {
 	return errNotConnected
 }
 
-// refresh uses the refresh token, and stores the result. It has held the lease since start. The request
-// ends before the lease does, so that no other replica sends the same token at the same time.
+// refresh uses the refresh token and stores the result. The caller has held the lease since start.
+// The request ends before the lease does, so that no other replica sends the same token at the same
+// time.
 func (p *Person) refresh(ctx context.Context, owner Owner, g *grant, start time.Time) (*grant, error) {
 	ctx = context.WithoutCancel(ctx)
 	requesting, cancel := context.WithDeadline(ctx, start.Add(p.refreshTime))

@@ -1,6 +1,6 @@
-// Command generate lists the third-party components of the toolyard binary with their licenses, in
+// Command generate lists the toolyard binary's third-party components and their licenses in
 // internal/base/buildinfo/licenses.json, and collects the license texts in built/licenses.txt next
-// to it. Run it in the root of the repository, with make licenses.
+// to it. Run it in the root of the repository with make licenses.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const folder = "internal/base/buildinfo"
 
-// npmProjects are the folders whose npm packages are embedded.
+// npmProjects lists the folders whose npm packages are embedded.
 var npmProjects = []string{"internal/jsvm/assets", "console"}
 
 func main() {
@@ -52,14 +52,14 @@ func generate() error {
 	return os.WriteFile(folder+"/built/licenses.txt", text, 0o644) //nolint:gosec // a public file
 }
 
-// component is a component with the folder of its files.
+// component is a component and the folder that contains its files.
 type component struct {
 	buildinfo.Component
 	dir string
 }
 
-// collect lists the components of all platforms. The licenses of Go modules are read from their
-// files, those of npm packages from the lock files.
+// collect lists the components for all platforms. It reads the licenses of Go modules from their
+// files, and those of npm packages from the lock files.
 func collect(root string) ([]component, error) {
 	all := make(map[string]component)
 	for _, system := range []string{"linux", "darwin", "windows"} {
@@ -114,9 +114,9 @@ func goModules(root, system string) (map[string]component, error) {
 	return modules, nil
 }
 
-// npmPackages lists the packages of a project that are not only for development.
+// npmPackages lists a project's packages, excluding those used only for development.
 func npmPackages(project string) (map[string]component, error) {
-	data, err := os.ReadFile(filepath.Join(project, "package-lock.json")) //nolint:gosec // a folder of this repository
+	data, err := os.ReadFile(filepath.Join(project, "package-lock.json")) //nolint:gosec // in this repository
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func npmPackages(project string) (map[string]component, error) {
 
 var licenseFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|unlicense)`)
 
-// texts returns the license files of a component.
+// texts returns a component's license files.
 func (c component) texts() (texts []string, err error) {
 	files, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c component) texts() (texts []string, err error) {
 		}
 		texts = append(texts, strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")))
 	}
-	if len(texts) == 0 && c.Ecosystem == buildinfo.NPM { // the package declares its license without a text
+	if len(texts) == 0 && c.Ecosystem == buildinfo.NPM { // the package declares its license but does not include the text
 		return []string{"License: " + c.License + " (" + "https://spdx.org/licenses/" + c.License + ".html)"}, nil
 	}
 	if len(texts) == 0 {
@@ -173,7 +173,7 @@ func (c component) texts() (texts []string, err error) {
 	return texts, nil
 }
 
-// phrases identify licenses. The first match of a text decides.
+// phrases identify licenses. The first match in a text wins.
 var phrases = []struct{ license, phrase string }{
 	{"Apache-2.0", "Apache License Version 2.0"},
 	{"MPL-2.0", "Mozilla Public License Version 2.0"},
@@ -185,7 +185,7 @@ var phrases = []struct{ license, phrase string }{
 	{"ISC", "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee"},
 }
 
-// classify returns the license that the files of a module contain: an SPDX expression.
+// classify returns the license in a module's files as an SPDX expression.
 func classify(texts []string) (string, error) {
 	found := make(map[string]bool)
 	for _, text := range texts {
@@ -203,7 +203,7 @@ func classify(texts []string) (string, error) {
 	return strings.Join(slices.Sorted(maps.Keys(found)), " AND "), nil
 }
 
-// document returns a document of license texts: every text once, under the names of its components.
+// document returns a document with each license text once, below the names of its components.
 func document(texts map[string][]string) []byte {
 	components := make(map[string][]string) // by text
 	for name, list := range texts {
@@ -237,7 +237,7 @@ func document(texts map[string][]string) []byte {
 func encode(components []component) []byte {
 	var out bytes.Buffer
 	for i, c := range components {
-		line, _ := json.Marshal(c.Component) // strings
+		line, _ := json.Marshal(c.Component) // cannot fail
 		out.WriteString(map[bool]string{true: "[\n", false: ",\n"}[i == 0])
 		out.Write(line)
 	}
