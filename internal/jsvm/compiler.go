@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +19,10 @@ import (
 type Compiler struct {
 	slots chan struct{} // limits concurrent compilations, each in its own process
 
+	preparing sync.WaitGroup // starts of successors
+
 	mu     sync.Mutex
-	idle   []*compilerProcess
+	idle   []*compilerProcess // the last one is used next
 	closed bool
 }
 
@@ -28,6 +31,7 @@ const (
 	compileTime    = 10 * time.Second // per compilation
 	compileMemory  = 768 << 20        // bytes of data, enforced by the kernel
 	compileUses    = 500              // number of compilations before the process is replaced
+	compileAhead   = 50               // number of compilations before the replacement at which the successor starts
 	compileIdle    = time.Minute      // idle time before the process is ended
 	compileTail    = 256 << 10        // bytes of output to keep; a crash message starts with its reason
 	maxCompilers   = 4                // concurrent processes
@@ -45,6 +49,7 @@ func (c *Compiler) Close() {
 	idle := c.idle
 	c.idle, c.closed = nil, true
 	c.mu.Unlock()
+	defer c.preparing.Wait()
 	for _, p := range idle {
 		p.end()
 	}
@@ -129,8 +134,36 @@ func (c *Compiler) release(p *compilerProcess) {
 		p.end()
 		return
 	}
+	if p.uses == compileUses-compileAhead {
+		c.preparing.Go(c.prepare)
+	}
+	c.keep(p, len(c.idle))
+}
+
+// keep adds a process at a position of the idle ones. The lock is held.
+func (c *Compiler) keep(p *compilerProcess, at int) {
 	p.expiry = time.AfterFunc(compileIdle, func() { c.expire(p) })
-	c.idle = append(c.idle, p)
+	c.idle = slices.Insert(c.idle, at, p)
+}
+
+// prepare starts the successor of a process that will be replaced soon, so that no compilation waits
+// for the start. A process is slow until it has compiled something.
+func (c *Compiler) prepare() {
+	p, err := startCompiler()
+	if err != nil {
+		return // the next compilation that needs a process starts one, or reports the error
+	}
+	request, err := json.Marshal(compileRequest{File: "code", Source: fmt.Sprintf(snippetHead, "code", "tools") + "return 0 as number;\n})"})
+	if err == nil {
+		_, err = p.compile(context.Background(), request, compileTime)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || c.closed {
+		p.end()
+		return
+	}
+	c.keep(p, 0)
 }
 
 // expire ends a process that has been idle for too long, unless it is already in use again.

@@ -193,6 +193,50 @@ func TestCompilerProcessIsReused(t *testing.T) {
 	<-second.process.Ended()
 }
 
+// No compilation waits for the start of a process that replaces another one.
+func TestCompilerProcessHasASuccessor(t *testing.T) {
+	c := testCompiler(t)
+	compile := func() {
+		t.Helper()
+		if _, faults, err := c.Snippet(t.Context(), "code", "tools", "return 1;"); err != nil || len(faults) > 0 {
+			t.Fatal(faults, err)
+		}
+	}
+	compile()
+	old := c.idle[0]
+	old.uses = compileUses - compileAhead - 1
+	compile()
+	c.preparing.Wait()
+	if len(c.idle) != 2 || c.idle[1] != old {
+		t.Fatalf("%d idle processes", len(c.idle))
+	}
+	successor := c.idle[0]
+	compile()
+	if successor.uses > 0 {
+		t.Error("the successor is used before the process is replaced")
+	}
+	old.uses = compileUses - 1
+	compile()
+	<-old.process.Ended()
+	if compile(); len(c.idle) != 1 || c.idle[0] != successor || successor.uses != 1 {
+		t.Errorf("%d idle processes, %d compilations in the successor", len(c.idle), successor.uses)
+	}
+}
+
+func TestClosedCompilerHasNoSuccessor(t *testing.T) {
+	c := NewCompiler()
+	if _, _, err := c.Snippet(t.Context(), "code", "tools", "return 1;"); err != nil {
+		t.Fatal(err)
+	}
+	c.idle[0].uses = compileUses - compileAhead - 1
+	if _, _, err := c.Snippet(t.Context(), "code", "tools", "return 1;"); err != nil {
+		t.Fatal(err)
+	}
+	if c.Close(); len(c.idle) > 0 {
+		t.Error("a process was kept")
+	}
+}
+
 func TestCompileEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
