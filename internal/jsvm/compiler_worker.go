@@ -64,7 +64,7 @@ const compileKeep = 256 << 20
 // compileGarbage is the amount of garbage that triggers a collection, in percent of the memory in
 // use. Little memory is in use between compilations, so collecting more often would cost much and
 // free little.
-const compileGarbage = 800
+const compileGarbage = 1200
 
 // compileStack limits the nesting depth of a file.
 const compileStack = 64 << 20
@@ -86,6 +86,7 @@ func serveCompiler() error {
 		if err := answerCompile(c, f.body); err != nil {
 			return err
 		}
+		collectIfDue()
 		if heldMemory() > compileKeep {
 			return nil
 		}
@@ -100,8 +101,10 @@ func answerCompile(c *conn, body []byte) error {
 	var m *Module
 	var faults []Fault
 	if request.Source != "" {
+		useProcessors(1) // the steps depend on each other: waking other threads costs more than it saves
 		m, faults = transform(request.File, request.Source)
 	} else {
+		useProcessors(allProcessors)
 		m, faults = compile(request.File, request.Options)
 	}
 	for i := range faults {
@@ -112,6 +115,17 @@ func answerCompile(c *conn, body []byte) error {
 		return err
 	}
 	return c.send(frameCompile, 0, reply)
+}
+
+// allProcessors is the number of processors that the process may use.
+var allProcessors = runtime.GOMAXPROCS(0)
+
+// useProcessors sets the number of processors. A change stops all goroutines for a moment; it is
+// rare, because a Compiler compiles either files or snippets.
+func useProcessors(n int) {
+	if runtime.GOMAXPROCS(0) != n {
+		runtime.GOMAXPROCS(n)
+	}
 }
 
 // heldMemory returns the process's memory in bytes.

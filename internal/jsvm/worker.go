@@ -44,6 +44,7 @@ type worker struct {
 	mu      sync.Mutex
 	runs    map[uint32]*workerRun
 	modules map[[32]byte]*module
+	ended   int // runs
 
 	tasks chan func() // received by idle goroutines
 }
@@ -166,7 +167,22 @@ func (w *worker) start(f frame) {
 		w.mu.Unlock()
 		w.doneWith(m)
 		w.finish(f.run, answer, err)
+		w.tidyHeap()
 	})
+}
+
+// heapCheck is the number of runs between two checks of the heap.
+const heapCheck = 8
+
+// tidyHeap collects garbage if no run is in progress and a collection is due.
+func (w *worker) tidyHeap() {
+	w.mu.Lock()
+	w.ended++
+	check := w.ended%heapCheck == 0 && len(w.runs) == 0
+	w.mu.Unlock()
+	if check {
+		collectIfDue()
+	}
 }
 
 // do runs a task on an idle goroutine if there is one, and otherwise on a new one. Reusing
