@@ -10,6 +10,7 @@
 //	go run ./bench -peers -binary old/toolyard
 //	go run ./bench -retrieval DIR  # only how well search finds tools, on labelled sets
 //	go run ./bench -agents         # only queries of agents and runs of code
+//	go run ./bench -code           # only runs of code
 //	go run ./bench -tokens DIR     # only the tokens of tool definitions per task
 package main
 
@@ -50,11 +51,14 @@ func main() {
 	retrieval := flag.String("retrieval", "", "measure only how well search finds tools, on the labelled sets of this folder")
 	tokens := flag.String("tokens", "", "count only the tokens of tool definitions per task, with the labelled sets of this folder")
 	agents := flag.Bool("agents", false, "measure only queries of agents and runs of code")
+	code := flag.Bool("code", false, "measure only runs of code")
 	flag.Parse()
 	var err error
 	switch {
 	case *serve == "stdio":
 		err = serveStdio()
+	case *serve == "spin":
+		err = serveSpin()
 	case isWay(*serve):
 		err = serveWay(*serve, *dir)
 	case *serve != "":
@@ -75,6 +79,10 @@ func main() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		err = measureAgents(ctx, *quick)
+	case *code:
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		err = measureOnlyCode(ctx, *quick)
 	case *retrieval != "":
 		err = measureRetrieval(*retrieval)
 	case *tokens != "":
