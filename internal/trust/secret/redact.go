@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"container/list"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
@@ -17,15 +18,23 @@ const (
 	minLine     = 16    // bytes per line of a multi-line secret
 	maxKnown    = 1_000 // maximum number of secrets; beyond that, the oldest are dropped
 	maxTokens   = 1_000 // maximum number of tokens; beyond that, the least recently used are dropped
+	maxRecent   = 50    // maximum number of tokens in the replacer of recent tokens
 )
 
 // known holds the secrets to redact. A vault shares them with the vault that replaces it.
 type known struct {
-	mu       sync.Mutex
-	list     []string                                 // oldest first; elements are immutable
-	tokens   []string                                 // least recently used first; elements are immutable
-	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; built on first use
+	mu      sync.Mutex
+	list    []string   // oldest first; elements are immutable
+	tokens  *list.List // of strings, least recently used first
+	token   map[string]*list.Element
+	recent  []string // tokens that were added after the base replacer
+	current atomic.Pointer[replacers]
 }
+
+// replacers replace the secrets that are known at a time. Building a replacer takes time for each
+// secret, so a new token is added to a small one, and both are built on first use. Tokens that were
+// dropped are redacted until the base is built again.
+type replacers struct{ base, recent func() *strings.Replacer }
 
 // add adds a secret to redact.
 func (k *known) add(s string) {
@@ -46,7 +55,7 @@ func (k *known) add(s string) {
 	if over := len(k.list) - maxKnown; over > 0 {
 		k.list = k.list[over:]
 	}
-	k.update()
+	k.rebuild()
 }
 
 // addToken adds a token to redact, or marks it as used.
@@ -56,22 +65,36 @@ func (k *known) addToken(s string) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.Index(k.tokens, s)
-	if i >= 0 {
-		k.tokens = append(slices.Delete(k.tokens, i, i+1), s)
+	if e := k.token[s]; e != nil {
+		k.tokens.MoveToBack(e)
 		return
 	}
-	if k.tokens = append(k.tokens, s); len(k.tokens) > maxTokens {
-		k.tokens = slices.Delete(k.tokens, 0, len(k.tokens)-maxTokens)
+	if k.tokens == nil {
+		k.tokens, k.token = list.New(), make(map[string]*list.Element)
 	}
-	k.update()
+	if k.token[s] = k.tokens.PushBack(s); k.tokens.Len() > maxTokens {
+		delete(k.token, k.tokens.Remove(k.tokens.Front()).(string))
+	}
+	base := k.current.Load()
+	if k.recent = append(k.recent, s); base == nil || len(k.recent) > maxRecent {
+		k.rebuild()
+		return
+	}
+	k.current.Store(&replacers{base.base, lazyReplacer(slices.Clone(k.recent))})
 }
 
-// update replaces the replacer. The new one is built when it is first needed.
-func (k *known) update() {
-	all := slices.Concat(k.list, k.tokens)
-	replacer := sync.OnceValue(func() *strings.Replacer { return newReplacer(all) })
-	k.replacer.Store(&replacer)
+// rebuild replaces the base replacer by one for all secrets.
+func (k *known) rebuild() {
+	all := slices.Clone(k.list)
+	for s := range k.token {
+		all = append(all, s)
+	}
+	k.recent = nil
+	k.current.Store(&replacers{lazyReplacer(all), lazyReplacer(nil)})
+}
+
+func lazyReplacer(secrets []string) func() *strings.Replacer {
+	return sync.OnceValue(func() *strings.Replacer { return newReplacer(secrets) })
 }
 
 // HideToken adds a token that is replaced often, such as a person's access token. The tokens of
@@ -85,10 +108,11 @@ func (v *Vault) Hide(text string) { v.known.add(text) }
 // and JSON-escaped forms. Secrets shorter than six bytes are not redacted, because they would match
 // ordinary words.
 func (v *Vault) Redact(text string) string {
-	if replacer := v.known.replacer.Load(); replacer != nil {
-		return (*replacer)().Replace(text)
+	r := v.known.current.Load()
+	if r == nil {
+		return text
 	}
-	return text
+	return r.recent().Replace(r.base().Replace(text))
 }
 
 // newReplacer returns a replacer for secrets. It prefers the longest match.
