@@ -17,11 +17,11 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// newAssertingYard serves the gate chat with the tools of another company's server, whose
-// authorization server accepts the issuer's assertions.
-func newAssertingYard(t *testing.T, issuer *issuertest.Issuer, as *oauthtest.Server, legacy bool) (server *httptest.Server, key string) {
+// startTrustingServer starts another company's server, whose authorization server accepts the issuer's
+// assertions for the client robot. The secrets of both clients are in the environment.
+func startTrustingServer(t *testing.T, issuer *issuertest.Issuer, as *oauthtest.Server, legacy bool) (address string) {
 	t.Helper()
-	address := startProtectedServer(t, as, legacy)
+	address = startProtectedServer(t, as, legacy)
 	as.Set(func(s *oauthtest.Server) {
 		s.Trusted = &oauthtest.IdentityProvider{Issuer: issuer.URL, Key: issuer.PublicKey}
 	})
@@ -29,6 +29,14 @@ func newAssertingYard(t *testing.T, issuer *issuertest.Issuer, as *oauthtest.Ser
 	issuer.Provider.Secret = "yard-secret"
 	t.Setenv("PROVIDER_SECRET", issuer.Provider.Secret)
 	t.Setenv("CLIENT_SECRET", "robot-secret")
+	return address
+}
+
+// newAssertingYard serves the gate chat with the tools of another company's server, whose
+// authorization server accepts the issuer's assertions.
+func newAssertingYard(t *testing.T, issuer *issuertest.Issuer, as *oauthtest.Server, legacy bool) (server *httptest.Server, key string) {
+	t.Helper()
+	address := startTrustingServer(t, issuer, as, legacy)
 	s := newTestAPI(t, fmt.Sprintf(`
 url: %s
 hosts: [tools.example.com]
@@ -98,14 +106,7 @@ func TestAssertionsHideTheCallersToken(t *testing.T) {
 // blocked. It is stored encrypted and is never used for another person.
 func TestServerWithSignIns(t *testing.T) {
 	issuer, as := issuertest.New(t), oauthtest.New(t)
-	address := startProtectedServer(t, as, false)
-	as.Set(func(s *oauthtest.Server) {
-		s.Trusted = &oauthtest.IdentityProvider{Issuer: issuer.URL, Key: issuer.PublicKey}
-	})
-	issuer.AllowAssertions("robot")
-	issuer.Provider.Secret = "yard-secret"
-	t.Setenv("PROVIDER_SECRET", issuer.Provider.Secret)
-	t.Setenv("CLIENT_SECRET", "robot-secret")
+	address := startTrustingServer(t, issuer, as, false)
 	s := newTestAPI(t, fmt.Sprintf(`
 url: %s
 hosts: [tools.example.com]

@@ -174,14 +174,12 @@ func TestLinksWorkOnlyForTheirPerson(t *testing.T) {
 	c.linkFor("bob")
 }
 
-// A55 for an issuer's person: neither another person's session nor an API key with the same caller
-// ID owns the link.
-func TestLinksOfPeopleWorkOnlyInTheirSession(t *testing.T) {
-	as := oauthtest.New(t)
-	address := startProtectedServer(t, as, false)
-	t.Setenv("CONSOLE_SECRET", "s3cret")
+// newPeopleYard serves the server crm to people of an issuer, who connect to it in the console.
+func newPeopleYard(t *testing.T, as *oauthtest.Server, o yard.Options) (*testAPI, *issuertest.Issuer) {
+	t.Helper()
 	corp := issuertest.New(t)
-	corp.Provider.Secret = "s3cret"
+	corp.Provider.Secret = "secret-of-the-console"
+	t.Setenv("CONSOLE_SECRET", corp.Provider.Secret)
 	s := newTestAPI(t, fmt.Sprintf(`
 url: %s
 hosts: [tools.example.com]
@@ -194,11 +192,19 @@ servers:
   crm: {url: %q, auth: {type: person}, effects: {"*": read}}
 gates:
   chat: {mode: read, callers: tokens}
-`, publicURL, corp.URL, address), yard.Options{Tools: []*toolyard.Tool{whoami}})
+`, publicURL, corp.URL, startProtectedServer(t, as, false)), o)
 	within(t, time.Minute, "the issuer to be known", func() bool {
 		status, _ := s.do(t, "none", "POST", "/api/v1/signin/issuers/corp", "")
 		return status == http.StatusOK
 	})
+	return s, corp
+}
+
+// A55 for an issuer's person: neither another person's session nor an API key with the same caller
+// ID owns the link.
+func TestLinksOfPeopleWorkOnlyInTheirSession(t *testing.T) {
+	as := oauthtest.New(t)
+	s, corp := newPeopleYard(t, as, yard.Options{Tools: []*toolyard.Tool{whoami}})
 	people := make(map[string]*browser)
 	for _, name := range []string{"ann", "bob"} {
 		corp.Provider.SetClaims(map[string]any{"sub": name, "groups": []string{"staff"}})

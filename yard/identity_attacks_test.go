@@ -296,28 +296,9 @@ func (l *recordedLog) String() string {
 // A59: the log, the metrics and the store contain no codes, states, tickets, cookies or tokens from
 // sign-ins to the console or to servers.
 func TestSignInsLeaveNoTrace(t *testing.T) {
-	as, corp := oauthtest.New(t), issuertest.New(t)
-	address := startProtectedServer(t, as, false)
-	t.Setenv("CONSOLE_SECRET", "secret-of-the-console")
-	corp.Provider.Secret = "secret-of-the-console"
+	as := oauthtest.New(t)
 	var log recordedLog
-	s := newTestAPI(t, fmt.Sprintf(`
-url: %s
-hosts: [tools.example.com]
-issuers:
-  corp:
-    issuer: %s
-    console: {client: console, secretRef: env:CONSOLE_SECRET}
-    access: [{anyone: true, gates: [chat]}]
-servers:
-  crm: {url: %q, auth: {type: person}, effects: {"*": read}}
-gates:
-  chat: {mode: read, callers: tokens}
-`, publicURL, corp.URL, address), yard.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	within(t, time.Minute, "the issuer to be known", func() bool {
-		status, _ := s.do(t, "none", "POST", "/api/v1/signin/issuers/corp", "")
-		return status == http.StatusOK
-	})
+	s, corp := newPeopleYard(t, as, yard.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	b := newBrowser(t, s)
 	first := corp.Authorize(b.begin("corp"))
 	if status, answer := b.complete("corp", first); status != http.StatusOK {

@@ -100,7 +100,7 @@ func (p *Person) failed(err error) error {
 	if _, ok := errors.AsType[*toolyard.Error](err); ok {
 		return err
 	}
-	p.Log.Warn("user could not connect to a server", "server", p.server.ID, "error", err)
+	p.Log.Warn("user could not connect to a server", "error", err)
 	if refused, ok := errors.AsType[*oauthclient.RefusedError](err); ok && refused.Code == "access_denied" {
 		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "You canceled the sign-in, or it was denied. You are not connected to " + p.server.ID + ".", Err: err}
 	}
@@ -158,7 +158,7 @@ func (p *Person) authorizeLink(caller toolyard.Caller, ticket string) (l link, i
 	case !ok:
 		return l, "", ErrStartAgain
 	case l.Owner != owner:
-		p.Log.Warn("connect link opened by a different user", "server", p.server.ID, "caller", owner.Caller, "for", l.Owner.Caller)
+		p.Log.Warn("connect link opened by a different user", "caller", owner.Caller, "for", l.Owner.Caller)
 		return link{}, "", errOtherPerson
 	}
 	return l, id, nil

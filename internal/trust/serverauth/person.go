@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,6 +80,11 @@ type renewal struct {
 func NewPerson(o Options, s Server, header string) *Person {
 	if o.OnConnect == nil {
 		o.OnConnect = func(string) {}
+	}
+	if issuer, ok := strings.CutPrefix(s.ID, SignInPrefix); ok {
+		o.Log = o.Log.With("issuer", issuer)
+	} else {
+		o.Log = o.Log.With("server", s.ID)
 	}
 	p := &Person{
 		Options: o, server: s, header: header, oauth: s.oauth(o.Now), holder: rand.Text(), lease: leaseTime, refreshTime: refreshTime,
@@ -258,7 +264,7 @@ func (p *Person) use(ctx context.Context, g *grant) {
 		return
 	}
 	if err := p.Store.UseConnection(ctx, g.connection, now); err != nil {
-		p.Log.Warn("could not store the last use of a connection", "server", p.server.ID, "caller", g.connection.Caller, "error", err)
+		p.Log.Warn("could not store the last use of a connection", "caller", g.connection.Caller, "error", err)
 	}
 }
 
@@ -283,7 +289,7 @@ func (p *Person) read(ctx context.Context, owner Owner) (*grant, error) {
 	if err != nil {
 		p.forget(owner)
 		if errors.Is(err, errSealed) {
-			p.Log.Warn("cannot decrypt a user's stored connection; the user must sign in again", "server", p.server.ID, "caller", owner.Caller)
+			p.Log.Warn("cannot decrypt a user's stored connection; the user must sign in again", "caller", owner.Caller)
 		}
 		return nil, errNotConnected
 	}
@@ -391,16 +397,16 @@ func (p *Person) refresh(ctx context.Context, owner Owner, g *grant, start time.
 	defer cancel()
 	switch {
 	case errors.Is(err, oauthclient.ErrUncertain):
-		p.Log.Warn("token renewal has an unknown outcome; the user must sign in again", "server", p.server.ID, "caller", owner.Caller, "error", err)
+		p.Log.Warn("token renewal has an unknown outcome; the user must sign in again", "caller", owner.Caller, "error", err)
 		return nil, p.stale(ctx, owner, g)
 	case oauthclient.InvalidGrant(err):
 		if now, err := p.read(ctx, owner); err != nil || now.connection.Version != g.connection.Version {
 			return now, err // the person has signed in again
 		}
-		p.Log.Info("connection ended; the user must sign in again", "server", p.server.ID, "caller", owner.Caller)
+		p.Log.Info("connection ended; the user must sign in again", "caller", owner.Caller)
 		return nil, p.stale(ctx, owner, g)
 	case err != nil:
-		p.Log.Warn("could not renew token", "server", p.server.ID, "caller", owner.Caller, "error", err)
+		p.Log.Warn("could not renew token", "caller", owner.Caller, "error", err)
 		return nil, errors.Join(p.unavailable(err), p.Store.ReleaseConnection(ctx, g.connection, p.holder))
 	}
 	next := *g
@@ -472,7 +478,7 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 		if stored {
 			g.connection = c
 			p.remember(owner, g)
-			p.Log.Info("user connected to a server", "server", p.server.ID, "caller", owner.Caller)
+			p.Log.Info("user connected", "caller", owner.Caller)
 			p.OnConnect(p.server.ID)
 			return nil
 		}
@@ -511,7 +517,7 @@ func (p *Person) Disconnect(ctx context.Context, caller toolyard.Caller) (bool, 
 	}
 	if readErr == nil && g.Token != nil {
 		if err := p.oauth.Revoke(ctx, g.Server, g.Own, g.Token); err != nil {
-			p.Log.Warn("could not revoke token", "server", p.server.ID, "caller", owner.Caller, "error", err)
+			p.Log.Warn("could not revoke token", "caller", owner.Caller, "error", err)
 		}
 	}
 	return deleted, nil

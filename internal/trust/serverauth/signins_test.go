@@ -1,6 +1,7 @@
 package serverauth_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -59,12 +60,13 @@ func TestSignInsAreRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var log bytes.Buffer
 	var offset atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
 	name := fmt.Sprint("corp-", servers.Add(1))
 	signIns := serverauth.NewSignIns(serverauth.Options{
 		Store: s, Keys: func() (serverauth.Keys, error) { return serverauth.Keys{[]byte(strings.Repeat("k", 32))}, nil },
-		URL: "https://tools.example.com", Name: "test", Hide: func(string) {}, Now: now, Log: slog.New(slog.DiscardHandler),
+		URL: "https://tools.example.com", Name: "test", Hide: func(string) {}, Now: now, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}, serverauth.Issuer{Name: name, URL: issuer.URL, Client: func() (*oauthclient.Credentials, error) {
 		return &oauthclient.Credentials{ID: "console", Secret: "s3cret"}, nil
 	}}, nil)
@@ -84,6 +86,9 @@ func TestSignInsAreRenewed(t *testing.T) {
 	id, refresh := signInAt(t, issuer)
 	if err := signIns.Keep(t.Context(), person("ann"), id, refresh); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), `msg="user connected" issuer=`+name+" caller="+name+":ann\n") {
+		t.Error("the sign-in is logged as ", log.String())
 	}
 	if got, code := subject(person("ann")); got != id {
 		t.Error("the ID token of the sign-in is not used", code)
