@@ -136,9 +136,6 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	root := (&app{opts: yard.Options{Packs: map[string]yard.Pack{homeassistant.Name: homeassistant.Pack(), "trading": trading.Pack()}}}).rootCommand()
 	found := 0
 	for _, file := range append(files, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md") {
-		if filepath.Base(file) == "RATIONALE.md" { // this document also describes plans
-			continue
-		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
