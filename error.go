@@ -126,8 +126,8 @@ func (e *Error) Retryable() bool { return e.Code.Retryable() || e.RetryAfter > 0
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// AsError returns the Error in err's chain. Any other error counts as a tool failure, except that
-// the error of an ended context becomes a timeout or a cancellation.
+// AsError returns the Error in err's chain. Any other error counts as a tool failure, except that a
+// context error becomes a timeout or a cancellation.
 func AsError(err error) *Error {
 	var e *Error
 	switch {
@@ -147,9 +147,8 @@ func (e *Error) RetrySeconds() string {
 	return strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds()))))
 }
 
-// metaError is the key of the error data in the _meta of a result. The data is not structured
-// content, because clients validate structured content against the tool's output schema even for
-// errors.
+// metaError is the key for the error data in a result's _meta. The data is not structured content,
+// because clients validate structured content against the tool's output schema even for errors.
 const metaError = "dev.toolyard/error"
 
 // Result returns the error as a tool result, with text for the model and data in _meta.

@@ -81,9 +81,9 @@ func compileSchema(raw json.RawMessage) (*Schema, error) {
 }
 
 // Complete returns the value with its defaults set and its integers normalized (5.0 becomes 5), or
-// the issues of an invalid value. It returns the same bytes if nothing changes. A value that takes
-// too much work to validate is invalid, with an issue that states the limit. The only possible
-// error is that of ctx.
+// the issues if it is invalid. It returns the same bytes if nothing changes. A value that takes too
+// much work to validate is invalid, with an issue that states the limit. The only possible error is
+// that of ctx.
 func (s *Schema) Complete(ctx context.Context, value json.RawMessage) (json.RawMessage, []Issue, error) {
 	completed, found, err := s.compiled.Complete(ctx, value)
 	issues, err := issuesOf(found, err)

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// Toolbox lets a tool use the other tools and the resources of its gate. These calls keep the
-// caller, the mode and the as-of time, and take the same call path. A read-only tool can call only
-// read-only tools. The server is the ID of an MCP server, or empty for tools in Go and TypeScript.
+// Toolbox lets a tool use its gate's other tools and resources. These calls keep the caller, the
+// mode and the as-of time, and take the same call path. A read-only tool can call only read-only
+// tools. The server is the ID of an MCP server, or empty for tools in Go and TypeScript.
 type Toolbox interface {
 	Tools(c *Call, server string) ([]*Tool, error)
 	CallTool(ctx context.Context, c *Call, server, tool string, args json.RawMessage) (*Result, error)

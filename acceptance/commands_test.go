@@ -19,7 +19,7 @@ func readText(t *testing.T, file string) string {
 	return string(data)
 }
 
-// commandsOf returns the code block in a document whose first line starts with a text.
+// commandsOf returns the code block in a document whose first line has the given beginning.
 func commandsOf(t *testing.T, document, beginning string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(readText(t, "../"+document), "\n"+beginning)

@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-state=.services # file with the data folder and the port
+state=.services # folder with the path of the data and the port
 
 as_owner() { # PostgreSQL does not run as root
   if ((EUID == 0)); then

@@ -58,9 +58,8 @@ func (r *callResult) key() string {
 	return name + " " + compact.String()
 }
 
-// runCalls runs the calls of a turn and adds their answers to the conversation, exactly one per
-// call, in order. Read-only calls run concurrently; other calls run one at a time, in the model's
-// order.
+// runCalls runs a turn's calls and adds their answers to the conversation, exactly one per call, in
+// order. Read-only calls run concurrently; other calls run one at a time, in the model's order.
 func (c *conversation) runCalls(ctx context.Context, calls []model.FunctionCall) ([]*callResult, error) {
 	if len(calls) == 0 {
 		return nil, nil

@@ -101,7 +101,7 @@ func configurations(rendered string) (list []string) {
 	return list
 }
 
-// Values that cannot work are refused with a reason.
+// Values that cannot work are rejected with a reason.
 func TestChartRefusesInvalidValues(t *testing.T) {
 	if *helm == "" {
 		t.Skip("run \"make chart\"")

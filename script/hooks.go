@@ -45,8 +45,8 @@ func (h *Hooks) Has(name string) bool {
 	return fn == nil || slices.Contains(fn.names, name)
 }
 
-// Call calls a hook with the context of a call and an argument. It returns the hook's return value
-// as JSON, or null if there is none. Hooks cannot use ctx.mcp.
+// Call calls a hook with a call's context and an argument. It returns the hook's return value as
+// JSON, or null if there is none. Hooks cannot use ctx.mcp.
 func (h *Hooks) Call(ctx context.Context, c *toolyard.Call, name string, argument json.RawMessage) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()

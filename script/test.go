@@ -100,8 +100,8 @@ func (f *Folder) testPool() (*jsvm.Pool, error) {
 	})
 }
 
-// Test runs the test files of the folder: *.test.ts, *.spec.ts and all files under __tests__. Every
-// test runs in its own VM, with the limits of a call and no access to the network or environment
+// Test runs the folder's test files: *.test.ts, *.spec.ts and all files under __tests__. Every test
+// runs in its own VM, with the limits of a call and no access to the network or environment
 // variables.
 func (f *Folder) Test(ctx context.Context, o TestOptions) ([]TestFile, error) {
 	paths, err := f.testFiles(o.Files)
@@ -258,7 +258,7 @@ type listedTest struct {
 // maxTests is the maximum number of tests in one file.
 const maxTests = 10_000
 
-// file runs the tests of a file.
+// file runs a file's tests.
 func (r *testRun) file(ctx context.Context, name string) TestFile {
 	f := &file{path: name, abs: filepath.Join(r.folder.dir, filepath.FromSlash(name))}
 	result := TestFile{Path: name, Tests: []TestResult{}}

@@ -480,7 +480,7 @@ func (d *definitions) names() (names []string) {
 	return names
 }
 
-// find returns the definition with a key, or nil.
+// find returns the definition with the given key, or nil.
 func (d *definitions) find(key string) *definition {
 	d.mu.Lock()
 	defer d.mu.Unlock()

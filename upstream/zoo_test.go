@@ -75,7 +75,7 @@ type visit struct {
 
 func (v visit) String() string { return fmt.Sprintf("%s/%s/%d", v.Behaviour, v.Transport, v.Seed) }
 
-// report is the result of one or all visits.
+// report is the result of one visit or of all visits.
 type report struct {
 	N       int
 	Faults  []string

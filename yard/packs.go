@@ -269,7 +269,7 @@ func (h *packHost) use(packs map[string]*openPack) {
 	maps.DeleteFunc(h.slots, func(name string, _ *packSlot) bool { return packs[name] == nil })
 }
 
-// slot returns the source of a pack.
+// slot returns a pack's slot, which is its source in the catalog.
 func (h *packHost) slot(name string) *packSlot {
 	if h.slots[name] == nil {
 		h.slots[name] = &packSlot{}

@@ -253,7 +253,7 @@ func (h *Home) PadPictures(bytes int) { h.change(func(f *faults) { f.picture = b
 func (h *Home) Slow(id string, d time.Duration) { h.change(func(f *faults) { f.slow[id] = d }) }
 
 // FailServices makes every service call fail with one of Home Assistant's error codes. An empty
-// code ends that.
+// code turns this off.
 func (h *Home) FailServices(code, message string) {
 	h.change(func(f *faults) {
 		f.service = nil

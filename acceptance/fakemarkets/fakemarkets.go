@@ -120,7 +120,7 @@ func (s *Server) Down(down bool) { s.set(func(f *faults) { f.down = down }) }
 // Delay delays every response.
 func (s *Server) Delay(d time.Duration) { s.set(func(f *faults) { f.delay = d }) }
 
-// Status makes the server respond only with a status. Zero ends that.
+// Status makes the server respond only with a status. Zero turns this off.
 func (s *Server) Status(code int) { s.set(func(f *faults) { f.status = code }) }
 
 // RetryAfter sets the Retry-After header in refusals. Empty means none.
@@ -129,7 +129,7 @@ func (s *Server) RetryAfter(value string) { s.set(func(f *faults) { f.retryAfter
 // Cut determines whether responses are truncated.
 func (s *Server) Cut(cut bool) { s.set(func(f *faults) { f.cut = cut }) }
 
-// Garbage makes the server respond to everything with this body. An empty body ends that.
+// Garbage makes the server respond to everything with this body. An empty body turns this off.
 func (s *Server) Garbage(body string) { s.set(func(f *faults) { f.garbage = body }) }
 
 // Budget sets the weight that the server accepts per window.

@@ -325,7 +325,7 @@ func (h *Hyperliquid) leaderboard() reply {
 	return reply{0, http.StatusOK, map[string]any{"leaderboardRows": rows}}
 }
 
-// cloidOf returns the client order id of a request for orderStatus, or the number of an order.
+// order returns the client order ID or the order number in an orderStatus request.
 func (q *infoRequest) order() (cloid string, id uint64) {
 	if json.Unmarshal(q.Oid, &cloid) == nil {
 		return strings.ToLower(cloid), 0

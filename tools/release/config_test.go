@@ -12,8 +12,8 @@ import (
 
 const root = "../.."
 
-// goreleaser accepts the configuration, without unknown keys, and the files that it names exist. It
-// is quick enough for .ci/run; the workflow of pull requests builds a whole snapshot.
+// goreleaser accepts the configuration, which has no unknown keys, and the files that it names
+// exist. This is quick enough for .ci/run; the pull request workflow builds a whole snapshot.
 func TestConfiguration(t *testing.T) {
 	project, err := config.Load(filepath.Join(root, ".goreleaser.yaml"))
 	if err != nil {
@@ -39,7 +39,7 @@ func TestConfiguration(t *testing.T) {
 	}
 	for _, name := range names {
 		if strings.Contains(name, "/built/") {
-			continue // made by the hook before the build
+			continue // a hook creates it before the build
 		}
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Errorf(".goreleaser.yaml: %v", err)

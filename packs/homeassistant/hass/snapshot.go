@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Snapshot is the state of a home at one time. It is immutable.
+// Snapshot is a home's state at one point in time. It is immutable.
 type Snapshot struct {
 	Areas  []*Area
 	Floors []*Floor

@@ -138,7 +138,7 @@ func (r *Report) finish(ctx context.Context, c *Config) (err error) {
 	return err
 }
 
-// Point is the equity at a time.
+// Point is the equity at one point in time.
 type Point struct {
 	At        time.Time       `json:"at"`
 	EquityUSD decimal.Decimal `json:"equityUsd"`
