@@ -17,9 +17,10 @@ import (
 	"github.com/toolyard/toolyard/internal/base/tracecontext"
 )
 
-// Mode determines whether a gate allows only reads or also writes. [Effects] describes a tool.
+// Mode determines whether a gate allows only reads or also writes. Tools declare their [Effects].
 type Mode string
 
+// The possible modes.
 const (
 	Read  Mode = "read"
 	Write Mode = "write"

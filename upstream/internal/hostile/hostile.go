@@ -24,6 +24,7 @@ const Poison = "poison"
 // Transport is an MCP transport.
 type Transport string
 
+// The possible transports.
 const (
 	Stdio Transport = "stdio"
 	HTTP  Transport = "http" // streamable HTTP
