@@ -2,7 +2,7 @@
 // violations, horizontal overflow and accessibility violations.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { api, check, enter, eventually, figure, go, main, open, painted, settings, settled, sizes, step } from './page.mjs';
+import { api, check, enter, eventually, figure, go, main, open, settings, settled, sizes, step } from './page.mjs';
 
 const { size } = settings;
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
@@ -56,10 +56,15 @@ async function ownAddresses() {
 // Checks one screen in both themes.
 async function look(page, path) {
   await judge(page, `${path} (light, ${size})`, {});
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await painted(page);
+  await setTheme(page, 'dark');
   await judge(page, `${path} (dark, ${size})`, { runOnly: ofColor });
-  await page.emulateMedia({ colorScheme: 'light' });
+  await setTheme(page, 'light');
+}
+
+// Changes the theme, and waits until all colors have changed.
+async function setTheme(page, colorScheme) {
+  await page.emulateMedia({ colorScheme });
+  await page.waitForFunction(() => !document.getAnimations().some((animation) => animation instanceof CSSTransition && animation.playState === 'running'));
 }
 
 // Checks one screen in the current theme, with some or all rules of axe.
