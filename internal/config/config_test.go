@@ -32,7 +32,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// fileSchema returns the schema of the file as the toolyard command prints it.
+// fileSchema returns the file's schema as printed by the toolyard command.
 func fileSchema() string {
 	return string(yard.ConfigSchema(yard.Options{
 		ProviderKinds: markets.Kinds(),
@@ -196,7 +196,7 @@ func TestEditsAcceptOldKeys(t *testing.T) {
 	}
 }
 
-// Each file in testdata has an input, a line of dashes, and the expected errors.
+// Each file in testdata contains an input, a line of dashes, and the expected errors.
 func TestErrors(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -254,7 +254,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Spellings of other platforms are equivalent.
+// Spellings used by other platforms are equivalent.
 func TestSpellingsOfOtherPlatforms(t *testing.T) {
 	parse := func(text string) *config.Source {
 		t.Helper()

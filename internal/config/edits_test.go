@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Edits are stored as JSON, so every setting of a gate survives the way there and back.
+// Edits are stored as JSON. All of a gate's settings must survive encoding and decoding.
 func TestEditsKeepAllSettings(t *testing.T) {
 	const gate = `{
 		"mode": "read", "surface": "execute", "toolset": "some", "naming": "plain", "sourceNotes": "off", "callers": "keys",

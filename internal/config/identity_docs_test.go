@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 )
 
-// The configurations in the pages of identity providers are valid.
+// The configurations in the documentation of identity providers are valid.
 func TestIdentityPagesHaveValidConfigurations(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/providers/*.md")
 	if err != nil || len(pages) < 7 {

@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 )
 
-// Settings of issuers, exchanges and spend limits that contradict each other are reported at their place.
+// Contradictory settings of issuers, exchanges and spend limits are reported at their position.
 func TestIdentitySettingsAreChecked(t *testing.T) {
 	const base = `
 url: https://tools.example.com

@@ -37,7 +37,7 @@ type schemaNode struct {
 	Required             []string
 }
 
-// values returns the schema of the values of a map, or nil.
+// values returns the schema for a map's values, or nil.
 func (n *schemaNode) values() *schemaNode {
 	var values *schemaNode
 	if len(n.AdditionalProperties) == 0 || n.AdditionalProperties[0] != '{' || json.Unmarshal(n.AdditionalProperties, &values) != nil {
@@ -95,7 +95,7 @@ func plainValues(values []json.RawMessage) (texts []string) {
 	return texts
 }
 
-// describe returns the description of a setting with its default and examples.
+// describe returns a setting's description, including its default and examples.
 func (n *schemaNode) describe(required bool) string {
 	text := strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`).Replace(strings.TrimSpace(n.Description))
 	add := func(sentence string) { text = strings.TrimSpace(text + " " + sentence) }
@@ -106,7 +106,7 @@ func (n *schemaNode) describe(required bool) string {
 	if n.Items != nil && len(examples) == 0 {
 		examples = n.Items.Examples
 	}
-	if kind := n.kind(); len(examples) > 0 && kind != "duration" && kind != "size" { // the introduction shows both
+	if kind := n.kind(); len(examples) > 0 && kind != "duration" && kind != "size" { // the introduction covers both
 		add("Example: `" + strings.Join(plainValues(examples), "`, `") + "`.")
 	}
 	if value := string(n.Default); value != "" && value != "{}" {

@@ -11,7 +11,7 @@ import (
 	"github.com/toolyard/toolyard/agent/model"
 )
 
-// allTools are the tools of all topics.
+// allTools returns the tools for all topics.
 func allTools() (list []model.Function) {
 	for _, t := range topics {
 		for _, name := range t.tools {
@@ -47,7 +47,7 @@ func converse(t *testing.T, r *model.Request, answers map[string][]string) (call
 	return nil, ""
 }
 
-// result is the text of a call that succeeded, as a member of an answer.
+// result encodes the text of a successful call as a member of an answer.
 func result(text string) string {
 	quoted, _ := json.Marshal(text)
 	return `"text":` + string(quoted)

@@ -79,7 +79,7 @@ func TestOldBookingsAreDropped(t *testing.T) {
 	}
 }
 
-// Generated arguments match the schemas of the tools, and invalid ones do not.
+// Generated arguments match the tools' schemas, and invalid ones do not.
 func TestArgsFitTheTools(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	tools := make(map[string]*toolyard.Tool)
@@ -146,7 +146,7 @@ func TestHistoryIsDeterministic(t *testing.T) {
 	}
 }
 
-// A program that does not register the packs serves the demo without them.
+// If a program does not register the packs, it serves the demo without them.
 func TestConfigurationWithoutPacks(t *testing.T) {
 	text, err := files.ReadFile("files/toolyard.yaml")
 	if err != nil {

@@ -31,7 +31,7 @@ func testCompiler(t testing.TB) *Compiler {
 	return c
 }
 
-// compileOne compiles m.ts of a folder and expects one fault.
+// compileOne compiles m.ts in a folder and expects one fault.
 func compileOne(t *testing.T, c *Compiler, dir string) Fault {
 	t.Helper()
 	_, faults, err := c.Compile(t.Context(), "m.ts", CompileOptions{Root: dir, Provided: []string{"zod"}})
@@ -136,7 +136,7 @@ func TestOutsideFilesAreNotNamed(t *testing.T) {
 	}
 }
 
-// A file that would exhaust memory or stack ends only its compiler.
+// A file that would exhaust memory or stack crashes only its compiler process.
 func TestCompilerIsBounded(t *testing.T) {
 	if raceEnabled {
 		t.Skip("memory means nothing under the race detector")
@@ -181,7 +181,7 @@ func TestCompilerProcessIsReused(t *testing.T) {
 	if pid() != first {
 		t.Error("it was started again without need")
 	}
-	c.idle[0].process.Kill() // as the system does when memory is short
+	c.idle[0].process.Kill() // as the system does when memory runs out
 	if pid() == first {
 		t.Error("a dead process was used")
 	}

@@ -30,8 +30,8 @@ type differentialCase struct {
 	Args []any  `json:"args"`
 }
 
-// knownDifferences are differences from Node that are intended or accepted. A difference that matches
-// none of them fails the test.
+// knownDifferences are intended or accepted differences from Node. Any other difference fails the
+// test.
 var knownDifferences = []struct {
 	kinds  string
 	match  func(args, ours, node string) bool
@@ -117,8 +117,8 @@ func knownDifference(kind, args, ours, node string) string {
 
 var nodeVersion = regexp.MustCompile(`^v(\d+)\.`)
 
-// findNode returns the Node that the console pins, or one in PATH. Versions before 24 do not follow the
-// current URL and encoding standards.
+// findNode returns the Node version that the console pins, or one in PATH. Versions before 24 do
+// not follow the current URL and encoding standards.
 func findNode(t *testing.T) string {
 	t.Helper()
 	node, err := exec.LookPath(filepath.Join("..", "..", "console", "node_modules", "node", "bin", "node"))
@@ -200,7 +200,7 @@ func runInNode(t *testing.T, node string, cases []differentialCase) []string {
 // generator creates random inputs that concentrate on edge cases.
 type generator struct{ *rand.Rand }
 
-// cases is one round of every kind.
+// cases returns one round of every kind.
 func (g *generator) cases() []differentialCase {
 	var all []differentialCase
 	add := func(n int, kind string, args func() []any) {
@@ -286,8 +286,8 @@ func (g *generator) path() string {
 	})
 }
 
-// pathCall is a function of node:path and its arguments. The results of relative and resolve must not
-// depend on the working directory.
+// pathCall returns a function in node:path and its arguments. The results of relative and resolve
+// must not depend on the working directory.
 func (g *generator) pathCall() []any {
 	absolute := func() string { return "/" + g.path() }
 	switch name := oneOf(g, "normalize", "join", "resolve", "relative", "dirname", "basename", "extname", "parse", "format", "isAbsolute"); name {
@@ -312,7 +312,7 @@ func (g *generator) pathCall() []any {
 	}
 }
 
-// program is a list of operations on an event emitter.
+// program returns a list of operations on an event emitter.
 func (g *generator) program() []any {
 	ops := []any{}
 	for range 1 + g.IntN(14) {
@@ -338,7 +338,8 @@ func (g *generator) paramOps() []any {
 	return ops
 }
 
-// units are UTF-16 code units, including lone surrogates, since JSON texts of Go cannot hold them.
+// units returns UTF-16 code units, including lone surrogates, which Go's JSON strings cannot
+// represent.
 func (g *generator) units() []any {
 	units := []any{}
 	for range g.IntN(12) {
@@ -380,7 +381,7 @@ func (g *generator) number() any {
 	return oneOf[any](g, 0, 1, -1, 127, 128, 255, 256, -128, -129, 65535, 65536, 2147483647, -2147483648, 4294967295, 4294967296, 1.5, -0.1, 1e40, 281474976710655, g.IntN(1<<40))
 }
 
-// value is a recipe that build in differential.mjs turns into a value.
+// value returns a recipe that build in differential.mjs turns into a value.
 func (g *generator) value(depth int) any {
 	leaf := func() any {
 		return oneOf[any](g,

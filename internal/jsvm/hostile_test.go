@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// hostile are programs that try to hang, fill the memory, crash or escape. Each is the body of a
+// hostile lists programs that try to hang, exhaust memory, crash or escape. Each is the body of a
 // function. Programs that end on their own specify the result.
 var hostile = []struct{ name, body, want string }{
 	{"endless loop", `for (;;) {}`, "stopped"},
@@ -103,12 +103,12 @@ func TestHostile(t *testing.T) {
 	kills := 0
 	for _, h := range hostile {
 		m := NewModule("m.js", "export default async () => {\n"+h.body+"\n};\nexport const ok = () => typeof ({}).polluted;", nil)
-		_, _ = p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"call":"ok"}`)}) // loads it
+		_, _ = p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"call":"ok"}`)}) // loads the module
 		before := resident(t, pid, true)
 		var got json.RawMessage
 		var err error
 		var took time.Duration
-		for range 20 { // the machine may be busy; the program would be late each time
+		for range 20 { // the machine may be busy, but a program that is not stopped would be late every time
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			start := time.Now()
 			got, err = p.Run(ctx, &Run{Module: m, Request: json.RawMessage("{}")})
@@ -150,7 +150,7 @@ func resident(t *testing.T, pid int, reset bool) int {
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0 // it was ended
+		return 0 // the process has ended
 	}
 	for line := range strings.Lines(string(data)) {
 		if f := strings.Fields(line); f[0] == "VmHWM:" {
@@ -161,7 +161,7 @@ func resident(t *testing.T, pid int, reset bool) int {
 	return 0
 }
 
-// Modules that are hostile while they load.
+// These modules are malicious while they load.
 func TestHostileLoad(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	for name, text := range map[string]string{
@@ -196,7 +196,7 @@ func TestHostileLoad(t *testing.T) {
 	}
 }
 
-// runPatiently runs a module, again if its worker was killed because of another run.
+// runPatiently runs a module, and repeats the run if another run caused the worker to be killed.
 func runPatiently(t *testing.T, p *Pool, r *Run) (answer json.RawMessage, err error) {
 	t.Helper()
 	for range 20 {
@@ -208,7 +208,7 @@ func runPatiently(t *testing.T, p *Pool, r *Run) (answer json.RawMessage, err er
 	return answer, err
 }
 
-// After a generated program, the next run finds the VM intact, whatever the program did.
+// After a generated program, the next run finds the VM intact, no matter what the program did.
 func TestGeneratedPrograms(t *testing.T) {
 	n := 10_000
 	if testing.Short() {

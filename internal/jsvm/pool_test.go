@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
-// harness calls a named function of the module.
+// testHarness calls a named function in the module.
 const testHarness = `__runtime.install(async (m, r, host) => r && m[r.call ?? "default"](r.args, host))`
 
 func testPool(t testing.TB, change ...func(*Options)) *Pool {
@@ -193,7 +193,7 @@ func TestDamagedCache(t *testing.T) {
 	}
 }
 
-// Many tools with many concurrent calls leave enough resources for the next one.
+// Many tools with many concurrent calls leave enough resources for the next call.
 func TestManyModulesAtOnce(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	for i := range 8 {
@@ -210,7 +210,8 @@ func TestManyModulesAtOnce(t *testing.T) {
 	}
 }
 
-// The last line of a log has the number of lines that were dropped because their reader was slow.
+// The last line of a log contains the number of lines that were dropped because their reader was
+// slow.
 func TestDroppedLogLinesAreCounted(t *testing.T) {
 	const sent = maxMessages + 50
 	reading := make(chan struct{})
@@ -231,7 +232,7 @@ func TestDroppedLogLinesAreCounted(t *testing.T) {
 	}
 }
 
-// A caller that does not read the log of a run does not block others.
+// A caller that does not read a run's log does not block others.
 func TestUnreadLogDoesNotBlock(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	loud := NewModule("l.js", "export default () => { for (let i = 0; i < 900; i++) console.log('x'.repeat(1000)); }", nil)

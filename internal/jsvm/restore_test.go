@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// After every run, the memory of a VM equals its image, byte for byte, whatever the program did and
-// however the VM was used before.
+// After every run, a VM's memory is identical to its image, no matter what the program did or how
+// the VM was used before.
 func TestRestoreIsExact(t *testing.T) {
 	s := testSetup(t)
 	s.Harness = testHarness
@@ -51,7 +51,7 @@ func TestRestoreIsExact(t *testing.T) {
 				t.Fatal(err)
 			}
 			if long.shared {
-				continue // this one keeps its writes; the next one must not
+				continue // this VM keeps its writes; the next one must not
 			}
 			for _, v := range kept.idle {
 				check("a module that is kept", v, kept.image)

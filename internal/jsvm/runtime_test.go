@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// runtimeTable lists expressions on built-ins and their results in Node.
+// runtimeTable lists expressions that use built-ins, and their results in Node.
 var runtimeTable = []struct{ expression, want string }{
 	{`new URL("../b?x=1#y", "https://user@EXAMPLE.com:443/a/c/d").href`, "https://user@example.com/a/b?x=1#y"},
 	{`new URL("http://bücher.example/ä").href`, "http://xn--bcher-kva.example/%C3%A4"},
@@ -126,7 +126,7 @@ export const i = () => { throw new TypeError("not a function"); };
 	}
 }
 
-// Errors of host requests include the line of the script that made them.
+// Errors from host requests include the line of the script that made the request.
 func TestRefusalsHaveALine(t *testing.T) {
 	p := testPool(t)
 	m := compileText(t, "\nconst get = async (url: string) => {\n  const r = await fetch(url, { method: 'POST', body: 'x' });\n  return r.status;\n};\nexport default () => get('https://example.com');\n")

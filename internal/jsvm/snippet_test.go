@@ -101,7 +101,7 @@ return [start, Date.now(), performance.now(), Math.random(), crypto.randomUUID()
 	}
 }
 
-// Any number of snippets need one module, so they do not evict the modules of tools.
+// All snippets share one module, so they do not evict the modules of tools.
 func TestSnippetsDoNotEvictModules(t *testing.T) {
 	p := testPool(t, func(o *Options) { o.Workers = 1 })
 	tool := NewModule("tool.js", "let calls = 0; export default () => ++calls;", nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// backupEngines are the databases between which data can be moved.
+// backupEngines lists the databases between which data can be moved.
 var backupEngines = map[string]func(testing.TB) string{
 	"sqlite":   engines["sqlite"],
 	"postgres": func(t testing.TB) string { return pgtest.ForTest(t).Database(t) },
@@ -34,7 +34,8 @@ func backUp(t testing.TB, s *Store) []byte {
 	return b.Bytes()
 }
 
-// linesOf returns the lines of a backup without header and trailer, sorted within each table.
+// linesOf returns the lines of a backup, excluding the header and trailer, sorted within each
+// table.
 func linesOf(t testing.TB, backup []byte) map[string][]string {
 	t.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(backup))
@@ -61,7 +62,7 @@ func linesOf(t testing.TB, backup []byte) map[string][]string {
 	return tables
 }
 
-// fillEmptyTables adds a row to each table that has none, so that every column is tested.
+// fillEmptyTables adds a row to each empty table, so that every column is tested.
 func fillEmptyTables(t testing.TB, s *Store) {
 	t.Helper()
 	tables, err := s.schema(t.Context(), s.db)
@@ -83,7 +84,7 @@ func fillEmptyTables(t testing.TB, s *Store) {
 			values = append(values, map[kind]any{
 				text: "Zoë <&> \U0001F980 " + c.name, number: int64(1) << 60, moment: time.Date(2026, 11, 15, 12, 0, 0, 123456000, time.UTC), blob: bytes.Repeat([]byte{0, 255}, 16),
 			}[c.kind])
-			if allowed, ok := map[string]string{"state": "done", "grain": "account/day"}[c.name]; ok { // some tables restrict them
+			if allowed, ok := map[string]string{"state": "done", "grain": "account/day"}[c.name]; ok { // some tables restrict the values
 				values[i] = allowed
 			}
 		}
@@ -94,8 +95,8 @@ func fillEmptyTables(t testing.TB, s *Store) {
 	}
 }
 
-// A backup that is taken while calls are charged has books that balance, and is the same after it was
-// restored, in either database.
+// If a backup is taken while calls are charged, its books balance, and restoring it in either
+// database yields the same data.
 func TestBackupDuringWrites(t *testing.T) {
 	for from, source := range backupEngines {
 		t.Run(from, func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestBackupDuringWrites(t *testing.T) {
 					if err != nil || rows == 0 {
 						t.Fatalf("%s: backup %d: %d rows, %v", into, i, rows, err)
 					}
-					if i < len(backups)-1 { // the rows that fill tables do not balance
+					if i < len(backups)-1 { // the rows that fill empty tables do not balance
 						if err := restored.Audit(t.Context()); err != nil {
 							t.Errorf("%s: backup %d: %v", into, i, err)
 						}
@@ -183,7 +184,7 @@ func TestRestoreRefuses(t *testing.T) {
 			if err := json.Unmarshal([]byte(first), &header); err != nil {
 				t.Fatal(err)
 			}
-			// forge makes a backup with a valid checksum.
+			// forge creates a backup with a valid checksum.
 			forge := func(header BackupHeader, lines ...string) []byte {
 				var b bytes.Buffer
 				w := newBackupWriter(&b)
@@ -238,8 +239,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Reading damaged backups never fails other than with an error, and a backup that is accepted has the
-// checksum of its lines.
+// Reading a damaged backup never panics, and a backup that is accepted has the right checksum.
 func FuzzCheckBackup(f *testing.F) {
 	s := openAt(f, "memory")
 	var b bytes.Buffer

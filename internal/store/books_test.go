@@ -27,7 +27,7 @@ type tables struct {
 	holds     map[string]ledger.HoldRow
 	runs      map[ledger.RunKey]ledger.RunRow
 	transfers map[string]ledger.Transfer
-	careless  bool // another writer may write between read and write
+	careless  bool // other writers may write between read and write
 }
 
 func newTables() *tables {
@@ -85,7 +85,7 @@ func (t *tables) read(refs ledger.Refs) *ledger.Rows {
 	return r
 }
 
-// keep writes rows like a database: inserted rows must be new, updated rows must exist.
+// keep writes rows like a database: inserted rows must be new, and updated rows must exist.
 func keep[K comparable, R any](into map[K]R, changes map[K]*R, what func(*R) *ledger.Change) error {
 	for key, row := range changes {
 		_, there := into[key]
@@ -107,7 +107,7 @@ func (t *tables) write(r *ledger.Rows) error {
 	for key, p := range r.Limits {
 		t.limits[key] = ledger.LimitRow{State: p.State}
 	}
-	if t.careless { // it accepts everything
+	if t.careless { // accepts everything
 		for _, p := range r.Balances {
 			if p.Change = ledger.Created; t.balances[p.ID].ID != "" {
 				p.Change = ledger.Changed
@@ -156,7 +156,7 @@ func (t *tables) stale(context.Context, int) ([]ledger.Refs, error) {
 	return []ledger.Refs{r}, nil
 }
 
-// closeIn closes a session like CloseSession, without a database.
+// closeIn closes a session like CloseSession, but without a database.
 func closeIn(ctx context.Context, e engine, id, account string) error {
 	return e.exchange(ctx, ledger.Refs{Balances: []string{id, account}}, func(r *ledger.Rows) error {
 		ledger.Close(r, id)
@@ -164,10 +164,10 @@ func closeIn(ctx context.Context, e engine, id, account string) error {
 	})
 }
 
-// sums are the totals of the transfers and holds of a balance.
+// sums holds the totals of each balance's transfers and holds.
 type sums struct {
 	net     map[string]toolyard.Money // by place
-	charges map[string]toolyard.Money // by balance, as all below
+	charges map[string]toolyard.Money // by balance, like all fields below
 	held    map[string]toolyard.Money
 	spent   map[string]toolyard.Money
 	calls   map[string]int
@@ -228,7 +228,7 @@ func (t *tables) check() error {
 	return nil
 }
 
-// used returns the spend and the number of counted calls of balances.
+// used returns the spending and the number of counted calls of each balance.
 func (t *tables) used() map[string][2]int64 {
 	all := map[string][2]int64{}
 	for id, p := range t.balances {
@@ -247,9 +247,9 @@ type bookMachine struct {
 	store   inTables
 	serial  int64
 	calls   int
-	holds   []ledger.HoldRequest // requested holds, by replica
+	holds   []ledger.HoldRequest // holds that replicas have requested
 	retired map[string]int
-	admits  []ledger.AdmitRequest // admitted calls that are not settled
+	admits  []ledger.AdmitRequest // admitted calls that are not settled yet
 	last    *ledger.Batch
 	answers *ledger.Results
 	charged map[string]toolyard.Money // reported charges
@@ -262,7 +262,7 @@ func newBookMachine(nothing *Store) *bookMachine {
 
 var (
 	someAccounts = []string{"a", "b"}
-	someBalances = []string{"a", "b", "s", "t", "u"} // s and t are of a, u is of b
+	someBalances = []string{"a", "b", "s", "t", "u"} // s and t belong to a, and u belongs to b
 	accountOf    = map[string]string{"a": "a", "b": "b", "s": "a", "t": "a", "u": "b"}
 )
 
@@ -303,7 +303,8 @@ func (m *bookMachine) shut(t *rapid.T) {
 	}
 }
 
-// settles returns some of the running calls: calls of a replica's hold, and admitted ones.
+// settles returns settlements for some of the running calls: calls paid from a replica's hold, and
+// admitted calls.
 func (m *bookMachine) settles(t *rapid.T) (list []ledger.Settlement) {
 	for range rapid.IntRange(0, 2).Draw(t, "settles") {
 		if len(m.holds) == 0 {
@@ -363,14 +364,14 @@ func (m *bookMachine) admissions(t *rapid.T) (list []ledger.AdmitRequest) {
 	return list
 }
 
-// batch sends a batch with requests of every kind.
+// batch sends a batch that contains requests of every kind.
 func (m *bookMachine) batch(t *rapid.T) {
 	b := &ledger.Batch{Replica: "r", Settlements: m.settles(t), Holds: m.leases(t), Admits: m.admissions(t)}
 	for range rapid.IntRange(0, 1).Draw(t, "drops") {
 		if len(m.holds) > 0 {
 			h := rapid.SampledFrom(m.holds).Draw(t, "dropped")
 			if slices.ContainsFunc(b.Settlements, func(s ledger.Settlement) bool { return s.Hold == h.Hold }) {
-				continue // a replica returns a hold when its calls are settled
+				continue // a replica returns a hold only after its calls are settled
 			}
 			b.Holds = slices.DeleteFunc(b.Holds, func(f ledger.HoldRequest) bool { return f.Hold == h.Hold })
 			m.serial++
@@ -387,7 +388,8 @@ func (m *bookMachine) batch(t *rapid.T) {
 	}
 }
 
-// retire forgets holds that were returned completely: a replica does not request them again.
+// retire forgets holds that were returned completely, because a replica does not request them
+// again.
 func (m *bookMachine) retire(drops []ledger.HoldRelease) {
 	for _, d := range drops {
 		if d.Keep == 0 && d.KeepCalls == 0 {
@@ -411,7 +413,7 @@ func (m *bookMachine) send(t *rapid.T, b *ledger.Batch) {
 	}
 }
 
-// again resends the last batch, like a replica that got no reply.
+// again resends the last batch, like a replica that received no reply.
 func (m *bookMachine) again(t *rapid.T) {
 	if m.last == nil {
 		return
@@ -446,7 +448,7 @@ func (m *bookMachine) later(t *rapid.T) {
 	m.last = nil
 }
 
-// invariant holds after every step.
+// invariant is checked after every step.
 func (m *bookMachine) invariant(t *rapid.T) {
 	if err := m.check(); err != nil {
 		t.Fatal(err)
@@ -490,7 +492,7 @@ func (m *bookMachine) finish(t *rapid.T) {
 
 func TestBooksAddUp(t *testing.T) {
 	nothing := openAt(t, "memory")
-	for range 10 { // each time with other random sequences
+	for range 10 { // each time with different random sequences
 		rapid.Check(t, func(t *rapid.T) {
 			m := newBookMachine(nothing)
 			if err := m.store.Fund(t.Context(), "a", 200, "start"); err != nil {
@@ -505,8 +507,8 @@ func TestBooksAddUp(t *testing.T) {
 	}
 }
 
-// bookkeeper has a ledger in which the account a has 10, and so has its session s, which allows 5
-// calls.
+// bookkeeper returns a ledger in which account a and its session s each have 10. The session allows
+// 5 calls.
 func bookkeeper(t *testing.T) (*tables, func(*ledger.Batch) *ledger.Results) {
 	kept := newTables()
 	s := newStore(&database{engine: kept}, "", nil)
@@ -527,7 +529,7 @@ func bookkeeper(t *testing.T) (*tables, func(*ledger.Batch) *ledger.Results) {
 	}
 }
 
-// A free call is counted once, however often its replica reports its end.
+// A free call is counted once, no matter how often its replica reports its end.
 func TestACallIsCountedOnce(t *testing.T) {
 	kept, ask := bookkeeper(t)
 	ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "s", Account: "a", Calls: 3, TTL: time.Minute}}})
@@ -539,8 +541,8 @@ func TestACallIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A settled call stays settled when its replica repeats the request after the hold was returned,
-// even if it was free and no call was left to count.
+// A settled call stays settled if its replica repeats the request after the hold was returned, even
+// if the call was free and there were no calls left to count.
 func TestASettledCallStaysSettled(t *testing.T) {
 	_, ask := bookkeeper(t)
 	ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "s", Account: "a", Calls: 1, TTL: time.Minute}}})
@@ -576,7 +578,7 @@ func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 	}
 }
 
-// An unused reservation is returned once, however often its replica returns it.
+// An unused reservation is returned once, no matter how often its replica returns it.
 func TestAnUnusedReservationIsReturnedOnce(t *testing.T) {
 	kept, ask := bookkeeper(t)
 	run := ledger.RunKey{Scope: "scope", Key: "key"}
@@ -597,7 +599,7 @@ func TestAnUnusedReservationIsReturnedOnce(t *testing.T) {
 	}
 }
 
-// A call without a hold is not charged.
+// A call that has no hold is not charged.
 func TestNothingIsChargedWithoutAHold(t *testing.T) {
 	_, ask := bookkeeper(t)
 	if ask(&ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: "c", Amount: 1}}}).Settlements[0].Refused == nil {
@@ -614,13 +616,13 @@ func TestALeaseIsNeverTooSmallToUse(t *testing.T) {
 	}
 }
 
-// Two payments are distinct, whatever their accounts and references.
+// Two payments are distinct, regardless of their accounts and references.
 func TestFundingsAreDistinct(t *testing.T) {
 	s, err := Open(t.Context(), "memory")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // it is in memory
+	defer s.Close() //nolint:errcheck // the store is in memory
 	for _, f := range [][2]string{{"a", "b/c"}, {"a/b", "c"}, {"a/b", "c"}, {"a", "b/c"}} {
 		if err := s.Fund(t.Context(), f[0], 1, f[1]); err != nil {
 			t.Fatal(err)

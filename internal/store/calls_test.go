@@ -18,10 +18,10 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// recordStart is the start of the calls in tests: shortly before midnight UTC.
+// recordStart is when the calls in tests start: shortly before midnight UTC.
 var recordStart = time.Date(2026, 11, 14, 23, 0, 0, 0, time.UTC)
 
-// aCall is the i-th call of a test.
+// aCall returns the i-th call in a test.
 func aCall(i int) *CallRow {
 	c := &CallRow{
 		ID: fmt.Sprintf("c%06d", i), At: recordStart.Add(time.Duration(i) * time.Second), Elapsed: time.Duration(i*7919%1000+1) * time.Microsecond,
@@ -64,7 +64,7 @@ func appendAll(t testing.TB, s *Store, calls []*CallRow) {
 	}
 }
 
-// newest sorts calls in the order of the record.
+// newest sorts calls in the order of the call record.
 func newest(calls []*CallRow) []*CallRow {
 	return slices.SortedFunc(slices.Values(calls), func(a, b *CallRow) int {
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(b.ID, a.ID))
@@ -138,7 +138,7 @@ func TestOneCall(t *testing.T) {
 	})
 }
 
-// Paging shows every call once, in order, even if many started at the same time.
+// Paging returns every call once, in order, even if many calls started at the same time.
 func TestCallsInPages(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		all := manyCalls(100)
@@ -177,7 +177,7 @@ func TestCosts(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		all := manyCalls(600)
 		for i, c := range all {
-			c.At = recordStart.Add(time.Duration(i) * 12 * time.Second) // over midnight
+			c.At = recordStart.Add(time.Duration(i) * 12 * time.Second) // crosses midnight
 		}
 		appendAll(t, s, all)
 		since, until := recordStart.Add(10*time.Minute), recordStart.Add(100*time.Minute)
@@ -207,7 +207,7 @@ func TestCosts(t *testing.T) {
 	})
 }
 
-// Buckets of a span of months are the same however the totals below them are cut.
+// The result for a span of several months does not depend on how the totals are split.
 func TestCostsByWeekAndMonthCoverLongSpans(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		all := manyCalls(300)
@@ -328,7 +328,7 @@ func TestLatencies(t *testing.T) {
 	})
 }
 
-// Only the newest matching calls are considered.
+// Only the latest matching calls are considered.
 func TestLatenciesOfTheNewest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it writes many calls")
@@ -361,7 +361,7 @@ func TestQuestionTakesTooLong(t *testing.T) {
 	})
 }
 
-// BenchmarkRecord queries a record of 100,000 calls.
+// BenchmarkRecord queries a call record with 100,000 calls.
 func BenchmarkRecord(b *testing.B) {
 	ctx := context.Background()
 	for name, address := range engines {
@@ -411,7 +411,7 @@ func TestQuestionsLeaveConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE balances, limits IN ACCESS EXCLUSIVE MODE`); err != nil { // listing them takes long
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE balances, limits IN ACCESS EXCLUSIVE MODE`); err != nil { // makes listing them slow
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

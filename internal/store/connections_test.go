@@ -27,7 +27,7 @@ func TestConnectionsAreReplacedByVersionAndLease(t *testing.T) {
 			}
 		}
 		put(c, 0, "", true)
-		put(c, 0, "", false) // it exists
+		put(c, 0, "", false) // the connection already exists
 		got, err := s.Connection(ctx, ann, "crm")
 		if err != nil || got == nil {
 			t.Fatal(got, err)
@@ -50,7 +50,7 @@ func TestConnectionsAreReplacedByVersionAndLease(t *testing.T) {
 		next.Version, next.Sealed = 8, "2"
 		lease(c, "r1", time.Minute, true)
 		lease(c, "r2", time.Minute, false)
-		put(next, 7, "r2", false) // without the lease
+		put(next, 7, "r2", false) // the replica does not hold the lease
 		put(next, 7, "r1", true)
 		put(next, 7, "r1", false) // a slow replica writes an old version back
 		lease(c, "r2", time.Minute, false)
@@ -60,7 +60,7 @@ func TestConnectionsAreReplacedByVersionAndLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		lease(next, "r1", time.Minute, true)
-		if err := s.MarkStale(ctx, &c); err != nil { // an old version
+		if err := s.MarkStale(ctx, &c); err != nil { // marks an old version
 			t.Fatal(err)
 		}
 		if first, err := s.FirstConnection(ctx, "crm"); err != nil || first == nil || first.Version != 8 {

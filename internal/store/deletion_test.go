@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-// leftOf returns the tables in which a text occurs.
+// leftOf returns the tables that contain a text.
 func leftOf(t *testing.T, s *Store, text string) (tables []string) {
 	t.Helper()
 	for table, rows := range linesOf(t, backUp(t, s)) {
@@ -28,7 +28,7 @@ func leftOf(t *testing.T, s *Store, text string) (tables []string) {
 	return tables
 }
 
-// addCaller stores data of every kind about a caller.
+// addCaller stores every kind of data about a caller.
 func addCaller(t *testing.T, s *Store, caller string, now time.Time) {
 	t.Helper()
 	ctx := t.Context()
@@ -112,8 +112,8 @@ func TestDeleteCaller(t *testing.T) {
 	}
 }
 
-// A block stays in effect, an account that others use keeps its name, and callers of the same name in
-// other accounts are not affected.
+// A block stays in effect, an account that others use keeps its name, and callers with the same
+// name in other accounts are not affected.
 func TestDeleteCallerKeepsWhatOthersNeed(t *testing.T) {
 	s := openAt(t, engines["sqlite"](t))
 	ctx, now := t.Context(), time.Now().UTC().Truncate(time.Microsecond)
@@ -143,7 +143,7 @@ func TestDeleteCallerKeepsWhatOthersNeed(t *testing.T) {
 	}
 }
 
-// While a replica holds money of the caller's account, nothing is deleted.
+// While a replica holds money from the caller's account, nothing is deleted.
 func TestDeleteCallerWaitsForHolds(t *testing.T) {
 	s := openAt(t, engines["sqlite"](t))
 	const ann = "corp:ann-7"

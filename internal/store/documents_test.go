@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// onAddresses runs a test with an address of every engine.
+// onAddresses runs a test with an address for each engine.
 func onAddresses(t *testing.T, test func(t *testing.T, address string)) {
 	for name, address := range engines {
 		t.Run(name, func(t *testing.T) { test(t, address(t)) })
@@ -40,7 +40,7 @@ func put(t testing.TB, s *Store, name, body string) int64 {
 	return next
 }
 
-// putSoon overwrites a document at a server that has just come back. On a busy machine, the first
+// putSoon overwrites a document on a server that has just restarted. On a busy machine, the first
 // connections may take too long.
 func putSoon(t *testing.T, s *Store, name, body string) {
 	t.Helper()
@@ -119,13 +119,12 @@ func TestDocumentsAreReplacedOnce(t *testing.T) {
 	})
 }
 
-// watching is a watcher.
 type watching struct {
 	seen chan string
 	stop func()
 }
 
-// watch watches until the test ends, and checks that changes are reported one at a time.
+// watch watches until the test ends and checks that changes are reported one at a time.
 func watch(t testing.TB, s *Store) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -150,7 +149,7 @@ func watch(t testing.TB, s *Store) *watching {
 	return w
 }
 
-// next returns the name of the next reported document, or empty after a while.
+// next returns the name of the next reported document, or "" after the time limit.
 func (w *watching) next(limit time.Duration) string {
 	select {
 	case name := <-w.seen:
@@ -216,13 +215,13 @@ func TestWatchersAreNotifiedSoon(t *testing.T) {
 					t.Fatalf("watcher %d is not notified: %q", i, name)
 				}
 			}
-			if round > 0 { // in the first some may not listen yet
+			if round > 0 { // in the first round, some may not be listening yet
 				took = append(took, time.Since(began))
 			}
 		}
 		slices.Sort(took)
 		t.Logf("from before the write until the last of %d watchers is notified: min %v, p50 %v, max %v", n, took[0], took[rounds/2], took[rounds-1])
-		if took[0] > time.Second { // a busy machine delays most of them
+		if took[0] > time.Second { // a busy machine may delay most of them
 			t.Errorf("it took at least %v", took[0])
 		}
 		for _, w := range watchers {
@@ -231,7 +230,7 @@ func TestWatchersAreNotifiedSoon(t *testing.T) {
 	}
 }
 
-// A watcher reconnects when the server ends its connection, and misses nothing.
+// A watcher reconnects when the server closes its connection, and misses nothing.
 func TestWatchOutlivesItsConnection(t *testing.T) {
 	cluster := pgtest.ForTest(t)
 	address := cluster.Database(t)
@@ -256,7 +255,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// A watcher sees changes made around a restart of the server.
+// A watcher sees changes made around a server restart.
 func TestWatchOutlivesTheServer(t *testing.T) {
 	cluster := pgtest.StartForTest(t)
 	s := openAt(t, cluster.URL())

@@ -29,7 +29,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// newDatabases return the addresses of new databases, which have no tables yet.
+// newDatabases return the addresses of new databases that have no tables yet.
 var newDatabases = map[string]func(testing.TB) string{
 	"memory":   func(testing.TB) string { return "memory" },
 	"sqlite":   func(t testing.TB) string { return "sqlite:" + newFile(t) },
@@ -38,8 +38,8 @@ var newDatabases = map[string]func(testing.TB) string{
 
 func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "a b?%20.db") }
 
-// engines return the addresses of databases with tables, which are copied: that is faster than the
-// migrations.
+// engines return the addresses of databases that have tables. They are copies, which is faster than
+// running the migrations.
 var engines = map[string]func(testing.TB) string{
 	"memory": newDatabases["memory"],
 	"sqlite": func(t testing.TB) string {
@@ -56,13 +56,13 @@ var engines = map[string]func(testing.TB) string{
 	"postgres": func(t testing.TB) string { return pgtest.ForTest(t).Copy(t, createTables) },
 }
 
-// migratedFile is the content of an SQLite database with tables.
+// migratedFile returns the content of an SQLite database that has tables.
 var migratedFile = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "toolyard")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is in the folder for temporary files
+	defer os.RemoveAll(dir) //nolint:errcheck // the folder is temporary
 	file := filepath.Join(dir, "migrated.db")
 	if err := createTables("sqlite:" + file); err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func TestAnErrorUndoesEverything(t *testing.T) {
 			r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, ID: "a", Account: "a", State: ledger.StateOpen}
 			return failure
 		})
-		if err != failure { //nolint:errorlint // it comes back as it is
+		if err != failure { //nolint:errorlint // the error must be returned unwrapped
 			t.Fatal(err)
 		}
 		exchange(t, s, ledger.Refs{Limits: []string{"p"}, Balances: []string{"a"}}, func(r *ledger.Rows) {
@@ -444,7 +444,7 @@ func TestMaintainDeletesOldRows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// PostgreSQL forgets whole days, so it may keep one more.
+		// PostgreSQL deletes whole days, so it may keep one more.
 		if n := rowCount(t, s, `SELECT count(*) FROM calls`); n != 30 && n != 40 {
 			t.Errorf("%d calls are left", n)
 		}
@@ -491,7 +491,7 @@ func TestDaysOfTheRecord(t *testing.T) {
 	}
 }
 
-// someBooks funds an account, holds some of its money and charges a call.
+// someBooks funds an account, puts some of its money on hold, and charges a call.
 func someBooks(r *ledger.Rows) {
 	at := r.Now
 	r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, Account: "a", State: ledger.StateOpen, Available: 60, Held: 40, HeldCalls: 5}
@@ -511,7 +511,7 @@ func someBooks(r *ledger.Rows) {
 func TestAudit(t *testing.T) {
 	cases := []struct {
 		spoil string
-		want  string // a part of the finding
+		want  string // part of the finding
 	}{
 		{"", ""},
 		{`UPDATE balances SET available = 61`, "a has a balance of 61, but its transfers total 60"},
@@ -700,7 +700,7 @@ func TestAnUnavailableServerRecovers(t *testing.T) {
 	if err := add(); err != nil {
 		t.Fatal(err)
 	}
-	p.set(false) // connections break, but the server is up: callers are not affected
+	p.set(false) // connections break, but the server is up, so callers are not affected
 	if err := add(); err != nil {
 		t.Fatal(err)
 	}
@@ -764,7 +764,7 @@ func TestAReadOnlyServerIsUnavailable(t *testing.T) {
 
 func TestAFullDiskIsAnUnavailableStore(t *testing.T) {
 	s := openAt(t, engines["sqlite"](t))
-	for _, pages := range []int{10, 1_000_000} { // there are more than 10 already
+	for _, pages := range []int{10, 1_000_000} { // there are already more than 10
 		if _, err := s.engine.(*lite).db.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
@@ -842,7 +842,7 @@ func TestAnAddressKeepsWhatItSays(t *testing.T) {
 	}
 }
 
-// BenchmarkSettle settles 50 calls of one hold in each exchange.
+// BenchmarkSettle settles 50 calls from one hold in each exchange.
 func BenchmarkSettle(b *testing.B) {
 	for _, name := range []string{"memory", "sqlite", "postgres"} {
 		b.Run(name, func(b *testing.B) {

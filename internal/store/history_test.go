@@ -34,16 +34,16 @@ const (
 	doClose
 	doLease
 	doDrop
-	doSettle // a call paid by a hold
+	doSettle // settles a call paid from a hold
 	doAdmit
-	doEnd   // a call that was admitted, as a success
-	doNever // a call that was admitted and did not run
+	doEnd   // ends an admitted call successfully
+	doNever // ends an admitted call that did not run
 	doLook
 	verbs
 )
 
 // A history has an account with a session, and two keys with two calls each. All clients share the
-// first hold, which belongs to the account; each also has a hold of the session.
+// first hold, which belongs to the account. Each client also has a hold on the session.
 const (
 	anAccount = 0
 	aSession  = 1
@@ -57,23 +57,23 @@ type op struct {
 	verb
 	balance int   // anAccount or aSession
 	n       int   // name of the hold, call or reference
-	key     int   // of an admission
-	serial  int64 // of a lease
+	key     int   // key of an admission
+	serial  int64 // serial number of a lease
 	amount  toolyard.Money
 	least   toolyard.Money
 }
 
 // seen is the result of an operation.
 type seen struct {
-	code  toolyard.Code // empty for none
+	code  toolyard.Code // empty if there was no error
 	money [3]toolyard.Money
 }
 
-// The sequential model: a available, its holds and its keys, as simple as possible.
+// The sequential model: available money, holds and keys, as simple as possible.
 type (
 	modelBalance struct {
 		there, closed    bool
-		available, spent toolyard.Money // total spend of all its holds
+		available, spent toolyard.Money // total spending of all its holds
 	}
 	modelHold struct {
 		there   bool
@@ -90,7 +90,7 @@ type (
 		holds    [holdCount]modelHold
 		calls    [clients]modelHold // reservations, one per client
 		runs     [keyCount]modelRun
-		funded   uint64 // references
+		funded   uint64 // funding references
 		charged  uint64 // calls
 	}
 )
@@ -155,8 +155,8 @@ func (m *modelBooks) open(o op) seen {
 	return seen{}
 }
 
-// refund returns the money of a closed session. It needs both rows, so it does not happen when a
-// hold of the session ends: the next sweep does it.
+// refund returns a closed session's money. It needs both rows, so it does not happen when one of
+// the session's holds ends, but in the next sweep.
 func (m *modelBooks) refund() {
 	if s := &m.balances[aSession]; s.closed {
 		m.balances[anAccount].available += s.available
@@ -206,7 +206,7 @@ func (m *modelBooks) admit(p *modelBalance, o op) seen {
 	case r.state == ledger.RunRunning:
 		return seen{code: toolyard.InProgress}
 	case r.state == ledger.RunDone:
-		return seen{code: toolyard.IdempotencyConflict} // how a replay is written down here
+		return seen{code: toolyard.IdempotencyConflict} // stands for a replay
 	case !p.there && o.balance == aSession:
 		return seen{code: toolyard.NotFound}
 	case !p.there || p.closed || p.available < o.amount:
@@ -261,7 +261,7 @@ func (m *modelBooks) look(p *modelBalance, o op) seen {
 	return seen{money: [3]toolyard.Money{p.available, held, spent}}
 }
 
-// balanceModel is the model for the checker.
+// balanceModel is the checker's model.
 var balanceModel = porcupine.Model{
 	Init: func() any { return modelBooks{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -283,7 +283,7 @@ func (r *recorder) balance(i int) string {
 	return fmt.Sprint(r.name, "-", [2]string{"account", "session"}[i])
 }
 
-// do performs an operation and records it.
+// do performs and records an operation.
 func (r *recorder) do(ctx context.Context, client int, o op) error {
 	call := time.Since(r.start).Nanoseconds()
 	s, err := r.act(ctx, o)
@@ -323,7 +323,7 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 	return answerSeen(a), nil
 }
 
-// batch returns an operation as a replica sends it.
+// batch returns an operation as sent by a replica.
 func (r *recorder) batch(o op) *ledger.Batch {
 	id, hold := r.balance(o.balance), fmt.Sprintf("%s-%d-hold-%d", r.name, o.balance, o.n)
 	call := fmt.Sprint(r.name, "-call-", o.n)
@@ -377,8 +377,8 @@ func answerSeen(a *ledger.Results) (s seen) {
 	return s
 }
 
-// someOps returns operations for one client. It has one call of its own to admit, which it does not
-// admit again after reporting that it did not run.
+// someOps returns operations for one client. The client has one call to admit, and does not admit
+// it again after reporting that it did not run.
 func someOps(r *rand.Rand, client, n int) (list []op) {
 	over := false
 	for i := range n {
@@ -431,7 +431,7 @@ func record(t testing.TB, l testLedger, name string, seed uint64) []porcupine.Op
 	return rec.all
 }
 
-// histories returns the number of histories to check: HISTORIES, or the default.
+// histories returns the number of histories to check: the HISTORIES variable, or the default.
 func histories(most int) int {
 	if n, err := strconv.Atoi(os.Getenv("HISTORIES")); err == nil {
 		return n
@@ -458,14 +458,14 @@ func describe(all []porcupine.Operation) (text string) {
 	return text
 }
 
-// Concurrent results are consistent with a sequential order.
+// The results of concurrent operations are consistent with a sequential order.
 func TestHistories(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { checkHistories(t, openAt(t, "memory"), histories(1000)) })
 	t.Run("sqlite", func(t *testing.T) { checkHistories(t, openAt(t, engines["sqlite"](t)), histories(60)) })
 	t.Run("postgres", func(t *testing.T) { checkHistories(t, openAt(t, engines["postgres"](t)), histories(120)) })
 }
 
-// inTables is a ledger on tables.
+// inTables is a ledger that is stored in maps.
 type inTables struct {
 	*Store
 	tables *tables
@@ -529,7 +529,7 @@ func (f faulty) exchange(ctx context.Context, refs ledger.Refs, change func(*led
 	})
 }
 
-// unfolded loses the spend of a hold when it ends.
+// unfolded loses a hold's spending when the hold ends.
 func unfolded(r *ledger.Rows, change func() error) error {
 	spent := map[string]toolyard.Money{}
 	for id, h := range r.Holds {
@@ -558,7 +558,7 @@ func unchecked(r *ledger.Rows, change func() error) error {
 	return err
 }
 
-// twice settles every call a second time, under another name.
+// twice settles every call a second time under another name.
 type twice struct{ testLedger }
 
 func (l twice) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, error) {
@@ -572,7 +572,7 @@ func (l twice) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, 
 	return a, err
 }
 
-// The checker finds the faults of broken ledgers, and none in a correct one.
+// The checker finds the faults in broken ledgers, and none in a correct one.
 func TestHistoriesFindBrokenLedgers(t *testing.T) {
 	nothing := openAt(t, "memory")
 	for name, tt := range map[string]struct {

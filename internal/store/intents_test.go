@@ -25,7 +25,7 @@ func TestIntentsEndWithTheirCalls(t *testing.T) {
 			c.Price, c.Args = 0, nil
 			lost := *c
 			lost.Code = toolyard.OutcomeUnknown
-			intents = append(intents, &ledger.Intent{Call: &lost, Until: now.Add(time.Duration(1-i) * time.Hour)}) // only the first is still running
+			intents = append(intents, &ledger.Intent{Call: &lost, Until: now.Add(time.Duration(1-i) * time.Hour)}) // only the first call is still running
 		}
 		if err := s.AppendIntents(t.Context(), intents); err != nil || countIntents(t, s) != 3 {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestIntentsEndWithTheirCalls(t *testing.T) {
 	})
 }
 
-// A refused call may be recorded before its delayed intent is stored: its outcome stays.
+// A refused call may be recorded before its delayed intent is stored. Its outcome must not change.
 func TestIntentAfterItsCall(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		call := someCalls(1, time.Now().UTC().Truncate(time.Microsecond))[0]

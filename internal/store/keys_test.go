@@ -60,7 +60,7 @@ func TestKeysComeBackAsTheyWere(t *testing.T) {
 func TestUnknownKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		key, _ := newTestKey(t, "a", nil, 0, keyTime)
-		key.Prefix = "abcdefgh23" // a random one may have no letters
+		key.Prefix = "abcdefgh23" // a random prefix may contain no letters
 		if err := s.PutKey(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
@@ -110,8 +110,8 @@ func TestAKeyIsRevokedOnce(t *testing.T) {
 	})
 }
 
-// A closed store is unavailable: verified keys stay valid for a while, and unknown keys are
-// rejected.
+// While the store is closed, it is unavailable: verified keys stay valid for a while, and unknown
+// keys are rejected.
 func TestKeysWhileTheStoreIsDown(t *testing.T) {
 	s, err := Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {
@@ -190,7 +190,7 @@ func TestLinks(t *testing.T) {
 		linked(alice, "wallet", "0x4")
 		linked(toolyard.Caller{ID: "bob", Account: "alice"}, "wallet", "")
 		linked(alice, "Wallet", "")
-		linked(toolyard.Caller{ID: "alice", Account: "globex"}, "wallet", "0x5") // of another account
+		linked(toolyard.Caller{ID: "alice", Account: "globex"}, "wallet", "0x5") // belongs to another account
 		linked(toolyard.Caller{ID: "alice", Account: "umbrella"}, "wallet", "")
 		linked(toolyard.Caller{ID: "alice"}, "wallet", "")
 		linked(toolyard.Caller{ID: "acme", Account: "acme"}, "wallet", "0x3")

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Limits that are not in use are deleted, so that limits for each caller do not fill the store. One
-// that still restricts calls is not.
+// Limits that are not in use are deleted, so that limits per caller do not fill the store. A limit
+// that still restricts calls is not deleted.
 func TestIdleLimitsAreDeleted(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339Nano) }

@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Callers with the same name in two accounts have links of their own.
+// Callers with the same name in two accounts have separate links.
 func TestLinksBelongToAnAccountAndACaller(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -135,7 +135,7 @@ func idsOf(balances []*ledger.Balance) (ids []string) {
 	return ids
 }
 
-// Paging while keys and accounts are created shows everything that existed at the beginning, and
+// Paging while keys and accounts are created returns everything that existed at the start, and
 // nothing twice.
 func TestPagesWhileRowsAreAdded(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
@@ -155,7 +155,7 @@ func TestPagesWhileRowsAreAdded(t *testing.T) {
 			}
 			add(rapid.IntRange(0, 3).Draw(rt, "first"))
 			keys, accounts := all(rt, s)
-			limit := rapid.IntRange(1, 9).Draw(rt, "limit") + serial/3 // a few pages, however many runs there were
+			limit := rapid.IntRange(1, 9).Draw(rt, "limit") + serial/3 // a few pages, regardless of the number of runs
 			var seen, paid []string
 			for q, a := (KeyQuery{Limit: limit}), (AccountQuery{Limit: limit}); ; add(rapid.IntRange(0, 1).Draw(rt, "more")) {
 				page, err := s.KeyPage(ctx, q)
@@ -192,7 +192,7 @@ func all(t *rapid.T, s *Store) (keys, accounts []string) {
 	return keys, idsOf(balances)
 }
 
-// checkSeen fails unless each of before was seen, and nothing twice.
+// checkSeen fails unless everything in before was seen, and nothing was seen twice.
 func checkSeen(t *rapid.T, before, seen []string) {
 	count := make(map[string]int)
 	for _, id := range seen {
@@ -243,7 +243,7 @@ func fill(t testing.TB, s *Store, n int) {
 	}
 }
 
-// Pages are read with indexes, however many rows there are.
+// Pages are read using indexes, regardless of the number of rows.
 func TestPlansOfPages(t *testing.T) {
 	s := openAt(t, engines["postgres"](t))
 	fill(t, s, 30_000)

@@ -38,7 +38,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// Whatever is read from stored marks can be stored again unchanged.
+// Marks that were read from the store can be stored again unchanged.
 func FuzzMarks(f *testing.F) {
 	f.Add("cap:0,inject:12,admit:40,run:2100,ran:45000")
 	f.Add("cap:9223372036854775,\xff:1,:,,")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// heard collects the messages that a replica receives, until the test ends.
+// heard returns a channel with the messages that a replica receives until the test ends.
 func heard(t *testing.T, s *Store, replica string) <-chan []byte {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -19,7 +19,7 @@ func heard(t *testing.T, s *Store, replica string) <-chan []byte {
 		_ = s.Follow(ctx, replica, func(string) {}, func(m []byte) { messages <- m })
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	for try := 0; ; try++ { // until it listens
+	for try := 0; ; try++ { // until it is listening
 		if try == 3000 {
 			t.Fatal("the replica receives nothing")
 		}

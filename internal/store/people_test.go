@@ -45,8 +45,8 @@ func TestPeople(t *testing.T) {
 			t.Error(got)
 		}
 
-		// An unchanged person is not written again soon; a changed one is. Names are kept if a token has
-		// none.
+		// An unchanged person is not written again soon, but a changed one is. If a token has no
+		// name, the previous name is kept.
 		again := ann
 		again.Name, again.Seen = "", at.Add(seenPrecision-time.Second)
 		saw(again)
@@ -58,7 +58,7 @@ func TestPeople(t *testing.T) {
 		if got := list(PersonQuery{Part: "corp:ann"})[0]; !got.Seen.Equal(again.Seen) || got.Name != "Ann" || len(got.Groups) != 2 || !got.First.Equal(at) {
 			t.Error(got)
 		}
-		again.Seen, again.Groups = at, nil // a slow replica
+		again.Seen, again.Groups = at, nil // from a slow replica
 		saw(again)
 		if got := list(PersonQuery{Part: "corp:ann"})[0]; len(got.Groups) != 2 {
 			t.Error("an older sighting replaced a newer one: ", got)
@@ -79,7 +79,7 @@ func TestBlockPeople(t *testing.T) {
 			return strings.Join(callers, " ")
 		}
 		first := Block{At: at, By: "olivia", Reason: "left"}
-		for _, b := range []Block{first, {At: at.Add(time.Hour), By: "oscar"}} { // the second changes nothing
+		for _, b := range []Block{first, {At: at.Add(time.Hour), By: "oscar"}} { // the second one changes nothing
 			p, err := s.BlockPerson(ctx, "corp:a:b", b)
 			if err != nil || p.Issuer != "corp" || p.Subject != "a:b" || !cmp.Equal(p.Block, first) {
 				t.Error(p, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// A running query is replaced until it ends; its end is final.
+// A running query can be replaced until it ends. Its final outcome cannot be changed.
 func TestQueryIsStoredWhileItRuns(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		save := func(outcome, account, body string, evidence map[string]string) {

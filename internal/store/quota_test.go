@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// The spend of an account includes the spend of its sessions at any time.
+// An account's spending includes its sessions' spending at any time.
 func TestAccountSpendIncludesItsSessions(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -46,7 +46,7 @@ func TestAccountSpendIncludesItsSessions(t *testing.T) {
 	})
 }
 
-// An account has a bounded number of open sessions, even if they are free.
+// The number of an account's open sessions is limited, even if they are free.
 func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 	s, err := Open(t.Context(), "memory")
 	if err != nil {
@@ -81,7 +81,8 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 	}
 }
 
-// Ended sessions without spend are deleted after a while; those with spend are part of the ledger.
+// Ended sessions that spent nothing are deleted after a while. Sessions that spent money are part
+// of the ledger.
 func TestEmptySessionsAreDeleted(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		past, now := time.Now().Add(-2*keepSessions).UTC().Truncate(time.Microsecond), time.Now().UTC().Truncate(time.Microsecond)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A stored result read in pieces is the result, for its caller only and until it expires.
+// Reading a stored result in pieces yields the whole result, but only for its caller and until it
+// expires.
 func TestResultsAreReadInPieces(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		now, text := time.Now(), strings.Repeat("0123456789ä", 1000)

@@ -34,7 +34,7 @@ func TestEveryTableHasADocumentedRetention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exist := []string{"messages"} // in PostgreSQL only
+	exist := []string{"messages"} // only in PostgreSQL
 	for _, table := range tables {
 		exist = append(exist, table.name)
 	}
@@ -95,8 +95,8 @@ func TestInactiveDataIsDeleted(t *testing.T) {
 	}
 }
 
-// Links and connections are kept while they are used, while their caller has a key, and while the person
-// is seen. Recorded calls may be deleted earlier, and so are not a sign of activity.
+// Links and connections are kept while they are used, while their caller has a key, and while the
+// person is seen. Recorded calls may be deleted earlier, so they are not evidence of activity.
 func TestUnusedLinksAndConnectionsAreDeleted(t *testing.T) {
 	for name, address := range backupEngines {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestUnusedLinksAndConnectionsAreDeleted(t *testing.T) {
 			c, err := s.Connection(ctx, serverauth.Owner{Account: "program", Caller: "program"}, "crm")
 			check(err)
 			check(s.UseConnection(ctx, c, now))
-			check(s.UseConnection(ctx, c, old)) // a slow replica
+			check(s.UseConnection(ctx, c, old)) // from a slow replica
 			_, err = s.Linked(ctx, toolyard.Caller{ID: "program", Account: "program"}, "wallet")
 			check(err)
 

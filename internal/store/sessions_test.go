@@ -52,7 +52,7 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// checkSessions goes through sessions from page to page.
+// checkSessions pages through the sessions.
 func checkSessions(t *testing.T, s *Store, all []*ledger.Balance) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := SessionQuery{

@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// spendModel is the specification of spend limits: a list of calls that is searched each time.
+// spendModel is the specification of spend limits: a list of calls that is searched every time.
 type spendModel struct {
 	limits []ledger.SpendLimit
 	calls  map[string]*modelCall
@@ -26,7 +26,7 @@ type modelCall struct {
 	price   toolyard.Money
 	balance string
 	keys    []string
-	start   map[string]time.Time // of the period of each limit
+	start   map[string]time.Time // start of each limit's period
 	until   time.Time
 	held    bool            // the money is reserved
 	gone    map[string]bool // limits whose reservation has expired
@@ -34,7 +34,7 @@ type modelCall struct {
 	ended   bool
 }
 
-// modelStart returns the start of the period of a time.
+// modelStart returns the start of the period that contains a time.
 func modelStart(p ledger.Period, at time.Time) time.Time {
 	if p == ledger.Month {
 		return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -42,7 +42,7 @@ func modelStart(p ledger.Period, at time.Time) time.Time {
 	return at.Truncate(24 * time.Hour)
 }
 
-// used returns what counts against a limit in a period.
+// used returns the amount that counts against a limit in a period.
 func (m *spendModel) used(key string, start time.Time) (sum toolyard.Money) {
 	for _, c := range m.calls {
 		if c.start[key].Equal(start) {
@@ -95,8 +95,8 @@ func (m *spendModel) expireHolds(now time.Time, balance string) {
 	}
 }
 
-// Every admission and every charge is the one that the model predicts, in every store, while days and
-// months pass and replicas settle late or never.
+// In every store, every admission and charge matches the model's prediction, while days and months
+// pass and replicas settle late or never.
 func TestSpendLimitsMatchModel(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		for seed := range uint64(3) {
@@ -179,7 +179,7 @@ func spendHistory(t *testing.T, s *Store, seed uint64) {
 	}
 }
 
-// The state of a spend limit outlives the maintenance of the store until its period ends.
+// A spend limit's state survives maintenance until its period ends.
 func TestMaintenanceKeepsSpendLimits(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		for key, next := range map[string]time.Duration{"current": time.Hour, "over": -time.Hour} {
@@ -199,7 +199,7 @@ func TestMaintenanceKeepsSpendLimits(t *testing.T) {
 	})
 }
 
-// Three replicas charge exactly the limit, whatever they run at the same time.
+// Three replicas charge exactly the limit, no matter which calls they run at the same time.
 func TestReplicasShareSpendLimits(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		if err := s.Fund(t.Context(), "acme", 1000, "money"); err != nil {
@@ -228,7 +228,7 @@ func TestReplicasShareSpendLimits(t *testing.T) {
 							continue
 						}
 						o := toolyard.Outcome{Result: &toolyard.Result{}}
-						if call == 0 { // it fails and costs nothing
+						if call == 0 { // this call fails and costs nothing
 							o = toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed, Message: "no"}}
 						}
 						receipt, err := c.Settle(ctx, a, o)
@@ -246,7 +246,7 @@ func TestReplicasShareSpendLimits(t *testing.T) {
 		calling.Wait()
 		cancel()
 		running.Wait()
-		if charged > 20 { // a replica may give up waiting for the reservation of a failing call
+		if charged > 20 { // a replica may stop waiting for the reservation of a failing call
 			t.Errorf("%v was charged, more than the limit of 20", charged)
 		}
 		used, err := s.SpendUsage(t.Context(), map[string]ledger.Period{"gate/g/spend/month/for caller/ann": ledger.Month})

@@ -20,10 +20,10 @@ import (
 )
 
 // aRecord is the expected record.
-type aRecord map[string]*CallRow // by ID: a call has one time
+type aRecord map[string]*CallRow // by ID: a call has only one time
 
-// put adds calls like the record does: an existing call stays unchanged unless only the new one has
-// a price.
+// put adds calls like the call record does: an existing call stays unchanged, unless only the new
+// one has a price.
 func (r aRecord) put(calls []*CallRow) {
 	for _, c := range calls {
 		if old := r[c.ID]; old == nil || old.Price == 0 && c.Price > 0 {
@@ -58,8 +58,8 @@ func traffic(all []*CallRow, since, until time.Time) (list []TrafficRow) {
 	return list
 }
 
-// someBatch generates calls within some hours and the following weeks, many of them with the same
-// IDs. Calls with the same ID have the same time.
+// someBatch generates calls within a few hours and the following weeks. Many of them have the same
+// ID, and calls with the same ID have the same time.
 func someBatch(t *rapid.T, base time.Time) []*CallRow {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *CallRow {
 		n := rapid.IntRange(0, 60).Draw(t, "n")
@@ -95,13 +95,13 @@ func someTime(t *rapid.T, name string, base time.Time) time.Time {
 	return base.Add(time.Duration(rapid.Int64Range(-int64(time.Minute), int64(5*time.Hour)).Draw(t, name)))
 }
 
-// In whatever order calls are written, the totals match the recorded calls.
+// The totals match the recorded calls, no matter in which order calls are written.
 func TestSumsAreThoseOfTheRecord(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		base, runs := recordStart.Add(1234567*time.Microsecond), 0
 		rapid.Check(t, func(t *rapid.T) {
 			runs++
-			base := base.Add(time.Duration(runs) * 5 * week) // of this run alone
+			base := base.Add(time.Duration(runs) * 5 * week) // used only by this run
 			record := aRecord{}
 			for range rapid.IntRange(1, 4).Draw(t, "batches") {
 				batch := someBatch(t, base)
@@ -118,7 +118,7 @@ func TestSumsAreThoseOfTheRecord(t *testing.T) {
 			since, until := someTime(t, "since", base), someTime(t, "until", base)
 			checkCosts(t, s, record.list(), fmt.Sprint("acme", base.Unix()), since, until)
 			if since.IsZero() {
-				since = base.Add(-day) // before it and behind are other runs
+				since = base.Add(-day) // other runs come before and after
 			}
 			got, err := s.Traffic(context.Background(), since, until)
 			if diff := gocmp.Diff(traffic(record.list(), since, until), got, cmpopts.EquateEmpty()); diff != "" || err != nil {
@@ -129,8 +129,8 @@ func TestSumsAreThoseOfTheRecord(t *testing.T) {
 	})
 }
 
-// chargedFirst is a batch as it counts: within one batch, of calls with the same id the first
-// charged one.
+// chargedFirst returns the calls in a batch that count. If calls have the same ID, the first
+// charged one counts.
 func chargedFirst(batch []*CallRow) []*CallRow {
 	batch = slices.Clone(batch)
 	for i, c := range batch {
@@ -142,8 +142,8 @@ func chargedFirst(batch []*CallRow) []*CallRow {
 	return batch
 }
 
-// checkCosts compares the costs in the store with the expected ones. Without a start time, only the
-// calls of one account belong to this run.
+// checkCosts compares the costs in the store with the expected costs. If there is no start time,
+// only the calls of one account belong to this run.
 func checkCosts(t *rapid.T, s *Store, all []*CallRow, acme string, since, until time.Time) {
 	end := until
 	if end.IsZero() {
@@ -188,7 +188,7 @@ func sumsAddUp(t testing.TB, s *Store) {
 	}
 }
 
-// Replicas that write the same accounts and tools in any order all succeed at the first attempt,
+// Replicas that write the same accounts and tools in any order all succeed on the first attempt,
 // and nothing is lost or counted twice.
 func TestSumsOfManyReplicas(t *testing.T) {
 	const replicas, rounds, each = 6, 40, 30
@@ -196,7 +196,7 @@ func TestSumsOfManyReplicas(t *testing.T) {
 	stores := make([]*Store, replicas)
 	for i := range stores {
 		stores[i] = openAt(t, address)
-		stores[i].engine.(*postgres).shard = int64(i % 2) // so that they meet
+		stores[i].engine.(*postgres).shard = int64(i % 2) // so that they compete for the same rows
 	}
 	before := rowCount(t, stores[0], deadlocks)
 	start := time.Now().UTC().Truncate(time.Microsecond)
@@ -208,7 +208,7 @@ func TestSumsOfManyReplicas(t *testing.T) {
 				calls := make([]*CallRow, each)
 				for n := range calls {
 					c := aCall(r.IntN(1000))
-					c.ID, c.At = fmt.Sprintf("%d-%d", i/2*1000+round, n), start.Add(-time.Duration(n)*time.Minute) // two write the same calls
+					c.ID, c.At = fmt.Sprintf("%d-%d", i/2*1000+round, n), start.Add(-time.Duration(n)*time.Minute) // two replicas write the same calls
 					c.Account, c.Tool = fmt.Sprint("account", r.IntN(5)), fmt.Sprint("tool", r.IntN(5))
 					calls[n] = c
 				}
@@ -272,7 +272,7 @@ func TestMaintainForgetsSums(t *testing.T) {
 	})
 }
 
-// The first week is recomputed only when some of its days are deleted.
+// The first week is recomputed only if some of its days are deleted.
 func TestTheFirstWeek(t *testing.T) {
 	s := openAt(t, engines["postgres"](t))
 	p, monday := s.engine.(*postgres), time.Now().UTC().Add(-30*day).Truncate(week)

@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// The funds of an account, including its sessions, are bounded, so that closing sessions never
+// The funds of an account, including its sessions, are limited, so that closing sessions never
 // overflows.
 func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
@@ -24,7 +24,7 @@ func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantCode(t, s.Fund(ctx, "acme", 1, "beside the session"), toolyard.Invalid)
-		if err := s.Fund(ctx, "acme", ledger.MaxFunds, "all"); err != nil { // funded already
+		if err := s.Fund(ctx, "acme", ledger.MaxFunds, "all"); err != nil { // already funded
 			t.Error(err)
 		}
 		if p, err := s.CloseSession(ctx, "s"); err != nil || p.Remaining != 0 {
@@ -42,8 +42,8 @@ func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 	})
 }
 
-// A row that cannot be ended does not prevent others from being ended, and is reported. Money that
-// does not fit into an account stays where it is.
+// A row that cannot be expired does not prevent others from being expired, and is reported. Money
+// that does not fit in an account stays where it is.
 func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		past := time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
@@ -52,14 +52,14 @@ func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 				{ID: "acme", Account: "acme", State: ledger.StateOpen},
 				{ID: "worse", Account: "worse", State: ledger.StateOpen},
 				{ID: "rich", Account: "rich", State: ledger.StateOpen, Available: math.MaxInt64 - 1},
-				{ID: "a-full", Account: "rich", State: ledger.StateOpen, Available: 5, Expires: past}, // of which 1 fits
+				{ID: "a-full", Account: "rich", State: ledger.StateOpen, Available: 5, Expires: past}, // only 1 of this fits
 				{ID: "b-bad", Account: "worse", State: ledger.StateOpen, Spent: math.MaxInt64, Held: 5, Expires: past},
 				{ID: "c-good", Account: "acme", State: ledger.StateOpen, Available: 7, Expires: past},
 			} {
 				p.Change = ledger.Created
 				r.Balances[p.ID] = &p
 			}
-			// What it has spent cannot be added to what its session has spent.
+			// The hold's spending cannot be added to its session's spending.
 			r.Holds["bad"] = &ledger.HoldRow{Change: ledger.Created, ID: "bad", Balance: "b-bad", Spent: 5, Expires: past}
 		})
 		_, err := s.Sweep(t.Context(), 100)

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/METRICS.md")
 
-// scrape returns the metrics after a call of each tool.
+// scrape returns the metrics after a call to each tool.
 func scrape(t *testing.T, tools ...*toolyard.Tool) string {
 	t.Helper()
 	m := NewMetrics()

@@ -25,7 +25,7 @@ var (
 	remote = clientconfig.Server{Name: "toolyard", URL: "http://127.0.0.1:3001/mcp"}
 )
 
-// golden compares with a golden file, or writes it.
+// golden compares the result with a golden file, or updates the file.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *update {
@@ -43,7 +43,7 @@ func golden(t *testing.T, file string, got []byte) {
 	}
 }
 
-// fixture returns a file of a client.
+// fixture returns a client's sample file.
 func fixture(t testing.TB, c *clientconfig.Client) (name string, data []byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", c.ID, "in.*"))
@@ -57,8 +57,8 @@ func fixture(t testing.TB, c *clientconfig.Client) (name string, data []byte) {
 	return filepath.Base(files[0]), data
 }
 
-// Each client's folder has a client file, the parsed servers, the sections of toolyard.yaml, and
-// the file with Toolyard added.
+// Each client's folder contains a client file, the parsed servers, the sections of toolyard.yaml,
+// and the file with Toolyard added.
 func TestGolden(t *testing.T) {
 	for _, c := range clientconfig.Clients {
 		t.Run(c.ID, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestGolden(t *testing.T) {
 func TestAddTwiceAndRemove(t *testing.T) {
 	for _, c := range clientconfig.Clients {
 		name, data := fixture(t, c)
-		if c.ID == "inspector" { // it has us already
+		if c.ID == "inspector" { // already contains Toolyard
 			data = mustRemove(t, c, data)
 		}
 		for _, variant := range map[string][]byte{
@@ -297,7 +297,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// bomb returns a YAML file that grows through aliases.
+// bomb returns a YAML file that expands enormously through aliases.
 func bomb() string {
 	var b strings.Builder
 	for i := 'b'; i < 'l'; i++ {
@@ -462,7 +462,7 @@ func FuzzAdd(f *testing.F) {
 	})
 }
 
-// Secrets in the path of a URL become variables; words, versions and dates do not.
+// Secrets in a URL's path are replaced with variables, but words, versions and dates are not.
 func TestSecretsInPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/mcp":                                         "/mcp",

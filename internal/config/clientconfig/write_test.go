@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// odd are strings that YAML or JSON parsers often misinterpret.
+// odd lists strings that YAML or JSON parsers often misinterpret.
 var odd = []string{
 	"", " ", "true", "No", "null", "~", "1", "1e3", "0x1f", "1:30", "2026-01-01", ".inf", "-", "- a", "? a", "a: b", "a #b", "#a",
 	"[a]", "{a}", "a,b", "*a", "&a", "!a", "%a", "@a", "`a`", "'a'", "\"a\"", "a\nb", "a\tb", "\x00", "\x1b[0m", "\u2028", "\u202e", "\ufeff", "\u0085",
@@ -74,8 +74,8 @@ func drawServer(t *rapid.T) Server {
 	}
 }
 
-// Whatever servers are imported, the result is valid YAML, even when added to an existing file, and
-// a repeated import changes nothing.
+// For all imported servers, the result is valid YAML, even if it is added to an existing file, and
+// repeating the import changes nothing.
 func TestImportIsYAML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr Translator
@@ -106,7 +106,7 @@ func TestImportIsYAML(t *testing.T) {
 	})
 }
 
-// A secret is never copied, in whatever form it is written.
+// A secret is never copied, no matter how it is written.
 func TestNoSecretGetsThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.SampledFrom([]string{"ghp_", "sk-", "xoxb-", "glpat-", "hf_", "AKIA", "npm_"}).Draw(t, "shape") +
@@ -127,7 +127,7 @@ func TestNoSecretGetsThrough(t *testing.T) {
 	})
 }
 
-// An untrusted file cannot refer to our secrets, however it spells the reference.
+// An untrusted file cannot refer to the operator's secrets, no matter how it spells the reference.
 func TestNoSecretIsReached(t *testing.T) {
 	for _, text := range []string{
 		"${secret:github}", "x${secret:github}y", "${X:-$}{secret:github}", "$${X:-{secret:github}}", "${X:-$}${Y:-{}secret:github}", "${env:secret:github}", "${input:}",
@@ -183,8 +183,8 @@ func TestSameServersMeetOnce(t *testing.T) {
 	}
 }
 
-// However often servers are imported into a file, each variable holds the secret of one server
-// only.
+// No matter how often servers are imported into a file, each variable contains the secret of only
+// one server.
 func TestImportNeverSharesAVariable(t *testing.T) {
 	arg := Server{Name: "maps", Command: "maps-mcp", Transport: Stdio, Args: []string{"--api-key", "first"}}
 	url := Server{Name: "news", URL: "https://news.example.com/mcp?api_key=second", Transport: HTTP}

@@ -37,8 +37,8 @@ var family = []toolyard.Caller{
 	{ID: "ann", Account: "acme"}, {ID: "bob", Account: "acme"}, {ID: "ann", Account: "umbrella"}, {ID: "acme"}, {ID: "anonymous"},
 }
 
-// callInTurns lets every caller call a tool for a while, from several goroutines and at replicas chosen
-// at random.
+// callInTurns lets every caller call a tool for a while, from several goroutines and at randomly
+// chosen replicas.
 func callInTurns(t *testing.T, tool *toolyard.Tool, gate config.Gate, wait, during time.Duration) (spans []span) {
 	ctx, cancel := context.WithCancel(t.Context())
 	shared, err := store.Open(ctx, "memory")
@@ -116,7 +116,7 @@ func exceeds(spans []span, l toolyard.Limit) string {
 	return ""
 }
 
-// scopesOf separates the calls of those who have a limit.
+// scopesOf groups calls by the account or caller that has the limit.
 func scopesOf(spans []span, per string) map[string][]span {
 	scopes := make(map[string][]span)
 	for _, s := range spans {
@@ -124,14 +124,14 @@ func scopesOf(spans []span, per string) map[string][]span {
 			"": "all", "account": s.caller.Account, "caller": s.caller.Account + "/" + s.caller.ID,
 		}[per]
 		if per == "account" && scope == "" {
-			scope = s.caller.ID // a caller without an account uses its own ID
+			scope = s.caller.ID // a caller that has no account uses its own ID
 		}
 		scopes[scope] = append(scopes[scope], s)
 	}
 	return scopes
 }
 
-// A gate and a tool with several limits: none is exceeded, and the narrowest ones are used.
+// If a gate and a tool have several limits, none is exceeded, and the narrowest ones are used.
 func TestSeveralLimitsApplyAtTheSameTime(t *testing.T) {
 	gate := config.Gate{Rate: config.Rates{{PerMinute: 20, Per: "account"}, {PerMinute: 13, Per: "caller", Concurrency: 2}}}
 	for all, used := range map[int][]string{1000: {"account", "caller"}, 20: {""}} {
@@ -156,7 +156,7 @@ func TestSeveralLimitsApplyAtTheSameTime(t *testing.T) {
 	}
 }
 
-// The limits of a tool with the same scope are merged, and the others stay separate.
+// A tool's limits with the same scope are merged, and others stay separate.
 func TestLimitsOfDifferentScopesAreNotMerged(t *testing.T) {
 	own := toolyard.Limit{PerMinute: 10, Per: "caller", Notes: "n"}
 	got := toolterms.Apply(limited(own), toolterms.Terms{Limits: []toolyard.Limit{{PerMinute: 100}, {PerMinute: 5, Concurrency: 2, Per: "caller"}, {PerMinute: 20, Per: "account"}}})
@@ -166,7 +166,7 @@ func TestLimitsOfDifferentScopesAreNotMerged(t *testing.T) {
 	}
 }
 
-// A refusal names the limit, who has it, and when to try again.
+// A refusal contains the limit, its scope, and when to try again.
 func TestRefusalNamesTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -209,8 +209,8 @@ func TestRefusalNamesTheLimit(t *testing.T) {
 	})
 }
 
-// A limit is exact for every account or caller across replicas, and none of them uses up the share of
-// another.
+// A limit is exact for every account or caller across replicas, and none of them can use up
+// another's share.
 func TestScopedLimitsAreExact(t *testing.T) {
 	for limit, during := range map[*toolyard.Limit]time.Duration{
 		{Concurrency: 1}: 5 * time.Second, {Cooldown: 200 * time.Millisecond}: 5 * time.Second, {PerMinute: 20, Concurrency: 2}: 70 * time.Second,
@@ -238,7 +238,7 @@ func TestScopedLimitsAreExact(t *testing.T) {
 	}
 }
 
-// If the tool and the operator count differently, the result satisfies both.
+// If the tool and the operator use different scopes, the result satisfies both.
 func TestStricterLimitSatisfiesBothScopes(t *testing.T) {
 	for _, tt := range []struct{ tool, operator, want toolyard.Limit }{
 		{toolyard.Limit{PerMinute: 10, Per: "caller"}, toolyard.Limit{}, toolyard.Limit{PerMinute: 10, Per: "caller"}},

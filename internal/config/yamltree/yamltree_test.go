@@ -41,7 +41,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// bomb multiplies an anchor until it exceeds every limit.
+// bomb repeats an anchor until it exceeds every limit.
 func bomb(anchor string) string {
 	var b strings.Builder
 	for next := 'c'; next < 'k'; next++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// fakeStore fails all requests after a number of them.
+// fakeStore fails all requests after a given number.
 type fakeStore struct {
 	Store
 	left atomic.Int64
@@ -38,14 +38,15 @@ func (s *fakeStore) Approval(context.Context, string) (*store.Approval, error) {
 	return &store.Approval{ID: "apr_1", State: ledger.ApprovalPending}, nil
 }
 
-// While the store is away, no call is approved: neither when it asks nor while it waits.
+// While the store is unavailable, no call is approved: neither calls that request approval nor
+// calls that are already waiting.
 func TestAttack22CallsAreRefusedWhileTheStoreIsAway(t *testing.T) {
 	tool := toolyard.Define(toolyard.Spec{Name: "refund"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
 	for requests := range int64(3) {
 		fake := &fakeStore{}
 		fake.left.Store(requests)
 		s := New(fake, Options{Hold: func() time.Duration { return time.Minute }, Log: slog.New(slog.DiscardHandler)})
-		if requests == 2 { // the call waits; a notification makes it read again
+		if requests == 2 { // the call is waiting, and a notification makes it read again
 			stop := notifyUntilDone(s)
 			defer stop()
 		}
@@ -56,7 +57,7 @@ func TestAttack22CallsAreRefusedWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// notifyUntilDone wakes the waiting calls again and again.
+// notifyUntilDone repeatedly wakes the waiting calls.
 func notifyUntilDone(s *Service) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -17,7 +17,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// write exports changes in a format, and returns the output and the number of changes.
+// write exports changes in a format and returns the output and the number of changes.
 func write(t *testing.T, from auditlog.Source, format string, o auditlog.Options) (string, int) {
 	t.Helper()
 	var b bytes.Buffer
@@ -67,7 +67,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// entries is an audit log in memory, in the order of time.
+// entries is an in-memory audit log, sorted by time.
 type entries []*store.Change
 
 func (e *entries) Changes(_ context.Context, q store.ChangeQuery) (page []*store.Change, err error) {
@@ -86,8 +86,8 @@ func (e *entries) add(at time.Time, status int) *store.Change {
 	return c
 }
 
-// A change is exported once its outcome is known, or its replica was killed, and not before those
-// that are older.
+// A change is exported once its outcome is known or its replica was killed, and never before older
+// changes.
 func TestExportSettled(t *testing.T) {
 	var log entries
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -97,7 +97,7 @@ func TestExportSettled(t *testing.T) {
 	log.add(now.Add(-10*time.Minute), 0) // its replica was killed
 	running := log.add(now.Add(-time.Minute), 0)
 	log.add(now.Add(-30*time.Second), 200)
-	log.add(now.Add(-9*time.Second), 200) // another replica may still store an older one
+	log.add(now.Add(-9*time.Second), 200) // another replica may still store an older change
 
 	var got []string
 	var o auditlog.Options

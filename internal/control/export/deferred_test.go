@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// Namespaces have fewer than ten functions, unique names, and every function once.
+// Namespaces contain fewer than ten functions, have unique names, and include every function once.
 func TestNamespaces(t *testing.T) {
 	var list []gates.NamedTool
 	for i, server := range []string{"crm", "crm", "web.shop", "web shop", ""} {

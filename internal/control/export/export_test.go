@@ -163,7 +163,7 @@ func TestFlatten(t *testing.T) {
 	}
 }
 
-// Values that match the schema of a tool match its flattened schema.
+// Values that match a tool's schema also match its flattened schema.
 func TestFlattenedSchemaAcceptsAllValidValues(t *testing.T) {
 	flat, err := flatten(json.RawMessage(union), openAIRules)
 	if err != nil {
@@ -209,7 +209,7 @@ func FuzzFlatten(f *testing.F) {
 }
 
 func TestTokens(t *testing.T) {
-	if got := Tokens(named(t, "ping", "Answers.", "", `{ "type" : "object" }`)); got != 17 { // of 67 bytes
+	if got := Tokens(named(t, "ping", "Answers.", "", `{ "type" : "object" }`)); got != 17 { // for 67 bytes
 		t.Errorf("Tokens = %d, want 17", got)
 	}
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab\"\\\n\t\r\x01\b äß€😀{}:,")))

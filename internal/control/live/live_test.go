@@ -61,7 +61,7 @@ func TestObserversReceiveMatchingCalls(t *testing.T) {
 	}
 }
 
-// A slow observer receives the number of lost events, and does not block calls.
+// A slow observer receives the number of lost events and does not block calls.
 func TestSlowObserversLoseEvents(t *testing.T) {
 	h := New(Options{Row: row})
 	w, _ := h.Observe(everything)
@@ -96,7 +96,7 @@ func TestRecentCallsAreBounded(t *testing.T) {
 	}
 }
 
-// Calls of other replicas are published once, while there is an observer.
+// Other replicas' calls are published once, while there is an observer.
 func TestCallsOfOtherReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var polls atomic.Int64
@@ -168,7 +168,7 @@ func TestNewObserverOnABusyYard(t *testing.T) {
 	}
 }
 
-// A call of another replica is published even if a poll failed in between.
+// Another replica's call is published even if a poll failed in between.
 func TestCallsAreNotLostByAFailedPoll(t *testing.T) {
 	start := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	now, busy := start, false

@@ -24,7 +24,7 @@ import (
 
 var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// servers have untrusted titles, descriptions and versions.
+// servers contains untrusted titles, descriptions and versions.
 var servers = []Server{
 	{ID: "notion", Description: "Pages", Version: "2.0.0", Updated: noon.Add(time.Hour)},
 	{
@@ -153,7 +153,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		"/v0.1/servers?updated_since=today": 400,
 		"/v0.1/servers?updated_since=2026-11-01T12:00:00Z&include_deleted=false": 400,
 		"/v0.1/servers?cursor=!":                                         400,
-		"/v0.1/servers?cursor=YWJj":                                      400, // not a name
+		"/v0.1/servers?cursor=YWJj":                                      400, // does not encode a name
 		"/v0.1/servers?sort=name":                                        400,
 		"/v0.1/servers?limit=1&limit=2":                                  400,
 		"/v0.1/servers?limit=1;limit=2":                                  400,
@@ -205,8 +205,8 @@ func TestErrorsOfTheList(t *testing.T) {
 	}
 }
 
-// officialSchema is the schema that the registry module validates with, read from its internal
-// directory.
+// officialSchema returns the schema that the registry module uses for validation. It is in the
+// module's internal directory.
 func officialSchema(t testing.TB) *toolyard.Schema {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/registry").Output()

@@ -115,7 +115,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// A request of any size and content is read up to its bounds.
+// Requests of any size and content are read up to the limits.
 func TestHugeRequestsAreBounded(t *testing.T) {
 	x := New(catalog)
 	many := func(n int, word func(i int) string) string {
@@ -152,7 +152,7 @@ func TestHugeRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// Text beyond the bounds of a definition is not searched, and its markup has no effect.
+// Text beyond the limits of a definition is not searched, and its markup has no effect.
 func TestDefinitionsAreBounded(t *testing.T) {
 	filler := strings.Repeat("filler ", 16<<10/7)
 	args := make([]Arg, 10_000)
@@ -203,7 +203,7 @@ func TestStuffedDescriptionsFillAtMostHalfOfThePage(t *testing.T) {
 	}
 }
 
-// A server that copies the tools of another gets the same scores, and not more than half of a page.
+// A server that copies another server's tools gets the same scores, and at most half of a page.
 func TestCopiedToolsDoNotDisplaceTheOriginals(t *testing.T) {
 	docs := slices.Clone(catalog)
 	for range 20 {
@@ -218,7 +218,7 @@ func TestCopiedToolsDoNotDisplaceTheOriginals(t *testing.T) {
 	}
 }
 
-// One server may fill the page if the others have nothing that matches, or if keep excludes them.
+// One server may fill the page if the others have no matches or keep excludes them.
 func TestOneServerFillsThePageAlone(t *testing.T) {
 	var docs []Doc
 	for i := range 20 {
@@ -297,7 +297,7 @@ func TestRankReturnsKeptDocumentsOnce(t *testing.T) {
 	})
 }
 
-// Hidden documents do not affect the scores of the sentences and servers of the others.
+// Hidden documents do not affect the sentence and server scores of the others.
 func TestRankIgnoresDocumentsThatAreNotKept(t *testing.T) {
 	docs := []Doc{
 		{Name: "pay_invoice", Server: "a"},

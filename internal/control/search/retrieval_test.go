@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// TestRetrieval measures recall@5 on the labelled set in testdata: the tools of a fictitious company
-// and queries written by hand. A change of the ranking may not lower a figure by more than 0.01;
-// raise the figures when it improves them. `go run ./bench -retrieval` prints more about the set.
+// TestRetrieval measures recall@5 on the labeled set in testdata: the tools of a fictitious company
+// and handwritten queries. A change to the ranking must not lower a figure by more than 0.01; if it
+// improves a figure, raise it here. `go run ./bench -retrieval` prints more about the set.
 func TestRetrieval(t *testing.T) {
 	last := map[string]float64{
-		"message":    0.992, // whole messages of users
+		"message":    0.992, // whole messages from users
 		"search":     1.000, // a few words, as models search
-		"paraphrase": 0.160, // other words than those of the descriptions
+		"paraphrase": 0.160, // words that do not occur in the descriptions
 	}
 	type tool struct {
 		ID, Server, Category, Name, Text string

@@ -43,30 +43,30 @@ func TestFind(t *testing.T) {
 	x := New(catalog)
 	for _, c := range []struct {
 		query string
-		first []string // and whatever follows
+		first []string // expected first hits; others may follow
 	}{
-		{"search", []string{"search", "search_code"}},                                   // the whole name, then its beginning
-		{"SEARCH!", []string{"search", "search_code"}},                                  // neither case nor signs matter
-		{"issue", []string{"issue_read", "create_issue", "list_issues"}},                // beginning of the name, word of it
-		{"create", []string{"create_issue", "createPage", "create_pull_request"}},       // longer names later
-		{"createpage", []string{"createPage"}},                                          // without its break
-		{"create_page", []string{"createPage"}},                                         // with another
+		{"search", []string{"search", "search_code"}},                                   // the whole name, then its start
+		{"SEARCH!", []string{"search", "search_code"}},                                  // neither case nor punctuation matters
+		{"issue", []string{"issue_read", "create_issue", "list_issues"}},                // start of the name, then a word in it
+		{"create", []string{"create_issue", "createPage", "create_pull_request"}},       // longer names come later
+		{"createpage", []string{"createPage"}},                                          // without the word break
+		{"create_page", []string{"createPage"}},                                         // with another separator
 		{"pullrequest", []string{"create_pull_request"}},                                // inside a name
 		{"page", []string{"createPage", "search", "HTTPFetch"}},                         // name, title, text
-		{"pages", []string{"createPage", "search"}},                                     // the plural of a word
-		{"github search", []string{"search_code"}},                                      // of a server
-		{"github", []string{"create_issue", "list_issues"}},                             // all of a server
-		{"money", []string{"pay_invoice", "reissue_card"}},                              // of a category
-		{"fetch", []string{"HTTPFetch"}},                                                // the case splits names
-		{"putobj", []string{"S3.putObject"}},                                            // inside, and not finished
+		{"pages", []string{"createPage", "search"}},                                     // plural of a word
+		{"github search", []string{"search_code"}},                                      // includes a server
+		{"github", []string{"create_issue", "list_issues"}},                             // all tools of a server
+		{"money", []string{"pay_invoice", "reissue_card"}},                              // tools in a category
+		{"fetch", []string{"HTTPFetch"}},                                                // names are split by case
+		{"putobj", []string{"S3.putObject"}},                                            // inside a name, incomplete
 		{"s3", []string{"S3.putObject"}},                                                // digits stay with their letters
 		{"btc pri", []string{"get_price"}},                                              // text and name
 		{"serach", []string{"search"}},                                                  // two letters swapped
-		{"isue", []string{"create_issue"}},                                              // one too few
-		{"candlles", []string{"get_candles"}},                                           // one too many
-		{"databese", []string{"query-database"}},                                        // another
-		{"stadte", []string{"wetter_abfragen"}},                                         // another, in two bytes
-		{"übergr", []string{"wetter_abfragen"}},                                         // the beginning of a word in a text
+		{"isue", []string{"create_issue"}},                                              // one letter missing
+		{"candlles", []string{"get_candles"}},                                           // one letter too many
+		{"databese", []string{"query-database"}},                                        // a different letter
+		{"stadte", []string{"wetter_abfragen"}},                                         // a different letter that has two bytes
+		{"übergr", []string{"wetter_abfragen"}},                                         // start of a word in a text
 		{"repository issue", []string{"create_issue", "list_issues", "issue_read"}[:1]}, // in text and name
 	} {
 		got := names(x.Find(c.query, nil))
@@ -215,7 +215,7 @@ func TestFindIsAPermutation(t *testing.T) {
 	})
 }
 
-// matches is a simple implementation that checks whether a document has every word of a query.
+// matches is a simple implementation that checks whether a document contains every word of a query.
 func matches(d Doc, query string) bool {
 	fields := strings.FieldsFunc(strings.ToLower(strings.Join([]string{d.Name, d.Title, d.Text, d.Server, d.Category}, " ")), isBreak)
 	for _, word := range parse(query).words {
@@ -258,7 +258,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// many returns a catalog of n tools with texts of the given number of words.
+// many returns a catalog of n tools whose texts have the given number of words.
 func many(n, words int) []Doc {
 	r := rand.New(rand.NewPCG(1, 2))
 	verbs := strings.Fields("get list create update delete search query send fetch run read write add remove sync export import check")
@@ -297,8 +297,8 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkFind searches while a user types: every prefix of names and of words of texts, with
-// and without typos.
+// BenchmarkFind searches as a user types: for every prefix of names and of words in texts, with and
+// without typos.
 func BenchmarkFind(b *testing.B) {
 	for _, words := range []int{40, 400} {
 		docs := many(10_000, words)

@@ -22,7 +22,7 @@ import (
 
 var ann = toolyard.Caller{ID: "ann", Account: "acme"}
 
-// crm is a service on loopback. It records the requests that it gets.
+// crm is a service on loopback that records the requests it receives.
 type crm struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -52,7 +52,7 @@ func answer(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
 }
 
-// open returns a provider for the service. Change adjusts its options.
+// open returns a provider for the service. change adjusts its options.
 func open(t *testing.T, base string, change func(*HTTPOptions)) *HTTP {
 	t.Helper()
 	o := HTTPOptions{Kind: "crm", URL: base + "/customers/{caller.id}", Timeout: time.Minute, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
@@ -75,7 +75,7 @@ func TestHTTPProvider(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*HTTPOptions)
 		caller toolyard.Caller
-		path   string // as it was sent
+		path   string // path as sent
 		body   string
 		want   string
 	}{
@@ -114,7 +114,7 @@ func TestHTTPProviderSendsHeaders(t *testing.T) {
 			return strings.ReplaceAll(text, "${secret:crm}", "s3cr{et}"), nil
 		}
 	})
-	// A caller cannot have a secret expanded by its id.
+	// A caller's ID cannot make the provider expand a secret.
 	if _, err := p.Provide(t.Context(), toolyard.Caller{ID: "${secret:crm}", Account: "acme"}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func mustFail(t *testing.T, err error, code toolyard.Code, message string) {
 	}
 }
 
-// The id, account or link of a caller cannot add headers or lead to another path.
+// A caller's ID, account or link cannot add headers or lead to another path.
 func TestHTTPProviderRefusesInjection(t *testing.T) {
 	c := newCRM(t, answer(`{}`))
 	inHeader := open(t, c.URL, func(o *HTTPOptions) { o.Headers = map[string]string{"X-Customer": "{caller.id}"} })
@@ -246,7 +246,7 @@ func TestHTTPProviderIsBoundedInTime(t *testing.T) {
 	slowly := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "{")
 		w.(http.Flusher).Flush()
-		for i := 0; r.Context().Err() == nil; i++ { // a byte at a time
+		for i := 0; r.Context().Err() == nil; i++ { // sends one byte at a time
 			time.Sleep(20 * time.Millisecond)
 			_, _ = io.WriteString(w, " ")
 			w.(http.Flusher).Flush()
@@ -264,7 +264,7 @@ func TestHTTPProviderIsBoundedInTime(t *testing.T) {
 			}
 		})
 	}
-	// A server that accepts connections and never reads.
+	// A server that accepts connections but never reads.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -299,7 +299,7 @@ func TestHTTPProviderCachesByCaller(t *testing.T) {
 	get(toolyard.Caller{ID: "ann", Account: "umbrella"}, 2) // the same name in another account
 	get(toolyard.Caller{ID: "bob", Account: "acme"}, 3)
 	linked = "L2"
-	get(ann, 4) // another link is another record
+	get(ann, 4) // a different link refers to a different record
 	now.Add(int64(30 * time.Second))
 	get(ann, 5)
 }
@@ -330,7 +330,7 @@ func TestHTTPProviderSendsOneRequestForConcurrentCalls(t *testing.T) {
 	}
 }
 
-// waiting returns how many requests wait for an answer.
+// waiting returns the number of requests that are waiting for an answer.
 func waiting(c *Cache) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -83,7 +83,7 @@ func TestNotRead(t *testing.T) {
 	}
 }
 
-// Links between many folders make more paths than there are files.
+// Links between many folders create more paths than there are files.
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -102,7 +102,7 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// thousand is a folder of 1,000 files.
+// thousand returns a folder with 1,000 files.
 func thousand(b testing.TB) *Folder {
 	dir := b.TempDir()
 	for i := range 1000 {
@@ -113,7 +113,7 @@ func thousand(b testing.TB) *Folder {
 	return f
 }
 
-// BenchmarkLook looks at 1,000 files that did not change.
+// BenchmarkLook scans 1,000 unchanged files.
 func BenchmarkLook(b *testing.B) {
 	f := thousand(b)
 	time.Sleep(coarse + 100*time.Millisecond)
@@ -125,7 +125,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstLook reads 1,000 files. So does a look at files that are all just written.
+// BenchmarkFirstLook reads 1,000 files. A scan of files that were all just written does the same.
 func BenchmarkFirstLook(b *testing.B) {
 	f := thousand(b)
 	for b.Loop() {

@@ -39,7 +39,7 @@ type watched struct {
 	also []string
 }
 
-// follow watches a folder until the end of the test and consumes the first call.
+// follow watches a folder until the test ends and consumes the first call.
 func follow(t *testing.T, f Folder) *watched {
 	t.Helper()
 	w := start(t, f)
@@ -47,7 +47,7 @@ func follow(t *testing.T, f Folder) *watched {
 	return w
 }
 
-// start watches a folder with imported files until the end of the test.
+// start watches a folder and imported files until the test ends.
 func start(t *testing.T, f Folder, also ...string) *watched {
 	t.Helper()
 	w := &watched{T: t, dir: f.Dir, calls: make(chan []File, 1000), also: also}
@@ -75,7 +75,7 @@ func (w *watched) changed(files []File) []string {
 	return w.also
 }
 
-// imports sets what the next call of changed returns.
+// imports sets what the next call to changed returns.
 func (w *watched) imports(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *watched) next() []File {
 }
 
 // sees waits for a call with these files, given as alternating paths and contents, and returns the
-// number of calls. No further call may follow.
+// number of calls. There must be no further call.
 func (w *watched) sees(want ...string) (calls int) {
 	w.Helper()
 	for {
@@ -139,7 +139,7 @@ func found(files []File) map[string][32]byte {
 	return m
 }
 
-// path is a path in the folder.
+// path returns a path in the folder.
 func (w *watched) path(name string) string { return filepath.Join(w.dir, name) }
 
 func must(t testing.TB, err error) {
@@ -149,15 +149,15 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// write writes a file and makes its folder.
+// write writes a file and creates its folder.
 func write(t testing.TB, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// overwrite changes the content of a file to a text of the same length, which no reader sees half
-// written.
+// overwrite changes a file's content to a text of the same length. No reader sees a partially
+// written file.
 func overwrite(t testing.TB, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -167,7 +167,7 @@ func overwrite(t testing.TB, path, text string) {
 	must(t, f.Close())
 }
 
-// replace replaces a file by another.
+// replace replaces a file with another file.
 func replace(t testing.TB, path, text string) {
 	t.Helper()
 	write(t, path+".tmp", text)
@@ -181,7 +181,7 @@ func relink(t testing.TB, target, link string) {
 	must(t, os.Rename(link+".tmp", link))
 }
 
-// TestChange changes a folder with a.ts and sub/b.ts, and another folder next to it.
+// TestChange changes a folder that contains a.ts and sub/b.ts, and another folder next to it.
 func TestChange(t *testing.T) {
 	tests := map[string]struct {
 		do   func(w *watched, outside string)
@@ -442,7 +442,7 @@ func TestLinks(t *testing.T) {
 	w.sees("file.ts", "3", "folder/o.ts", "3")
 	replace(t, filepath.Join(outside, "v1/o.ts"), "4")
 	w.sees("file.ts", "4", "folder/o.ts", "4")
-	relink(t, "v2", filepath.Join(outside, "now")) // far from the folder
+	relink(t, "v2", filepath.Join(outside, "now")) // far away from the folder
 	w.sees("file.ts", "2", "folder/o.ts", "2")
 	write(t, filepath.Join(outside, "v2/sub/p.ts"), "p")
 	w.sees("file.ts", "2", "folder/o.ts", "2", "folder/sub/p.ts", "p")
@@ -466,7 +466,8 @@ func TestDanglingLink(t *testing.T) {
 	w.sees("a.ts", "a")
 }
 
-// A ConfigMap is a folder of links to ..data/…, which links to a folder of the update.
+// A ConfigMap is a folder of links to ..data/…, which is itself a link to a folder that each update
+// replaces.
 func TestConfigMap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -488,14 +489,14 @@ func TestConfigMap(t *testing.T) {
 			t.Errorf("%d calls for one update", calls)
 		}
 	}
-	for i := range 3 { // in a row
+	for i := range 3 { // several times in a row
 		update(i + 4)
 	}
 	w.sees("hello.ts", "6")
 }
 
-// mostCalls is the number of calls that changes during a time may lead to: after a call, four times
-// the default Quiet must pass without a change.
+// mostCalls is the maximum number of calls that changes within a time may cause: after a call, four
+// times the default Quiet must pass with no change.
 func mostCalls(during time.Duration) int { return int(during / (80 * time.Millisecond)) }
 
 func TestBurst(t *testing.T) {
@@ -548,7 +549,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// Two changes may be so close that times and size do not distinguish them.
+// Two changes may be so close together that neither times nor size distinguish them.
 func TestSameTimesAndSize(t *testing.T) {
 	t.Parallel()
 	w := follow(t, Folder{Dir: t.TempDir(), Quiet: time.Millisecond})
@@ -605,7 +606,7 @@ func TestImportedFiles(t *testing.T) {
 			t.Errorf("%s: %d calls", name, calls)
 		}
 	}
-	overwrite(t, lib, "4") // the same
+	overwrite(t, lib, "4") // the same content
 	w.seesNothing()
 	write(t, filepath.Join(outside, "lib/other.ts"), "x")
 	w.seesNothing()
@@ -646,14 +647,14 @@ func TestPoll(t *testing.T) {
 	w := start(t, Folder{Dir: filepath.Join(top, "x/y/scripts"), Poll: 50 * time.Millisecond})
 	write(t, w.path("a.ts"), "1")
 	w.sees("a.ts", "1")
-	// Nobody is told that a folder far above was moved.
+	// There is no event when a folder far above is moved.
 	must(t, os.Rename(filepath.Join(top, "x"), filepath.Join(top, "z")))
 	w.sees()
 	write(t, w.path("a.ts"), "2")
 	w.sees("a.ts", "2")
 }
 
-// Whether or not a flood overflows the system's queue, the last content is reported.
+// The last content is reported, even if a flood of events overflows the system's queue.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	w := follow(t, Folder{Dir: t.TempDir()})
@@ -690,7 +691,7 @@ func TestUnreadable(t *testing.T) {
 	w.sees("a.ts", "a", "sub/b.ts", "b")
 }
 
-// TestDelay measures the time from the last write to the call of changed.
+// TestDelay measures the time from the last write to the call to changed.
 func TestDelay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes its time")

@@ -106,7 +106,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		os.Exit(7)
 	}
-	ForTest(t) // or there is nothing to start
+	ForTest(t) // skips the test if PostgreSQL is not installed
 	report := t.TempDir() + "/report"
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNothingIsLeft$")
 	cmd.Env = append(os.Environ(), "PGTEST_LEAVE="+report)
@@ -128,7 +128,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// query runs a statement and returns its result, if it is a number.
+// query runs a statement and returns its result if it is a number.
 func query(t *testing.T, url, statement string) (n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -71,15 +71,15 @@ func TestIntentFailsWithoutTheStore(t *testing.T) {
 		if err := record.New(hang{}, record.Options{Intents: true}).Intent(ctx, writeCall("c")); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		time.Sleep(time.Minute) // for the transactions
+		time.Sleep(time.Minute) // wait for the transactions
 	})
 }
 
 func TestOnlyWritesHaveIntents(t *testing.T) {
 	read, keyed, paid := writeCall("read"), writeCall("keyed"), writeCall("paid")
 	read.Tool = toolyard.Define(toolyard.Spec{Name: "look", Effects: toolyard.ReadOnly}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
-	keyed.IdempotencyKey = "k"                                                                     // in the ledger
-	paid.Surface, paid.Tool.Price = toolyard.Execute, toolyard.Price{Set: true, USD: toolyard.USD} // in the ledger
+	keyed.IdempotencyKey = "k"                                                                     // recorded in the ledger
+	paid.Surface, paid.Tool.Price = toolyard.Execute, toolyard.Price{Set: true, USD: toolyard.USD} // recorded in the ledger
 	w := record.New(&books{away: true}, record.Options{Intents: true})
 	for _, c := range []*toolyard.Call{read, keyed, paid} {
 		if err := w.Intent(t.Context(), c); err != nil {

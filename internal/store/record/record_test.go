@@ -171,7 +171,7 @@ func TestRowOfACallWithinACall(t *testing.T) {
 	}
 }
 
-// Error messages are recorded without secrets and within a limit.
+// Error messages are recorded with secrets removed and within a limit.
 func TestMessages(t *testing.T) {
 	own := &toolyard.Tool{Spec: toolyard.Spec{Name: "own", Terms: toolyard.Terms{Contexts: []string{"wallet"}}}}
 	guarded := record.Arguments{Redact: redact}
@@ -199,7 +199,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Names supplied by clients are bounded and valid for every store.
+// Names supplied by clients have a limited length and are valid in every store.
 func TestNamesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := call("c")
@@ -253,7 +253,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// Truncated arguments do not contain a part of a secret.
+// Truncated arguments do not contain part of a secret.
 func TestCutArguments(t *testing.T) {
 	made := call("c")
 	for fill := 8<<10 - 100; fill < 8<<10; fill++ {
@@ -270,7 +270,7 @@ func TestCutArguments(t *testing.T) {
 	}
 }
 
-// Whatever the arguments are, the recorded form is small, is JSON, and contains no secret.
+// For all arguments, the recorded form is small, is valid JSON, and contains no secret.
 func FuzzArguments(f *testing.F) {
 	f.Add([]byte(`{"a":"hunter2","b":[1,-2.5e3,true,null,{"c":"\u0068unter2"}]}`))
 	f.Add([]byte(`{"a":"` + strings.Repeat("x", 8<<10-45) + `hunter2hunter2"}`))
@@ -346,7 +346,7 @@ func TestStoreIsDown(t *testing.T) {
 		w := record.New(b, record.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), OnDrop: func(n int) { hook += n }})
 		end := run(w)
 		put(w, 0, 1_000)
-		synctest.Wait() // these are in the writer's hand
+		synctest.Wait() // the writer has taken these rows
 		put(w, 1_000, 101_500)
 		if got := w.Dropped(); got != 500 || hook != 500 {
 			t.Errorf("%d rows were dropped, the hook counted %d", got, hook)

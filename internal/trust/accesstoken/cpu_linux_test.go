@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// cpuTime returns the CPU time of this process, which depends little on other programs.
+// cpuTime returns this process's CPU time, which other programs hardly affect.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

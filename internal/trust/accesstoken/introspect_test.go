@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/issuertest"
 )
 
-// introspected returns the issuer for callers in the group staff, which is asked about tokens.
+// introspected returns an issuer that is asked about tokens and accepts callers in the group staff.
 func introspected(i *issuertest.Issuer) accesstoken.Issuer {
 	issuer := staff(i)
 	issuer.Introspect = &accesstoken.Introspection{ClientID: issuertest.IntrospectClient, Secret: func() (string, error) { return issuertest.IntrospectSecret, nil }}
@@ -129,7 +129,7 @@ func TestRevokedTokenStopsWorking(t *testing.T) {
 	}
 }
 
-// Calls with the same token at the same time cause one request.
+// Concurrent calls with the same token cause one request.
 func TestIntrospectionsAreShared(t *testing.T) {
 	issuer := issuertest.New(t)
 	v := newVerifier(t, &testClock{}, introspected(issuer))
@@ -151,14 +151,15 @@ func TestIntrospectionsAreShared(t *testing.T) {
 			}
 		})
 	}
-	close(release) // calls that come later find the result in the cache
+	close(release) // later calls find the result in the cache
 	calls.Wait()
-	if n := issuer.Introspections() - asked; n > 10 { // a call may come between the end of a request and the cache
+	if n := issuer.Introspections() - asked; n > 10 { // a call may fall between the end of a request and the cache update
 		t.Errorf("%d requests", n)
 	}
 }
 
-// Made-up tokens cannot make us flood the issuer: few requests run at the same time.
+// Invented tokens cannot cause a flood of requests to the issuer, because the number of concurrent
+// requests is limited.
 func TestIntrospectionsAreBounded(t *testing.T) {
 	issuer := issuertest.New(t)
 	v := newVerifier(t, &testClock{}, introspected(issuer))

@@ -27,14 +27,14 @@ import (
 
 const resource = "https://tools.example.com/mcp/chat"
 
-// testClock is a clock that tests advance.
+// testClock is a clock that tests can advance.
 type testClock struct{ offset atomic.Int64 }
 
 func (c *testClock) now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())) }
 func (c *testClock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// patientVerifier repeats a verification that failed because the keys took seconds to fetch, as on a
-// busy machine.
+// patientVerifier repeats a verification that failed because fetching the keys took several
+// seconds, which happens on a busy machine.
 type patientVerifier struct{ *accesstoken.Verifier }
 
 func (v patientVerifier) Verify(ctx context.Context, token string, resources []string) (toolyard.Caller, error) {
@@ -77,7 +77,7 @@ func TestValidTokenIdentifiesItsCaller(t *testing.T) {
 }
 
 // Each of these tokens is forged, malformed or meant for another purpose. All are refused, and the
-// caller learns nothing but that.
+// error reveals no details to the caller.
 func TestInvalidTokensAreRefused(t *testing.T) {
 	issuer, other := issuertest.New(t), issuertest.New(t)
 	v := newVerifier(t, &testClock{}, staff(issuer))
@@ -278,7 +278,8 @@ func TestRulesDecideAboutRights(t *testing.T) {
 	}
 }
 
-// The rights of a caller are never more than the rules grant, and never more with fewer scopes.
+// A caller's rights never exceed those granted by the rules, and never grow when scopes are
+// removed.
 func TestRightsOnlyShrink(t *testing.T) {
 	issuer := issuertest.New(t)
 	rules := []accesstoken.Rule{{Groups: []string{"a"}, Gates: []string{"x"}, Write: true}, {Groups: []string{"b"}, Gates: []string{"y"}, Role: "viewer"}}
@@ -390,7 +391,7 @@ func TestRotatedKeys(t *testing.T) {
 		t.Fatal(got)
 	}
 	issuer.Rotate()
-	clock.advance(31 * time.Second) // no fetch is too recent
+	clock.advance(31 * time.Second) // makes sure that the last fetch is not too recent
 	if got := verify(issuer.Token(resource, nil)); got != "OK" {
 		t.Errorf("new key: %s", got)
 	}
@@ -400,8 +401,8 @@ func TestRotatedKeys(t *testing.T) {
 	}
 }
 
-// While the issuer fails, the keys that are known stay in use for a day; others are refused, never
-// accepted.
+// While the issuer is failing, known keys stay in use for a day. Tokens with other keys are
+// refused.
 func TestUnavailableIssuer(t *testing.T) {
 	for name, serve := range map[string]func(http.ResponseWriter){
 		"error":     func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
@@ -467,8 +468,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// BenchmarkVerify verifies a token that is in the cache, and one that is not. The CPU time depends less than
-// the elapsed time on what else the machine does.
+// BenchmarkVerify verifies a token that is in the cache and one that is not. It measures CPU time,
+// which other processes affect less than the elapsed time.
 func BenchmarkVerify(b *testing.B) {
 	issuer := issuertest.New(b)
 	v := accesstoken.New(accesstoken.Options{Issuers: []accesstoken.Issuer{staff(issuer)}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})

@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/framing"
 )
 
-// event is an event whose data remains valid after the next one is read.
+// event is an event whose data stays valid after the next one is read.
 type event struct {
 	Name, ID, Data string
 	Retry          time.Duration
@@ -77,7 +77,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsGoOn checks what remains for the next request.
+// TestEventsGoOn checks the values to use for the next request.
 func TestEventsGoOn(t *testing.T) {
 	_, last, err := readEvents(framing.NewEventReader(strings.NewReader("id: a\ndata:\n\nid: b\nretry: 20\n\nid: c\nretry: 30\n"), 100, 0))
 	if want := (event{ID: "b", Retry: 30 * time.Millisecond}); last != want || !errors.Is(err, io.EOF) {
@@ -146,7 +146,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestEndlessStreams reads lines and streams of a gibibyte with little memory.
+// TestEndlessStreams reads lines and streams of one gibibyte using little memory.
 func TestEndlessStreams(t *testing.T) {
 	const most = 1 << 20
 	text := strings.Repeat("x", 4096)
@@ -238,8 +238,7 @@ func eventsByTheBook(in string) (list []event) {
 	return list
 }
 
-// checkEvents compares the reader with the specification, for bytes that arrive in parts of any
-// size.
+// checkEvents compares the reader with the specification when bytes arrive in parts of any size.
 func checkEvents(t interface{ Errorf(string, ...any) }, in string, part int) {
 	got, _, err := readEvents(framing.NewEventReader(&parts{[]byte(in), part}, 1<<20, 0))
 	if len(in) < 4<<10 && !errors.Is(err, io.EOF) {
@@ -250,7 +249,7 @@ func checkEvents(t interface{ Errorf(string, ...any) }, in string, part int) {
 	}
 }
 
-// parts returns bytes in parts of at most n.
+// parts returns bytes in parts of at most n bytes.
 type parts struct {
 	data []byte
 	n    int

@@ -42,12 +42,12 @@ func TestBlocklist(t *testing.T) {
 		store.callers = []string{"corp:ann"}
 		check("corp:ann", "") // cached
 		time.Sleep(blocklistTTL)
-		check("corp:ann", toolyard.PermissionDenied) // without a notification
+		check("corp:ann", toolyard.PermissionDenied) // there was no notification
 		check("corp:bob", "")
 
 		store.callers = nil
 		b.Refresh()
-		check("corp:ann", "") // at once
+		check("corp:ann", "") // takes effect immediately
 		if store.reads != 3 {
 			t.Errorf("%d reads", store.reads)
 		}
@@ -61,7 +61,7 @@ func TestBlocklist(t *testing.T) {
 		check("corp:bob", "")
 		time.Sleep(staleTTL)
 		check("corp:ann", toolyard.PermissionDenied)
-		check("corp:bob", toolyard.Unavailable) // nobody passes with a list that is too old
+		check("corp:bob", toolyard.Unavailable) // a list that is too old admits no one
 		store.err = nil
 		time.Sleep(retryPause)
 		check("corp:bob", "")

@@ -111,7 +111,7 @@ func TestState(t *testing.T) {
 		t.Fatal(err)
 	}
 	revoked := key
-	revoked.Revoked = noon.Add(time.Hour * 24 * 365) // by a clock that is ahead of ours
+	revoked.Revoked = noon.Add(time.Hour * 24 * 365) // set by a clock that is ahead
 	for _, c := range []struct {
 		key  Key
 		at   time.Duration
@@ -154,7 +154,7 @@ func TestAllows(t *testing.T) {
 		{"viewer", "chat", toolyard.Write, "write"},
 		{"gate:cha", "chat", toolyard.Read, "gate:chat"},
 		{"gate:chat2", "chat", toolyard.Read, "gate:chat"},
-		{"GATE:chat", "chat", toolyard.Read, ""}, // no scope of ours, so it names no gate
+		{"GATE:chat", "chat", toolyard.Read, ""}, // not a valid scope, so it names no gate
 	} {
 		err := Allows(toolyard.Caller{ID: "alice", Roles: strings.Fields(c.scopes)}, &gates.Gate{Name: c.gate, Mode: c.mode})
 		if c.needs == "" {

@@ -28,7 +28,7 @@ type shelf struct {
 	slow  time.Duration
 	asked atomic.Int64
 	lists atomic.Int64
-	most  int // concurrent queries
+	most  int // maximum number of concurrent queries
 	now   int
 }
 
@@ -100,7 +100,7 @@ func open(t *testing.T) (v *Verifier, s *shelf, key Key, token string) {
 	return NewVerifier(s, time.Now), s, key, token
 }
 
-// codeOf returns the error code for a token, or empty for a caller.
+// codeOf returns the error code for a token, or "" if it identifies a caller.
 func codeOf(v *Verifier, token string) toolyard.Code {
 	_, err := v.Verify(context.Background(), token)
 	if err == nil {
@@ -119,13 +119,13 @@ func expect(t *testing.T, v *Verifier, token string, want toolyard.Code) {
 func TestVerify(t *testing.T) {
 	_, s, key, token := open(t)
 	now := time.Now()
-	v := NewVerifier(s, func() time.Time { return now }) // nothing that is remembered expires
+	v := NewVerifier(s, func() time.Time { return now }) // nothing in the cache expires
 	caller, err := v.Verify(t.Context(), token)
 	want := toolyard.Caller{ID: "alice", Account: "acme", Roles: []string{"gate:chat"}}
 	if diff := cmp.Diff(want, caller); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
-	caller.Roles[0] = "admin" // is the caller's own
+	caller.Roles[0] = "admin" // belongs to the caller
 	if again, _ := v.Verify(t.Context(), token); again.Roles[0] != "gate:chat" {
 		t.Error("one caller changed another")
 	}
@@ -155,7 +155,7 @@ func TestKeysExpireOnTime(t *testing.T) {
 		expect(t, v, token, "")
 		time.Sleep(20*time.Second - 1)
 		expect(t, v, token, "")
-		time.Sleep(time.Nanosecond) // it is remembered for longer than it is good
+		time.Sleep(time.Nanosecond) // the key is cached for longer than it is valid
 		expect(t, v, token, toolyard.Unauthenticated)
 	})
 }
@@ -189,8 +189,8 @@ func TestANewKeyIsSeenInTime(t *testing.T) {
 	})
 }
 
-// While the store is down, verified keys stay valid for five minutes, others are refused
-// temporarily, and the store is not queried in between.
+// While the store is down, verified keys stay valid for five minutes, other keys are refused
+// temporarily, and the store is not queried.
 func TestTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -237,7 +237,7 @@ func TestTheStoreHangs(t *testing.T) {
 		if _, err := v.Verify(ctx, stranger); toolyard.AsError(err).Code != toolyard.Unavailable {
 			t.Error(err)
 		}
-		time.Sleep(lookupTimeout) // the query ends on its own
+		time.Sleep(lookupTimeout) // lets the query end on its own
 	})
 }
 
@@ -267,7 +267,7 @@ func TestOneQuestionForMany(t *testing.T) {
 	})
 }
 
-// strangers creates tokens with unknown prefixes, as fast as an attacker could.
+// strangers creates tokens with unknown prefixes as fast as an attacker could.
 func strangers(n int) []string {
 	tokens := make([]string, n)
 	for i := range tokens {
@@ -281,7 +281,7 @@ func strangers(n int) []string {
 	return tokens
 }
 
-// With a hundred thousand invented keys, queries and memory are bounded, and known keys stay valid.
+// With a hundred thousand invented keys, queries and memory are limited, and known keys stay valid.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -316,7 +316,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	})
 }
 
-// The same concurrently, with a slow store.
+// The same test with concurrent requests and a slow store.
 func TestFloodAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, _ := open(t)
@@ -338,8 +338,8 @@ func TestFloodAtOnce(t *testing.T) {
 	})
 }
 
-// A flood of invented keys does not lock out existing keys, whether seen before or not. For that,
-// the store occasionally lists its keys.
+// A flood of invented keys does not lock out existing keys, whether or not they were seen before.
+// To achieve that, the store occasionally lists its keys.
 func TestAFloodDoesNotLockOutKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -355,7 +355,7 @@ func TestAFloodDoesNotLockOutKeys(t *testing.T) {
 		flood()
 		expect(t, v, token, "")
 		young := s.add(t)
-		expect(t, v, young, toolyard.Unavailable) // is not in the list yet
+		expect(t, v, young, toolyard.Unavailable) // not in the list yet
 		for time.Since(start) <= listTTL {
 			time.Sleep(unknownTTL / 4)
 			flood()
@@ -367,7 +367,8 @@ func TestAFloodDoesNotLockOutKeys(t *testing.T) {
 	})
 }
 
-// The same concurrently, with a slow store: waiting invented keys do not delay others.
+// The same test with concurrent requests and a slow store: invented keys that wait do not delay
+// others.
 func TestAConcurrentFloodDoesNotLockOutKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, s, _, token := open(t)
@@ -376,7 +377,7 @@ func TestAConcurrentFloodDoesNotLockOutKeys(t *testing.T) {
 		for _, stranger := range strangers(maxUnknown) {
 			wg.Go(func() { _ = codeOf(v, stranger) })
 		}
-		time.Sleep(time.Second + 1) // the list is there
+		time.Sleep(time.Second + 1) // the list has been read
 		start := time.Now()
 		expect(t, v, token, "")
 		if took := time.Since(start); took != time.Second {

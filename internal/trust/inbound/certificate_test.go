@@ -68,7 +68,7 @@ func TestCertificateReload(t *testing.T) {
 	check("repaired", true, second, "")
 }
 
-// A Kubernetes secret is a link to a folder, which is replaced as a whole.
+// A Kubernetes secret is a link to a folder that is replaced as a whole.
 func TestCertificateReloadFollowsLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege")

@@ -39,7 +39,7 @@ func TestConnectionsAreBoundedForEachAddress(t *testing.T) {
 		t.Errorf("%q was refused", got)
 	}
 	_ = first.Close()
-	_ = first.Close() // counts once
+	_ = first.Close() // counts only once
 	dial()
 	third := <-accepted
 	dial()

@@ -53,7 +53,7 @@ func TestReadQueryRefuses(t *testing.T) {
 	}
 }
 
-// Every accepted parameter is known, short and valid text, and parses to the same value after
+// Every accepted parameter is known, is short and valid text, and parses to the same value after
 // encoding.
 func FuzzReadQuery(f *testing.F) {
 	for _, seed := range []string{"tool=a&limit=1", "tool=%zz", "tool=a;b", "a=1", "tool", "tool=%00", "=", "&"} {

@@ -15,7 +15,8 @@ const (
 	ordinaryValue = `{"symbol":"BTC","interval":"5m","lookback":20,"tags":["red","green"],"range":{"from":"2026-01-31T09:30:00Z"}}`
 )
 
-// The overhead of the budget on ordinary arguments, compared with a library without one.
+// BenchmarkOrdinaryArguments measures the overhead of the budget on ordinary arguments, compared
+// with a library that has no budget.
 func BenchmarkOrdinaryArguments(b *testing.B) {
 	b.Run("budget", func(b *testing.B) {
 		s, err := Compile([]byte(ordinarySchema))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// cpuTime returns the CPU time of this thread, which does not depend on other programs.
+// cpuTime returns this thread's CPU time, which does not depend on other programs.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	const thread = 1

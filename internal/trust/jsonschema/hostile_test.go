@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// raceEnabled is set if the race detector slows everything down.
+// raceEnabled is set if the race detector is enabled, which slows everything down.
 var raceEnabled bool
 
 // hostile generates a schema and a value that are as expensive as possible.
 type hostile struct{ *rand.Rand }
 
-// size is mostly small, and sometimes the maximum size of a call.
+// size returns a size that is usually small and sometimes the maximum size of a call.
 func (h hostile) size(most int) int {
 	if h.IntN(12) > 0 {
 		most = max(2, most/16)
@@ -43,7 +43,7 @@ func nest(n int, before, core, after string) string {
 	return strings.Repeat(before, n) + core + strings.Repeat(after, n)
 }
 
-// recursiveUnion is a tree of filters whose branches all match until the end.
+// recursiveUnion returns a tree of filters whose branches all match until the end.
 func (h hostile) recursiveUnion() (string, string) {
 	op, keyword := h.pick("const", "title"), h.pick("anyOf", "oneOf", "allOf")
 	branches := make([]string, 2+h.IntN(4))
@@ -166,8 +166,8 @@ func (h hostile) pair() (string, string) {
 	return families[h.IntN(len(families))]()
 }
 
-// No validation costs more than 50 ms of CPU or 16 MiB, whatever the schema and the value. A busy
-// machine inflates measurements, so only repeated excesses fail the test.
+// No validation costs more than 50 ms of CPU time or 16 MiB of memory, regardless of the schema and
+// the value. A busy machine inflates measurements, so only repeated excesses fail the test.
 func TestHostilePairsCostLittle(t *testing.T) {
 	const mostTime, mostMemory = 50 * time.Millisecond, 16 << 20
 	pairs := 10_000
@@ -216,7 +216,7 @@ func TestHostilePairsCostLittle(t *testing.T) {
 	t.Logf("largest %d KiB: %.200s with %.60s", largest.memory>>10, largest.schema, largest.value)
 }
 
-// stayOnThread makes cpuTime meaningful.
+// stayOnThread locks the goroutine to its thread, because cpuTime measures a thread.
 func stayOnThread(t *testing.T) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -267,9 +267,9 @@ func TestEndedContextStopsValidation(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := []byte("[" + repeat(100, `"`+strings.Repeat("a", 40)+`!"`) + "]")
-	long := limits{1 << 40, 1 << 40} // it would never end
+	long := limits{1 << 40, 1 << 40} // would never end otherwise
 	best := time.Hour
-	for range 50 { // the machine may be busy; a validation that goes on would do so each time
+	for range 50 { // the machine may be busy, but a validation that does not stop would fail every time
 		ctx, cancel := context.WithCancel(t.Context())
 		var canceled time.Time
 		time.AfterFunc(20*time.Millisecond, func() { canceled = time.Now(); cancel() })
@@ -294,7 +294,7 @@ func TestEndedContextStopsValidation(t *testing.T) {
 	}
 }
 
-// Legitimate data is not rejected, however large.
+// Legitimate data is not rejected, no matter how large it is.
 func TestLargeHonestValuesFit(t *testing.T) {
 	stayOnThread(t)
 	s, err := Compile([]byte(`{"type":"object","required":["rows"],"properties":{"rows":{"type":"array","items":{"$ref":"#/$defs/row"}}},"$defs":{"row":{

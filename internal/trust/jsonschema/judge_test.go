@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// judgeEngine is the pattern engine of the library. Its limit is never reached here.
+// judgeEngine is the library's pattern engine. Its limit is never reached here.
 func judgeEngine(source string) (judge.Regexp, error) {
 	re, err := regexp2.Compile(source, regexp2.ECMAScript)
 	if err != nil {
@@ -168,7 +168,7 @@ func (m maker) nested(key string, depth int) string {
 	return m.schema(depth)
 }
 
-// document is a schema with definitions that may refer to each other.
+// document returns a schema with definitions that may refer to each other.
 func (m maker) document() string {
 	return fmt.Sprintf(`{"$defs":{"x":{"type":["object","array","string","number"],"properties":{"a":{"$ref":"#/$defs/y"}},"items":{"$ref":"#/$defs/x"}},`+
 		`"y":{"anyOf":[{"type":"string"},{"items":{"$ref":"#/$defs/x"}},{"properties":{"b":%s}}]}},"allOf":[%s],"anyOf":[%s,%s]}`,
@@ -218,7 +218,7 @@ func TestVerdictsAreThoseOfTheJudge(t *testing.T) {
 	}
 }
 
-// Old drafts have the same meaning as in the library that was used before.
+// Old drafts have the same meaning as in the library.
 func TestOldDraftsAreThoseOfTheJudge(t *testing.T) {
 	documents := []string{
 		`{"$schema":"%s","id":"http://x/a","properties":{"a":{"minimum":1,"exclusiveMinimum":true}},"definitions":{"p":{"type":"integer"}},"additionalProperties":{"$ref":"#/definitions/p"}}`,

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// remote is the number of groups in the official test suite that refer to other documents, which is
-// unsupported by design: a schema must not cause requests.
+// remote is the number of groups in the official test suite that refer to other documents. This is
+// not supported by design, because a schema must not cause requests.
 var remote = map[string]int{"draft2020-12": 20, "draft7": 11}
 
-// suiteDir returns the folder of the official test suite: in the test data of a module that the MCP
-// SDK depends on.
+// suiteDir returns the folder with the official test suite. It is in the test data of a module that
+// the MCP SDK depends on.
 func suiteDir(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/google/jsonschema-go").Output()

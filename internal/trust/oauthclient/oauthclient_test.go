@@ -28,7 +28,7 @@ import (
 
 func newClient() *Client { return New([]string{"127.0.0.1"}, nil, time.Now) }
 
-// protected starts a service at /mcp that requires tokens of an authorization server.
+// protected starts a service at /mcp that requires tokens from an authorization server.
 func protected(t *testing.T, as *oauthtest.Server, scopes ...string) string {
 	t.Helper()
 	var address string
@@ -40,7 +40,7 @@ func protected(t *testing.T, as *oauthtest.Server, scopes ...string) string {
 	return address
 }
 
-// signIn opens the address of a sign-in as a browser does, and returns the response.
+// signIn opens a sign-in's URL like a browser and returns the response.
 func signIn(t *testing.T, f *SignIn) url.Values {
 	t.Helper()
 	address, err := f.URL()
@@ -473,8 +473,8 @@ func FuzzAssertion(f *testing.F) {
 	})
 }
 
-// A refresh token may be accepted only once. So a slow response is awaited, and an unknown outcome is
-// distinguished from a request that the server surely did not accept.
+// A server may accept a refresh token only once. The client therefore waits for a slow response,
+// and distinguishes an unknown outcome from a request that the server certainly did not accept.
 func TestRefreshReportsUnknownOutcomes(t *testing.T) {
 	const tokens = `{"token_type":"Bearer","access_token":"a2","refresh_token":"r2"}`
 	closed := httptest.NewServer(http.NotFoundHandler())
@@ -508,7 +508,7 @@ func TestRefreshReportsUnknownOutcomes(t *testing.T) {
 				address = server.URL
 			}
 			c := newClient()
-			c.timeout = time.Millisecond // of other requests
+			c.timeout = time.Millisecond // timeout of other requests
 			token, err := c.Refresh(t.Context(), &Server{Issuer: address, TokenURL: address}, nil, &Credentials{ID: "us"}, &Token{Access: "a1", Refresh: "r1"})
 			if (err == nil) != tt.ok || errors.Is(err, ErrUncertain) != tt.uncertain {
 				t.Errorf("%+v %v", token, err)

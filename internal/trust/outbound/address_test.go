@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// spelling is a notation of a forbidden address.
+// spelling is a way to write a forbidden address.
 type spelling struct {
 	host string // as written in a URL
 	ip   netip.Addr
@@ -31,7 +31,7 @@ var victims = []string{
 	"100.100.100.200", "192.0.0.192", "198.18.0.1", "255.255.255.255",
 }
 
-// spellings4 returns notations of an IPv4 address, including embedded ones.
+// spellings4 returns the ways to write an IPv4 address, including embedded forms.
 func spellings4(ip netip.Addr) []string {
 	b := ip.As4()
 	n := binary.BigEndian.Uint32(b[:])
@@ -75,12 +75,12 @@ func arabic(r rune) rune {
 	return r
 }
 
-// inverted is the address encoding of Teredo.
+// inverted returns an address in Teredo's encoding.
 func inverted(b [4]byte) string {
 	return fmt.Sprintf("%02x%02x:%02x%02x", ^b[0], ^b[1], ^b[2], ^b[3])
 }
 
-// spellings returns all notations of all forbidden addresses.
+// spellings returns all ways to write all forbidden addresses.
 func spellings() (list []spelling) {
 	for _, victim := range victims {
 		ip := netip.MustParseAddr(victim)
@@ -105,7 +105,7 @@ func spellings() (list []spelling) {
 	return list
 }
 
-// canary counts connections on one port of both loopback addresses.
+// canary counts connections to one port on both loopback addresses.
 func canary(t *testing.T) (port string, hits *atomic.Int32) {
 	t.Helper()
 	hits = &atomic.Int32{}
@@ -158,7 +158,7 @@ func answerDNS(conn io.ReadWriter, addrs []netip.Addr) error {
 	if _, err := io.ReadFull(conn, query); err != nil {
 		return err
 	}
-	end := 12 // of the question: its name, type and class
+	end := 12 // end of the question's name, type and class
 	for query[end] != 0 {
 		end += int(query[end]) + 1
 	}
@@ -199,12 +199,12 @@ func TestSpellingsAreMany(t *testing.T) {
 	t.Logf("%d spellings", len(different))
 }
 
-// TestSpellingsHaveTeeth checks that an unguarded client reaches the canary.
+// TestSpellingsHaveTeeth checks that a client with no protection reaches the canary.
 func TestSpellingsHaveTeeth(t *testing.T) {
 	port, hits := canary(t)
 	dialer := &net.Dialer{Resolver: leadingTo(always("127.0.0.1")), Timeout: time.Second}
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		if !isLoopback(address) { // nothing else is here to be reached
+		if !isLoopback(address) { // only loopback addresses can be reached here
 			return errors.New("not of this machine")
 		}
 		return nil
@@ -224,7 +224,7 @@ func TestSpellingsHaveTeeth(t *testing.T) {
 	t.Logf("an unguarded client connected %d times", hits.Load())
 }
 
-// askPatiently sends a request, again if its name was not resolved in time.
+// askPatiently sends a request, and repeats it if the name was not resolved in time.
 func askPatiently(h *ServerClient, base *url.URL) (err error) {
 	for range 10 {
 		_, _, err = ask(h, "POST", base.String(), "x", Limits{})
@@ -235,7 +235,7 @@ func askPatiently(h *ServerClient, base *url.URL) (err error) {
 	return err
 }
 
-// TestSpellingsAsBase uses each notation as the configured URL. Names resolve to the canary.
+// TestSpellingsAsBase uses each form as the configured URL. Names resolve to the canary.
 func TestSpellingsAsBase(t *testing.T) {
 	port, hits := canary(t)
 	for _, s := range spellings() {
@@ -262,7 +262,7 @@ func TestSpellingsAsBase(t *testing.T) {
 	}
 }
 
-// TestSpellingsAsRedirect lets a server redirect to each notation, also on its own port.
+// TestSpellingsAsRedirect makes a server redirect to each form, including on its own port.
 func TestSpellingsAsRedirect(t *testing.T) {
 	port, hits := canary(t)
 	var mu sync.Mutex
@@ -288,7 +288,7 @@ func TestSpellingsAsRedirect(t *testing.T) {
 		own := ":" + mustParse(t, server.URL).Port()
 		for _, to := range []string{"http://" + s.host + ":" + port + "/canary", "//" + s.host + own + "/canary", "https://" + s.host + own + "/canary"} {
 			if s.host == "127.0.0.1" && strings.HasPrefix(to, "//") {
-				continue // that is the server itself
+				continue // this is the server itself
 			}
 			mu.Lock()
 			location, status = to, []int{307, 308, 301}[i%3]
@@ -303,7 +303,7 @@ func TestSpellingsAsRedirect(t *testing.T) {
 	}
 }
 
-// TestSpellingsAsAnswer lets a valid name resolve to each address, alone and together with others.
+// TestSpellingsAsAnswer makes a valid name resolve to each address, alone and together with others.
 func TestSpellingsAsAnswer(t *testing.T) {
 	port, hits := canary(t)
 	base := mustParse(t, "http://mcp.example.com:"+port)

@@ -47,7 +47,7 @@ func TestGrantedNamesLeadToPublicAddresses(t *testing.T) {
 	}
 }
 
-// The connection is checked, not only the URL.
+// The client checks the connection, not only the URL.
 func TestClientChecksTheConnection(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

@@ -15,8 +15,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// echoServer echoes WebSocket messages at /ws, upgrades without a request at /upgrade, redirects at
-// /redirect and sends 2 KiB at /big.
+// echoServer echoes WebSocket messages at /ws, upgrades without being asked at /upgrade, redirects
+// at /redirect and sends 2 KiB at /big.
 func echoServer(t *testing.T, tls bool) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -52,7 +52,7 @@ func echoServer(t *testing.T, tls bool) *httptest.Server {
 	return server
 }
 
-// dialWebSocket dials with a context that ends when the handshake is done.
+// dialWebSocket dials with a context that ends when the handshake is complete.
 func dialWebSocket(t *testing.T, client *http.Client, url string) (*websocket.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -79,7 +79,7 @@ func TestWebSocketPassesThrough(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(30 * time.Millisecond) // the limits of bodies do not apply
+			time.Sleep(30 * time.Millisecond) // the limits on bodies do not apply
 			for range 3 {
 				if err := conn.Write(t.Context(), websocket.MessageText, []byte(strings.Repeat("ping", 1000))); err != nil {
 					t.Fatal(err)

@@ -337,7 +337,7 @@ func TestHTTPEncoding(t *testing.T) {
 func TestHTTPBodyLimit(t *testing.T) {
 	h, server := connect(t, func(w http.ResponseWriter, r *http.Request) {
 		buf := make([]byte, 1000)
-		for r.Context().Err() == nil { // without an end
+		for r.Context().Err() == nil { // sends endlessly
 			if _, err := w.Write(buf); err != nil || r.URL.Path == "/once" {
 				return
 			}
@@ -378,7 +378,7 @@ func TestBodyIdle(t *testing.T) {
 			var err error
 			for p := make([]byte, 10); err == nil; {
 				_, err = b.Read(p)
-				time.Sleep(time.Minute) // our own pauses do not count
+				time.Sleep(time.Minute) // pauses on the reading side do not count
 			}
 			if !errors.Is(err, tt.want) {
 				t.Errorf("%s: %v", tt.pause, err)
@@ -408,7 +408,7 @@ func (s *slow) Read(p []byte) (int, error) {
 
 func (*slow) Close() error { return nil }
 
-// TestHTTPIdle lets servers stall during a response, in both versions of HTTP.
+// TestHTTPIdle makes servers stall during a response, in both versions of HTTP.
 func TestHTTPIdle(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: x\n\n")
@@ -429,7 +429,7 @@ func TestHTTPIdle(t *testing.T) {
 	}
 }
 
-// connectTLS is like connect for an HTTP/2 server that the client trusts.
+// connectTLS is like connect, but for an HTTP/2 server that the client trusts.
 func connectTLS(t *testing.T, handler http.HandlerFunc, config *tls.Config) (*ServerClient, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -541,8 +541,8 @@ func TestHTTPKeepsConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The transport closes a connection whose request was not completely written 50 ms after its
-	// response, which happens on a busy machine.
+	// On a busy machine, the transport may close a connection whose request was not completely
+	// written 50 ms after its response.
 	if made.Load() > requests/2 || h.transport.Proxy != nil {
 		t.Errorf("%d connections for %d requests", made.Load(), requests)
 	}

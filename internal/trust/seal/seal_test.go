@@ -37,7 +37,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// The first key seals and every key opens. A removed key opens nothing any more.
+// The first key seals and every key opens. A key that was removed no longer opens anything.
 func TestKeysAreReplaced(t *testing.T) {
 	now := time.Now()
 	keys := [][]byte{[]byte("2025")}

@@ -15,19 +15,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/secret"
 )
 
-// fakeVault answers like a Vault or OpenBao server: the key/value engine at secret/ (version 2)
-// and old/ (version 1), and logins with AppRole and Kubernetes.
+// fakeVault implements the parts of a Vault or OpenBao server that are used: the key/value engine
+// at secret/ (version 2) and old/ (version 1), and logins with AppRole and Kubernetes.
 type fakeVault struct {
 	mu        sync.Mutex
 	values    map[string]map[string]any // by namespace and path
 	tokens    map[string]bool
 	sealed    bool
-	status    int    // answer with it; zero if there is none
-	redirect  string // to this address
-	lifetime  int    // of logins, in seconds
+	status    int    // status to respond with; zero for normal responses
+	redirect  string // address to redirect to
+	lifetime  int    // lifetime of logins in seconds
 	logins    int
 	reads     int
-	noRequest int // requests without the header X-Vault-Request
+	noRequest int // number of requests that lack the X-Vault-Request header
 }
 
 func newFakeVault(t *testing.T) (*fakeVault, *httptest.Server) {
@@ -120,8 +120,8 @@ func vaultStore(url string) secret.Store {
 	return secret.Store{URL: url, Mount: "secret", Version: 2, Login: secret.Login{Method: "token", Secret: "file:token"}, TTL: time.Minute, Stale: time.Minute}
 }
 
-// vaultOf returns a vault with one store. The environment variable TOKEN holds env-canary, and the
-// file token a valid token.
+// vaultOf returns a vault with one store. The environment variable TOKEN contains env-canary, and
+// the file token contains a valid token.
 func vaultOf(t *testing.T, s secret.Store) *place {
 	p := newPlace(t, nil)
 	p.write("token", "root-canary\n", 0o600)
@@ -231,7 +231,7 @@ func TestVaultServerFails(t *testing.T) {
 	})
 }
 
-// Strange responses are refused.
+// Unexpected responses are refused.
 func TestVaultServerSendsNonsense(t *testing.T) {
 	for name, body := range map[string]string{
 		"HTML":           "<html>canary</html>",
@@ -274,7 +274,7 @@ func TestLoginIsReusedAndRenewed(t *testing.T) {
 	}
 	read("a", 1)
 	read("b", 1)
-	f.set(func() { clear(f.tokens) }) // all are revoked
+	f.set(func() { clear(f.tokens) }) // revokes all tokens
 	read("c", 2)
 	if got := v.Redact("login-canary-1 login-canary-2"); got != "[redacted] [redacted]" {
 		t.Errorf("tokens of logins are not redacted: %s", got)
@@ -300,7 +300,7 @@ func TestALoginWithoutLifetimeIsUsedOnce(t *testing.T) {
 	})
 }
 
-// A reload keeps the cached values of stores that did not change, and the secrets to redact.
+// A reload keeps the cached values of unchanged stores, and the secrets to redact.
 func TestVaultsThatFollowEachOther(t *testing.T) {
 	f, server := newFakeVault(t)
 	f.values["|a"] = map[string]any{"x": "first-canary"}

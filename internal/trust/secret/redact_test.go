@@ -82,7 +82,7 @@ func TestOnlyTheNewestOfVeryManyAreKnown(t *testing.T) {
 	}
 }
 
-// Tokens of many people do not displace secrets, nor tokens that are in use.
+// The tokens of many people displace neither secrets nor tokens that are in use.
 func TestTokensDoNotDisplaceSecrets(t *testing.T) {
 	v := knowing(t, "secret-0000")
 	for i := range 3_000 {

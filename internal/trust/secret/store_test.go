@@ -131,7 +131,7 @@ func TestStoreBoundsItsCache(t *testing.T) {
 	}
 }
 
-// A field is a string, or the JSON of another value. Errors do not quote the object.
+// A field is a string, or another value as JSON. Errors do not contain the object.
 func FuzzMember(f *testing.F) {
 	for _, object := range []string{`{"x":"canary"}`, `{"x":{"y":["canary"]}}`, `{"x":null}`, `["canary"]`, `{"x":"a","x":"canary"}`, `{"x":"\ud800canary"}`, `{`} {
 		f.Add([]byte(object))

@@ -44,7 +44,7 @@ func hold(s string) holder {
 	return holder{t, &t, t, []secret.Text{t}, map[string]secret.Text{"key": t}, t, &t, t, [1]secret.Text{t}}
 }
 
-// embedding has the methods of a secret.
+// embedding has the methods of an embedded secret.
 type embedding struct{ secret.Text }
 
 // failure is an error that contains a secret.
@@ -52,7 +52,7 @@ type failure struct{ secret.Text }
 
 func (f failure) Error() string { return fmt.Sprintf("failed with %v", f.Text) }
 
-// canaries are 20 secrets with characters that encoders treat specially.
+// canaries returns 20 secrets with characters that encoders treat specially.
 func canaries() (list []string) {
 	for i, odd := range []string{"", "\n", "\"", `\`, "é", "<&>", "%", "\x00", " ", "😀"} {
 		list = append(list, fmt.Sprintf("canary-%02d%s-tail", i, odd), fmt.Sprintf("CANARY%02d%sTAIL", i, odd))
@@ -60,7 +60,7 @@ func canaries() (list []string) {
 	return list
 }
 
-// leaks reports whether any part of a canary, in any common encoding, occurs in an output.
+// leaks reports whether an output contains any part of a canary in any common encoding.
 func leaks(output string) bool {
 	output = strings.ToLower(output)
 	for _, part := range []string{"canary", "tail", fmt.Sprintf("%x", "canary"), fmt.Sprintf("%x", "CANARY"), fmt.Sprintf("%d", []byte("anary"))[1:10], "y2fuyxj5", "q0foqvjz"} {
@@ -159,7 +159,7 @@ func TestEncodersShowRedacted(t *testing.T) {
 	}
 }
 
-// For an unexported field, where fmt calls no methods, it prints an address.
+// For an unexported field, fmt calls no methods and prints an address.
 func TestUnexportedFieldsShowAnAddress(t *testing.T) {
 	v := struct{ hidden secret.Text }{secret.New("canary")}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {

@@ -24,7 +24,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// place is a folder with secrets and the vault that reads them.
+// place is a folder with secrets, and the vault that reads them.
 type place struct {
 	testing.TB
 	dir      string
@@ -227,7 +227,8 @@ func TestRotationNeedsNoRestart(t *testing.T) {
 	}
 }
 
-// An age file is decrypted once: it can be read after the key is deleted, until the file changes.
+// An age file is decrypted once. It can be read even after the key is deleted, until the file
+// changes.
 func TestAgeFilesAreDecryptedOnce(t *testing.T) {
 	p := newPlace(t, nil)
 	p.encrypt("a.age", "one=first-canary\ntwo=second-canary\n", false, p.key.Recipient())
@@ -251,7 +252,7 @@ func TestWarnsOnceOfFilesThatOthersCanRead(t *testing.T) {
 	p.write("group", "file-canary", 0o640)
 	p.write("closed", "file-canary", 0o600)
 	p.write("key.txt", p.key.String(), 0o644)
-	p.encrypt("a.age", "age-canary", false, p.key.Recipient()) // intentionally visible
+	p.encrypt("a.age", "age-canary", false, p.key.Recipient()) // intentionally readable by others
 	for range 2 {
 		for _, ref := range []string{"file:open", "file:group", "file:closed", "age:a.age"} {
 			if _, err := p.Resolve(ref); err != nil {
@@ -330,7 +331,7 @@ func TestConcurrentUse(t *testing.T) {
 	g.Wait()
 }
 
-// Whatever the reference or template, only the requested secrets are read, and no error contains a
+// For any reference or template, only the requested secrets are read, and no error contains a
 // secret.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"env:TOKEN", "name", "file:x", "age:x#y", "a ${secret:name} b", "${secret:env:TOKEN}", "${secret:", "${secret:}}", "env:"} {
@@ -343,7 +344,7 @@ func FuzzExpand(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, s string) {
 		if strings.Contains(s, "canary") || strings.Contains(s, "file:") || strings.Contains(s, "age:") {
-			return // neither is this about the files of this machine
+			return // don't read files on this machine
 		}
 		got, err := v.Resolve(s)
 		if resolves := s == "name" || s == "env:TOKEN"; resolves != (err == nil) {

@@ -24,16 +24,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-// enterprise is a company with an identity provider, and the server crm of another company whose
+// enterprise is a company with an identity provider, and the server crm at another company, whose
 // authorization server accepts the provider's assertions.
 type enterprise struct {
 	t          *testing.T
 	provider   *issuertest.Issuer
 	as         *oauthtest.Server
-	current    atomic.Pointer[oauthtest.Server] // that the server declares
+	current    atomic.Pointer[oauthtest.Server] // the authorization server that the server declares
 	service    string
 	authorizer *serverauth.Delegation
-	offset     atomic.Int64 // of the clock
+	offset     atomic.Int64 // offset of the clock
 
 	mu     sync.Mutex
 	hidden []string
@@ -72,7 +72,7 @@ func newEnterprise(t *testing.T, scopes ...string) *enterprise {
 	return e
 }
 
-// callerOf returns the caller whom an access token of the provider identifies.
+// callerOf returns the caller identified by the provider's access token.
 func callerOf(_ context.Context, token string) (string, error) {
 	var claims struct{ Sub string }
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
@@ -82,13 +82,13 @@ func callerOf(_ context.Context, token string) (string, error) {
 	return "corp:" + claims.Sub, err
 }
 
-// token returns the access token of a person for this yard.
+// token returns a person's access token for this yard.
 func (e *enterprise) token(person string) string {
 	return e.provider.Token("https://tools.example.com/mcp", map[string]any{"sub": person})
 }
 
-// call sends a request on behalf of a person, as package upstream does, and returns the person whom the
-// server sees.
+// call sends a request on behalf of a person, like package upstream does, and returns the person
+// that the server sees.
 func (e *enterprise) call(person, token string) (string, error) {
 	c := &toolyard.Call{Caller: toolyard.Caller{ID: "corp:" + person, Roles: []string{identity.IssuerRole("corp")}}}
 	ctx := serverauth.WithAccessToken(e.t.Context(), token)
@@ -98,7 +98,7 @@ func (e *enterprise) call(person, token string) (string, error) {
 	return e.send(ctx, c)
 }
 
-// send sends a request. The call is nil for the yard itself.
+// send sends a request. c is nil for the yard itself.
 func (e *enterprise) send(ctx context.Context, c *toolyard.Call) (string, error) {
 	for attempt := 0; ; attempt++ {
 		header, err := e.authorizer.Authorize(ctx, c)
@@ -137,7 +137,8 @@ func TestAssertionsIdentifyPeople(t *testing.T) {
 			}
 		}
 	}
-	// The first calls were made without a challenge, and so without the scope that the server requires.
+	// The first calls were made before a challenge, so they lacked the scope that the server
+	// requires.
 	if n := e.provider.Assertions.Requests.Load(); n > 4 || int(n) != e.as.Counts().Assertions {
 		t.Errorf("%d assertions, %d redeemed", n, e.as.Counts().Assertions)
 	}
@@ -148,7 +149,7 @@ func TestAssertionsIdentifyPeople(t *testing.T) {
 	}
 }
 
-// Calls at the same time share one assertion, and the token is used until shortly before it expires.
+// Concurrent calls share one assertion, and the token is used until shortly before it expires.
 func TestAssertionsAreShared(t *testing.T) {
 	e := newEnterprise(t)
 	token := e.token("ann")
@@ -164,7 +165,7 @@ func TestAssertionsAreShared(t *testing.T) {
 	if n := e.provider.Assertions.Requests.Load(); n != 1 || e.as.Counts().Assertions != 1 {
 		t.Errorf("%d assertions, %d redeemed", n, e.as.Counts().Assertions)
 	}
-	e.offset.Store(int64(59*time.Minute + time.Second)) // of a token that is valid for an hour
+	e.offset.Store(int64(59*time.Minute + time.Second)) // the token is valid for an hour
 	if _, err := e.call("ann", token); err == nil {
 		t.Error("the assertion is expired by this clock")
 	}
@@ -232,15 +233,15 @@ func TestAssertionsForAnotherPurposeAreNotRedeemed(t *testing.T) {
 	}
 }
 
-// The identity provider and the authorization server both decide. Refusals name the place and the code,
-// never a description, and are not repeated.
+// The identity provider and the authorization server both decide. Refusals contain the place and
+// the code but never a description, and are not repeated.
 func TestRefusedAssertions(t *testing.T) {
 	for name, test := range map[string]struct {
 		change  func(*enterprise)
 		code    toolyard.Code
 		message string
 		err     string
-		sent    int // assertions to the authorization server
+		sent    int // assertions sent to the authorization server
 	}{
 		"by policy": {
 			func(e *enterprise) { e.provider.SetAssertions(issuertest.AssertionChange{Refusal: "access_denied"}) },
@@ -292,7 +293,7 @@ func TestRefusedAssertions(t *testing.T) {
 			e := newEnterprise(t)
 			test.change(e)
 			token := e.token("ann")
-			for range 2 { // the second one is answered from memory
+			for range 2 { // the second response comes from the cache
 				_, err := e.call("ann", token)
 				failure := toolyard.AsError(err)
 				if failure.Code != test.code || !strings.Contains(failure.Message, test.message) || strings.Contains(failure.Message, "canary") {
@@ -309,7 +310,7 @@ func TestRefusedAssertions(t *testing.T) {
 	}
 }
 
-// The token of another person, or an API key, is not exchanged.
+// Another person's token and API keys are not exchanged.
 func TestOnlyTheCallersTokenIsExchanged(t *testing.T) {
 	e := newEnterprise(t)
 	if _, err := e.call("ann", e.token("bob")); toolyard.AsError(err).Code != toolyard.PermissionDenied {
@@ -341,7 +342,7 @@ func TestAssertionsStayWithTheAuthorizationServer(t *testing.T) {
 	}
 }
 
-// To list tools, the yard uses the token of its own client, once the server requires one.
+// To list tools, the yard uses its own client's token once the server requires one.
 func TestYardListsToolsWithItsOwnToken(t *testing.T) {
 	e := newEnterprise(t, "crm.read")
 	if got, err := e.send(t.Context(), nil); got != "robot" || err != nil {
@@ -352,7 +353,7 @@ func TestYardListsToolsWithItsOwnToken(t *testing.T) {
 	}
 }
 
-// More scopes are requested once. If the provider refuses them, the old token stays in use.
+// Additional scopes are requested once. If the provider refuses them, the old token stays in use.
 func TestServerRequiresMoreScopes(t *testing.T) {
 	e := newEnterprise(t, "crm.write")
 	token := e.token("ann")

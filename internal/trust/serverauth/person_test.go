@@ -24,22 +24,22 @@ import (
 
 var calls = flag.Int("calls", 30, "calls at the expiry of a token, on three replicas")
 
-// fleet is several replicas that share a store, and a protected service.
+// fleet consists of several replicas that share a store, and a protected service.
 type fleet struct {
 	t        *testing.T
 	as       *oauthtest.Server
 	store    *store.Store
-	id       string // of the server
+	id       string // ID of the server
 	service  string
 	replicas []*serverauth.Person
-	offset   atomic.Int64 // of the clock
+	offset   atomic.Int64 // offset of the clock
 }
 
 // cut is a store whose writes can fail.
 type cut struct {
 	*store.Store
 	failing atomic.Bool
-	failed  chan struct{} // receives a value for each write that fails
+	failed  chan struct{} // receives a value for each failed write
 }
 
 func (c *cut) PutConnection(ctx context.Context, conn *serverauth.Connection, before int64, lease string) (bool, error) {
@@ -51,7 +51,7 @@ func (c *cut) PutConnection(ctx context.Context, conn *serverauth.Connection, be
 	return c.Store.PutConnection(ctx, conn, before, lease)
 }
 
-// memory is a store that the tests share; each has a server of its own.
+// memory is a store shared by the tests. Each test has its own server.
 var (
 	memory  = sync.OnceValues(func() (*store.Store, error) { return store.Open(context.Background(), "memory") })
 	servers atomic.Int64
@@ -133,7 +133,7 @@ func ownerOf(caller string) serverauth.Owner {
 	return serverauth.Owner{Account: caller, Caller: caller}
 }
 
-// call calls the service as a person, as package upstream does.
+// call calls the service as a person, like package upstream does.
 func (f *fleet) call(ctx context.Context, p *serverauth.Person, caller string) (string, error) {
 	c := &toolyard.Call{Tool: whoami, Caller: toolyard.Caller{ID: caller, Account: caller}}
 	for attempt := 0; ; attempt++ {
@@ -165,7 +165,7 @@ func (f *fleet) call(ctx context.Context, p *serverauth.Person, caller string) (
 	}
 }
 
-// callAll makes many calls on all replicas at once, and returns how many succeeded.
+// callAll makes many concurrent calls on all replicas and returns how many succeeded.
 func (f *fleet) callAll(n int, caller string) int {
 	var good atomic.Int64
 	var wg sync.WaitGroup
@@ -246,11 +246,11 @@ func TestLostRefreshTokenCausesOneMoreAttempt(t *testing.T) {
 	}
 }
 
-// If the authorization server does not respond in time, it may still accept the refresh token. The token
-// is not sent again, and the person has to sign in.
+// If the authorization server does not respond in time, it may still accept the refresh token. The
+// token is not sent again, and the person has to sign in.
 func TestRefreshTokenWithUnknownOutcomeIsNotSentAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
-		response func(http.ResponseWriter, *http.Request) // to the first refresh
+		response func(http.ResponseWriter, *http.Request) // response to the first refresh
 		asked    bool
 	}{
 		"too slow":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true},
@@ -273,7 +273,7 @@ func TestRefreshTokenWithUnknownOutcomeIsNotSentAgain(t *testing.T) {
 				want, refreshes = serverauth.SignInRequired, 0
 			}
 			_, err := f.call(t.Context(), f.replicas[0], "ann")
-			for name == "too slow" && err != nil && toolyard.AsError(err).Code == toolyard.Unavailable { // the time was over before the request was sent
+			for name == "too slow" && err != nil && toolyard.AsError(err).Code == toolyard.Unavailable { // the time limit passed before the request was sent
 				_, err = f.call(t.Context(), f.replicas[0], "ann")
 			}
 			if e := toolyard.AsError(err); err == nil || e.Code != want {
@@ -350,7 +350,7 @@ func TestPeopleNeverShareTokens(t *testing.T) {
 	wg.Wait()
 }
 
-// A person with an access token is the same in every account; the holder of an API key is not.
+// A person with an access token is the same in every account, unlike the holder of an API key.
 func TestOwners(t *testing.T) {
 	if _, ok := serverauth.OwnerOf(toolyard.Caller{ID: "anonymous"}); ok {
 		t.Error("an unauthenticated caller owns connections")
@@ -366,8 +366,8 @@ func TestOwners(t *testing.T) {
 var whoami = toolyard.Define(toolyard.Spec{Name: "whoami", Description: "Returns who calls."},
 	func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
 
-// The last use of a connection is stored about once a day. Requests of the yard itself are not a use by
-// the owner.
+// The last use of a connection is stored about once a day. The yard's own requests do not count as
+// use by the owner.
 func TestLastUseOfConnectionIsStored(t *testing.T) {
 	f := newFleet(t, 1, plain)
 	f.signIn("ann")

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/oauthtest"
 )
 
-// newProgram returns an authorizer for a service at /mcp that demands scopes, and its address.
+// newProgram returns an authorizer for a service at /mcp that requires scopes, and its address.
 func newProgram(t *testing.T, as *oauthtest.Server, demand *atomic.Pointer[[]string]) (*Program, string) {
 	t.Helper()
 	var address string
@@ -32,7 +32,7 @@ func newRobot(address string) *Program {
 	}}, func(string) {}, time.Now)
 }
 
-// send sends a request as package upstream does, and returns the last status.
+// send sends a request like package upstream does, and returns the last status.
 func send(t *testing.T, p *Program, address string) int {
 	t.Helper()
 	for attempt := 0; ; attempt++ {

@@ -21,7 +21,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/serverauth"
 )
 
-// signInAt signs ann in at an issuer, and returns the tokens.
+// signInAt signs ann in at an issuer and returns the tokens.
 func signInAt(t *testing.T, issuer *issuertest.Issuer) (id, refresh string) {
 	t.Helper()
 	const verifier = "verifier-of-the-test"
@@ -95,7 +95,7 @@ func TestSignInsAreRenewed(t *testing.T) {
 	}
 	for c, want := range map[string]toolyard.Code{"bob": serverauth.SignInRequired, "": toolyard.PermissionDenied} {
 		caller := person(c)
-		if c == "" { // with an API key
+		if c == "" { // uses an API key
 			caller = toolyard.Caller{ID: name + ":ann", Account: "acme"}
 		}
 		if _, code := subject(caller); code != want {

@@ -8,11 +8,11 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Many sign-ins at once do not flood the issuer.
+// Many concurrent sign-ins do not flood the issuer.
 func TestRequestsToTheIssuerAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := New(nil, nil, nil, slog.New(slog.DiscardHandler))
-		c := New(nil, nil, first, slog.New(slog.DiscardHandler)) // after a reload
+		c := New(nil, nil, first, slog.New(slog.DiscardHandler)) // as after a reload
 		var releases []func()
 		for range maxRequests {
 			release, err := first.acquire(t.Context())

@@ -37,7 +37,7 @@ func newIssuer(t *testing.T) *issuertest.Issuer {
 	return issuer
 }
 
-// begin begins a sign-in. On a loaded machine, the first attempt may be too early.
+// begin starts a sign-in. On a busy machine, the first attempt may be too early.
 func begin(t *testing.T, c *signin.Client) (flow *signin.Flow, err error) {
 	t.Helper()
 	for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(50 * time.Millisecond) {
@@ -48,7 +48,7 @@ func begin(t *testing.T, c *signin.Client) (flow *signin.Flow, err error) {
 	return flow, err
 }
 
-// signIn begins a sign-in and completes it with the response of the issuer, which change may modify.
+// signIn starts a sign-in and completes it with the issuer's response, which change may modify.
 func signIn(t *testing.T, c *signin.Client, issuer *issuertest.Issuer, change func(*signin.Flow, url.Values)) (*accesstoken.Person, error) {
 	t.Helper()
 	flow, err := begin(t, c)
@@ -125,7 +125,7 @@ func TestRefusesForeignResponses(t *testing.T) {
 	}
 }
 
-// The code of another sign-in or issuer, and one that was used, are refused.
+// Codes from another sign-in or issuer, and codes that were already used, are refused.
 func TestRefusesForeignCodes(t *testing.T) {
 	issuer, other := newIssuer(t), newIssuer(t)
 	c := newClient(issuer, accesstoken.Issuer{})
@@ -134,7 +134,7 @@ func TestRefusesForeignCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, code := range map[string]string{
-		"another sign-in":     issuer.Authorize(first.Address).Get("code"), // its challenge does not match our verifier
+		"another sign-in":     issuer.Authorize(first.Address).Get("code"), // its challenge does not match the verifier
 		"another issuer":      other.Authorize(first.Address).Get("code"),
 		"one that is made up": "code",
 	} {
@@ -201,7 +201,7 @@ func TestAcceptsAuthorizedParty(t *testing.T) {
 	}
 }
 
-// A person who matches no rule is shown the claims that were found.
+// A person who matches no rule sees the claims in the token.
 func TestRefusesPeopleWithoutARule(t *testing.T) {
 	for name, test := range map[string]struct {
 		claims map[string]any
@@ -225,8 +225,8 @@ func TestRefusesPeopleWithoutARule(t *testing.T) {
 	}
 }
 
-// Groups that are not in the ID token are read from the UserInfo endpoint, if it describes the same
-// person.
+// Groups that are missing from the ID token are read from the UserInfo endpoint if it describes the
+// same person.
 func TestUserInfo(t *testing.T) {
 	for name, test := range map[string]struct {
 		info map[string]any
@@ -301,7 +301,7 @@ func TestScopesReduceRights(t *testing.T) {
 	}
 }
 
-// Keys that are not available, and a token endpoint that fails, are errors that pass.
+// Unavailable keys and a failing token endpoint are temporary errors.
 func TestUnavailableIssuer(t *testing.T) {
 	issuer := newIssuer(t)
 	issuer.ServeKeys(func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) })

@@ -66,8 +66,8 @@ func TestCheckJSONRefuses(t *testing.T) {
 	}
 }
 
-// Every value that encoding/json produces is accepted, and its members are found like encoding/json
-// finds them.
+// Every value that encoding/json produces is accepted, and the members are the same as with
+// encoding/json.
 func TestCheckAcceptsEncodedValues(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {
@@ -130,7 +130,7 @@ func FuzzCheckJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for range strictjson.Elements(data) { // it ends, even if the data is not an array
+		for range strictjson.Elements(data) { // must end, even if the data is not an array
 			continue
 		}
 		if strictjson.Check(data) != nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// sh is a program for tests; the product itself never starts a shell.
+// sh returns a shell command for tests. The product itself never starts a shell.
 func sh(script string, env ...string) Command {
 	return Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: env, Limits: Limits{Grace: 200 * time.Millisecond}}
 }
@@ -51,7 +51,7 @@ func TestProcessTalks(t *testing.T) {
 	if _, err := io.WriteString(p.In, "it\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-p.Ended() // its output is still available
+	<-p.Ended() // the output is still available
 	out, err := io.ReadAll(p.Out)
 	if err != nil || string(out) != "got it\n" {
 		t.Errorf("%q, %v", out, err)
@@ -107,7 +107,7 @@ func TestProcessThatDoesNotExist(t *testing.T) {
 	}
 }
 
-// A flood on standard error is bounded and does not stop the process.
+// A flood on standard error is limited and does not stop the process.
 func TestProcessComplains(t *testing.T) {
 	p := startTest(t, sh("head -c 10000000 /dev/zero | tr '\\0' x >&2; echo; echo done"))
 	out, _ := io.ReadAll(p.Out)

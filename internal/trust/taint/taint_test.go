@@ -78,7 +78,7 @@ func TestTrackerDependsOnlyOnTheLabelsReceived(t *testing.T) {
 			entered = append(entered, labels...)
 		}
 		want := slices.Contains(entered, taint.Private) && slices.Contains(entered, taint.Untrusted)
-		for range 2 { // asking changes nothing
+		for range 2 { // asking for the reason changes nothing
 			if got := tracker.Reason(tool(t, "out", taint.Egress)) != ""; got != want {
 				t.Fatalf("after %v: %v, want %v", entered, got, want)
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// hiddenRunes are characters that are not allowed anywhere in a text.
+// hiddenRunes returns characters that are not allowed anywhere in a text.
 func hiddenRunes() (list []rune) {
 	add := func(from, to rune) {
 		for r := from; r <= to; r++ {
@@ -42,7 +42,7 @@ func hiddenRunes() (list []rune) {
 	return append(list, 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, 0x2800, 0x3164, 0xFEFF, 0xFFA0, 0xF0000, 0x10FFFD, 0x1D159)
 }
 
-// hiddenTexts are texts that hide something through the position of characters.
+// hiddenTexts returns texts that hide something through the position of characters.
 func hiddenTexts() (list []string) {
 	for _, r := range []rune{0x200B, 0x200C, 0x200D, 0xFE0E, 0xFE0F, 0x180B, 0x180F} {
 		c := string(r)
@@ -128,19 +128,19 @@ var ordinary = []string{
 	"السلام عليكم", "مَرْحَبًا بِالعَالَم", "ٱلرَّحْمَـٰنِ", "اردو زبان", "کوردی", "ئۇيغۇرچە", "پښتو", "٠١٢٣٤٥٦٧٨٩", "\u06DD١", "\u0600١٢", "\uFDFD", "ه\u200Dه",
 	// Hebrew, Syriac, N'Ko, Thaana, Adlam
 	"שלום עולם", "בְּרֵאשִׁית", "ירושלים ת״א ג׳", "ܫܠܡܐ", "ߒߞߏ", "ދިވެހި", "𞤀𞤣𞤤𞤢𞤥",
-	// scripts of India and around
+	// scripts of India and its neighbors
 	"हिन्दी", "नमस्ते दुनिया", "क्\u200Dष", "क्\u200Cष", "र्\u200Dय", "श्री", "বাংলা", "র\u200D্যাব", "ৎ ক্\u200C", "ਪੰਜਾਬੀ", "ગુજરાતી", "ଓଡ଼ିଆ", "தமிழ்", "க்\u200Cஷ", "తెలుగు", "ಕನ್ನಡ", "ಕ್\u200Cಷ", "ರ್\u200Dಕ",
 	"മലയാളം", "അവന്\u200D പറഞ്ഞു", "അവന്\u200D", "සිංහල", "ශ්\u200Dරී ලංකා", "ක්\u200Dෂ", "नेपाली", "मराठी", "संस्कृतम्", "བོད་སྐད།", "རྒྱ་གར",
-	// South-East Asia
+	// Southeast Asia
 	"ภาษาไทย", "ภาษา\u200Bไทย", "ພາສາລາວ", "ភាសាខ្មែរ", "ភាសា\u200Bខ្មែរ", "មាន\u200Bន័យ", "မြန်မာဘာသာ", "မြန်မာ\u200Bစာ", "Tiếng Việt", "Bahasa Indonesia", "ᬩᬲᬩᬮᬶ", "ꦧꦱꦗꦮ", "Tagalog ᜆᜄᜎᜓᜄ᜔",
 	// East Asia
 	"日本語のテキスト", "東京都・大阪府「引用」", "ｶﾀｶﾅ ＡＢＣ １２３", "中文，简体。", "繁體中文：測試", "한국어 텍스트", "각", "조선말", "ㄅㄆㄇ", "〜〇々〆", "㈱㍿", "𠮷野家", "𩸽", "ᠮᠣᠩᠭᠣᠯ", "ᠭ\u180Bᠠ", "ᠨ\u180Fᠠ",
-	// Europe, Africa, the Americas, the old world
+	// Europe, Africa, the Americas, historic scripts
 	"Ελληνικά", "Русский язык", "Українська їжак", "Српски љубав", "Հայերեն", "ქართული", "አማርኛ", "ትግርኛ", "Yorùbá ẹ̀kọ́", "Hausa ɓ ɗ ƙ", "ᏣᎳᎩ", "ᐃᓄᒃᑎᑐᑦ", "ⵜⴰⵎⴰⵣⵉⵖⵜ", "Íslenska þð", "Türkçe ığüşöç", "Čeština ěščřž",
 	"Ἐν ἀρχῇ ἦν ὁ λόγος", "ᚠᚢᚦᚨᚱᚲ", "𐌲𐌿𐍄", "𒀭𒂗𒆤", "𓂀𓃒", "Gaeilge ḃċḋ", "Latviešu āēīū", "Magyar őű", "Română șț", "Polski ąęłż",
-	// marks that combine
+	// combining marks
 	"e\u0301", "n\u0303", "a\u0308\u0304", "Z\u0351\u036B", "o\u0338", "x\u20D7", "ạ\u0302", "q\u0307\u0323",
-	// mathematics and signs
+	// mathematics and symbols
 	"∀x∈ℝ: ⌈x⌉ = −⌊−x⌋", "∑ᵢ aᵢ² ≤ ‖a‖²", "∫₀^∞ e⁻ˣ dx", "𝐀𝑩𝒞𝔇𝔼", "α → β ⇒ γ ⇔ δ", "√2 ≈ 1.414", "°C µm Ω", "½ ⅓ ¾ ‰", "§ ¶ † ‡ • ◦", "┌─┐│└┘", "█▓▒░", "♠♥♦♣", "♔♕♖", "♩♪♫♬", "⠓⠑⠇⠇⠕", "₿ € £ ¥ ₹ ₽", "№ ℡ ™ © ®", "←↑→↓↔", "☐☑☒ ✓✗", "①②③ ⒈ Ⅳ",
 	// emoji
 	"😀", "❤️", "❤︎", "☺️", "☎︎", "✈️", "ℹ️", "©️", "®️", "™️", "‼️", "⁉️", "〰️", "〽️", "㊗️", "Ⓜ️", "▶️", "◀︎", "↔️", "⌨️", "1️⃣", "#️⃣", "*️⃣", "0️⃣9️⃣", "1⃣",
@@ -173,7 +173,7 @@ func TestCheckTextLetters(t *testing.T) {
 	}
 }
 
-// forbidden are the classes that accepted text does not contain, except where neighboring
+// forbidden lists the classes that accepted text does not contain, except where neighboring
 // characters require them.
 var forbidden = []*unicode.RangeTable{unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Noncharacter_Code_Point, unicode.Other_Default_Ignorable_Code_Point}
 
@@ -246,7 +246,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// Whatever the input, the output does not control a terminal, and a name is short.
+// For any input, the output does not control a terminal, and a name is short.
 func FuzzPrintable(f *testing.F) {
 	for _, text := range append(hiddenTexts(), ordinary...) {
 		f.Add(text)

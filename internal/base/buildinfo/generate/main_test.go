@@ -24,7 +24,8 @@ func TestLicensesAreCurrent(t *testing.T) {
 	}
 }
 
-// Only licenses that allow redistribution with attribution, without conditions on our own code.
+// All licenses must allow redistribution with attribution, and must not impose conditions on our
+// own code.
 func TestLicensesArePermissive(t *testing.T) {
 	permissive := map[string]bool{
 		"Apache-2.0": true, "BSD-2-Clause": true, "BSD-3-Clause": true, "ISC": true, "MIT": true, "OFL-1.1": true, "Unlicense": true,
