@@ -11,7 +11,7 @@ import (
 
 // Links belong to a caller in an account, because callers in two accounts may have the same name.
 
-// usePrecision is the least time between two updates of the last use of a link.
+// usePrecision is the minimum time between updates of a link's last use.
 const usePrecision = 24 * time.Hour
 
 // SetLink stores a caller's address in an external system, such as a wallet. An empty address
@@ -49,7 +49,7 @@ func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (map[stri
 		return nil, fmt.Errorf("store: links for %s: %w", caller.ID, s.engine.explain(err))
 	}
 	if now.Sub(fromMicros(oldest)) >= usePrecision {
-		// The next use tries again if this fails, so callers are not affected.
+		// If this fails, the next use tries again, so callers are not affected.
 		_, _ = s.db.ExecContext(ctx, `UPDATE links SET used = $3 WHERE account = $1 AND caller = $2`, linkAccount(caller), caller.ID, micros(now))
 	}
 	return links, nil

@@ -23,7 +23,7 @@ type Terms struct {
 	kinds    []string               // kinds of context that the configuration can enable
 
 	mu    sync.Mutex
-	cache map[*toolyard.Tool]adjusted // by the tool as offered by its source
+	cache map[*toolyard.Tool]adjusted // keyed by the tool that the source offers
 }
 
 // adjusted is a tool with terms applied.

@@ -31,9 +31,9 @@ const (
 // response: only https, or http on loopback, and only public addresses are allowed.
 type Client struct {
 	http    *outbound.Client
-	single  *outbound.Client // the same without reused connections
+	single  *outbound.Client // like http, but does not reuse connections
 	now     func() time.Time
-	timeout time.Duration // of a request
+	timeout time.Duration // per request
 }
 
 // New creates a client. The named hosts, which an operator has configured, may have addresses in
@@ -50,7 +50,7 @@ type response struct {
 	body   object // nil if it is not a JSON object
 }
 
-// do sends a request and reads the response, within the time limit of a request.
+// do sends a request and reads the response within the time limit.
 func (c *Client) do(ctx context.Context, method, address string, header http.Header, body []byte) (*response, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -99,8 +99,8 @@ func (c *Client) Refresh(ctx context.Context, s *Server, r *Resource, own *Crede
 	return token, nil
 }
 
-// ErrUncertain is returned for a refresh token that the authorization server may have accepted without
-// our having received its successor. The token must not be sent again: servers that rotate refresh
+// ErrUncertain is returned if the authorization server may have accepted a refresh token but its
+// successor was not received. The token must not be sent again, because servers that rotate refresh
 // tokens treat a second use as theft.
 var ErrUncertain = errors.New("the refresh token may have been used")
 
@@ -186,7 +186,7 @@ func (c *Client) post(ctx context.Context, s *Server, own *Credentials, address 
 	return c.do(ctx, http.MethodPost, address, header, []byte(form.Encode()))
 }
 
-// formHeader returns the header of a request with a form. It adds the credentials of this client.
+// formHeader returns the header for a form request. It adds this client's credentials.
 func (c *Client) formHeader(s *Server, own *Credentials, form url.Values) (http.Header, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	return header, c.authenticate(s, own, header, form)

@@ -33,8 +33,7 @@ type Server struct {
 	Trusted   *IdentityProvider // provider whose assertions are accepted; may be nil
 	OnRequest func(text string) // receives token requests; may be nil
 
-	// Respond serves refresh requests instead of the server, which then does not count them. It may be
-	// nil.
+	// Respond, if not nil, handles refresh requests instead of the server. They are not counted.
 	Respond http.HandlerFunc
 
 	// Latency returns the delay of a token response. The tokens are already valid during the delay.

@@ -100,8 +100,8 @@ func NewClient(reach, within Allowlist, n Network, maxBody int64) *Client {
 	return c
 }
 
-// WithoutReuse returns a client with the same rules that opens a connection for each request, so that a
-// request never fails because the server closes an idle connection at the same time.
+// WithoutReuse returns a client with the same rules that opens a new connection for each request, so
+// that a request never fails because the server closes an idle connection at the same time.
 func (c *Client) WithoutReuse() *Client {
 	single := *c
 	transport := c.http.Transport.(*http.Transport).Clone()

@@ -50,7 +50,7 @@ type Connection struct {
 	Version int64  // increases with each change, even if the connection is deleted and made again
 	Created time.Time
 	Changed time.Time
-	Used    time.Time // by a call of the owner, with a precision of a day
+	Used    time.Time // last call by the owner, to within a day
 }
 
 // Store stores connections for all replicas.
@@ -70,8 +70,8 @@ type Store interface {
 	// it.
 	LeaseConnection(ctx context.Context, c *Connection, holder string, lasts time.Duration) (bool, error)
 	ReleaseConnection(ctx context.Context, c *Connection, holder string) error
-	// UseConnection stores that the owner uses a connection. It has no effect if a replica has
-	// stored a use since the connection was read.
+	// UseConnection records that the owner used a connection. It has no effect if a replica has
+	// recorded a use since the connection was read.
 	UseConnection(ctx context.Context, c *Connection, at time.Time) error
 	// MarkStale marks a version of a connection as unusable.
 	MarkStale(ctx context.Context, c *Connection) error

@@ -25,7 +25,7 @@ const (
 	renewPoll   = 100 * time.Millisecond
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000         // maximum number of cached grants
-	usedEvery   = 24 * time.Hour // the last use of a connection is stored
+	usedEvery   = 24 * time.Hour // minimum time between updates of a connection's last use
 	listingHint = "; its tools become available once a user connects to it, under Connections in the console or with: toolyard connect "
 )
 
@@ -256,8 +256,8 @@ func (p *Person) usable(ctx context.Context, owner Owner) (*grant, error) {
 	return p.renew(ctx, owner, g)
 }
 
-// use stores that the owner of a grant has used it. Unused connections of people who have left are
-// deleted. If it fails, the next use tries again.
+// use records that a grant's owner has used it, because unused connections of people who have left are
+// deleted. If that fails, the next use tries again.
 func (p *Person) use(ctx context.Context, g *grant) {
 	now := p.Now()
 	if now.Sub(g.connection.Used) < usedEvery {
