@@ -53,6 +53,7 @@ func (Context) JSONSchema() json.RawMessage {
 	return raw
 }
 
+// UnmarshalJSON implements [json.Unmarshaler].
 func (c *Context) UnmarshalJSON(data []byte) error {
 	var fields contextFields
 	if err := json.Unmarshal(data, &fields); err != nil {

@@ -77,6 +77,7 @@ type Control struct {
 
 var _ httpapi.Yard = (*Control)(nil)
 
+// New returns a Control for a yard.
 func New(yard Yard, o Options) *Control { return &Control{opts: o, yard: yard} }
 
 // About implements [httpapi.Yard].

@@ -22,6 +22,7 @@ const (
 	PaidGate = "sell"
 )
 
+// Question is a question that the simulated users ask the agent.
 type Question struct {
 	Text   string
 	Gate   string

@@ -25,6 +25,7 @@ var (
 	baltic    = toolyard.Caller{ID: "baltic-broker", Account: "baltic-trade"}
 )
 
+// Key is a caller's API key.
 type Key struct {
 	Name    string
 	Caller  toolyard.Caller
@@ -118,6 +119,7 @@ func (p *CallPattern) Args(r *rand.Rand, invalid bool) json.RawMessage {
 	return raw
 }
 
+// Caller picks one of the callers.
 func (p *CallPattern) Caller(r *rand.Rand) toolyard.Caller { return one(r, p.Callers...) }
 
 // Traffic is a selection of call patterns.

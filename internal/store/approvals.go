@@ -93,6 +93,7 @@ func scanApproval(s scanner) (*Approval, error) {
 	return a, err
 }
 
+// ApprovalRequest is a request for approval.
 type ApprovalRequest struct {
 	Approval
 	Within time.Duration // how long the request is valid

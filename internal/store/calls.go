@@ -40,7 +40,7 @@ type CallQuery struct {
 	Limit        int       // MaxCalls if zero or greater
 }
 
-// Local, used as a server, selects calls to tools that do not belong to a server.
+// Local selects calls to tools that do not belong to a server, if it is used as the server.
 const Local = "-"
 
 // from selects a server's tools, or the local ones.

@@ -83,6 +83,7 @@ const (
 	Deleted
 )
 
+// Pending returns the change.
 func (c Change) Pending() Change { return c }
 
 // Mark marks the row as modified. A new row stays Created.

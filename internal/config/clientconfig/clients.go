@@ -35,6 +35,7 @@ var (
 	tomlFormat = format{addTOML, removeTOML}
 )
 
+// Getenv looks up an environment variable.
 type Getenv func(name string) (string, bool)
 
 // place locates a user's files.

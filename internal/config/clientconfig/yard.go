@@ -82,6 +82,7 @@ func (t *Translator) init() {
 	}
 }
 
+// Add converts servers.
 func (t *Translator) Add(servers []Server) {
 	t.init()
 	for i := range servers {

@@ -232,6 +232,7 @@ func (s *Service) notify(id, account, state string) {
 	s.opts.OnChange(id, account, state)
 }
 
+// Approval returns an approval.
 func (s *Service) Approval(ctx context.Context, id string) (*store.Approval, error) {
 	return s.store.Approval(ctx, id)
 }

@@ -160,6 +160,7 @@ func (h *Hub) send(e Event) {
 	}
 }
 
+// ApprovalChanged publishes that an approval was requested or decided.
 func (h *Hub) ApprovalChanged(id, account, state string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -243,6 +244,7 @@ func (o *Observer) send(e Event) {
 	}
 }
 
+// Events returns the channel of events.
 func (o *Observer) Events() <-chan Event { return o.events }
 
 // Done returns a channel that is closed when the hub is closed.

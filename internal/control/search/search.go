@@ -24,6 +24,7 @@ type Doc struct {
 	Args                                []Arg
 }
 
+// Arg is a tool's argument.
 type Arg struct{ Name, Text string }
 
 // Hit is a match. Doc is the index of the document.

@@ -20,6 +20,7 @@ const (
 	maxName      = 256 // bytes of a tool or server name
 )
 
+// Query is a search.
 type Query struct {
 	Text   string
 	Server string // searches only this server's tools; empty means all

@@ -51,6 +51,7 @@ func arguments(t *toolyard.Tool) (args []search.Arg) {
 // maxIndexed is the maximum number of arguments per tool that are searched.
 const maxIndexed = 64
 
+// Scope restricts and marks the tools in an index.
 type Scope struct {
 	Allows func(*toolyard.Tool) bool // nil allows every tool
 	Down   func(server string) bool  // reports whether a server is unavailable; may be nil

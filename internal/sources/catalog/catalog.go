@@ -35,6 +35,7 @@ type Generation struct {
 // Next returns a channel that is closed when there is a newer generation.
 func (g *Generation) Next() <-chan struct{} { return g.next }
 
+// EventKind is the kind of an Event.
 type EventKind string
 
 // The kinds of events.

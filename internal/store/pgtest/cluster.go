@@ -95,6 +95,7 @@ func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 // URL returns the URL of the postgres database.
 func (c *Cluster) URL() string { return c.base.String() }
 
+// Address returns the cluster's host and port.
 func (c *Cluster) Address() string { return c.base.Host }
 
 // keep runs a server until a signal name is written to its standard input, or until the input ends,

@@ -32,6 +32,7 @@ type Blocklist struct {
 	inFlight chan struct{} // closed when the running read ends; may be nil
 }
 
+// NewBlocklist returns a list that is read from a store.
 func NewBlocklist(store BlockedCallers, now func() time.Time) *Blocklist {
 	return &Blocklist{store: store, now: now}
 }

@@ -63,6 +63,7 @@ type lookup struct {
 	done chan struct{}
 }
 
+// NewVerifier returns a verifier that looks up keys in a store.
 func NewVerifier(keys Keys, now func() time.Time) *Verifier {
 	return &Verifier{
 		keys: keys, now: now, unknownSlots: make(chan struct{}, maxLookups), listedSlots: make(chan struct{}, maxLookups),

@@ -36,6 +36,7 @@ func (c contents) equal(d contents) bool {
 	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key)
 }
 
+// LoadCertificate reads a certificate and its key.
 func LoadCertificate(files CertificateFiles) (*Certificate, error) {
 	data, err := files.read()
 	if err != nil {

@@ -64,6 +64,7 @@ func New(t testing.TB) *Issuer {
 	return i
 }
 
+// Rotate replaces the issuer's key.
 func (i *Issuer) Rotate() {
 	i.t.Helper()
 	key, err := nextKey()
