@@ -165,7 +165,6 @@ var cages = map[string][]string{
 	"github.com/tailscale/hujson":              {"/internal/config/clientconfig"},
 	"github.com/BurntSushi/toml":               {"/internal/config/clientconfig"},
 	"github.com/jackc/pgx":                     {"/internal/store", "/internal/store/pgtest"},
-	"github.com/pressly/goose":                 {"/internal/store"},
 	"modernc.org/sqlite":                       {"/internal/store"},
 	"golang.org/x/crypto":                      {"/packs/markets", "/packs/trading/hyperliquid", "/acceptance/fakemarkets"},
 	"github.com/decred/dcrd":                   {"/packs/trading/hyperliquid", "/acceptance/fakemarkets"},

@@ -102,7 +102,7 @@ func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
 	delete(config.RuntimeParams, "statement_timeout")
 	delete(config.RuntimeParams, "idle_in_transaction_session_timeout")
 	db := stdlib.OpenDB(*config)
-	return errors.Join(migratePostgres(ctx, db), db.Close())
+	return errors.Join(postgresMigrator.migrate(ctx, db), db.Close())
 }
 
 // Statements that read and lock rows in the order of their keys.

@@ -74,7 +74,11 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	}
 	db.SetMaxOpenConns(1) // never closed, because that would delete an in-memory database
 	l := &lite{db: db, prepared: map[string]*sql.Stmt{}}
-	if err := migrateSQLite(ctx, db); err != nil {
+	err = retry(ctx, func() (bool, error) { // while another process migrates
+		err := sqliteMigrator.migrate(ctx, db)
+		return err != nil && !errors.Is(err, errNewer), err
+	})
+	if err != nil {
 		return nil, errors.Join(liteError(err), db.Close())
 	}
 	if err := l.prepare(ctx); err != nil {

@@ -5,8 +5,6 @@
 -- in the same order. Tables with frequent updates leave free space on their pages, so that rows are
 -- updated in place.
 
--- +goose Up
-
 -- State of rate limits, concurrency limits, cooldowns and spend limits.
 CREATE TABLE limits (
     key   text COLLATE "C" PRIMARY KEY,

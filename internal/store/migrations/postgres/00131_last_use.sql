@@ -1,6 +1,5 @@
 -- When links and connections were last used by a call of their owner, in microseconds since 1970.
 
--- +goose Up
 ALTER TABLE links ADD COLUMN used bigint NOT NULL DEFAULT 0;
 ALTER TABLE connections ADD COLUMN used bigint NOT NULL DEFAULT 0;
 UPDATE links SET used = extract(epoch FROM now()) * 1000000;

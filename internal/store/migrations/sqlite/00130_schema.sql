@@ -4,8 +4,6 @@
 -- Amounts are billionths of a dollar. A TIMESTAMP is an integer, in microseconds; the driver converts
 -- it.
 
--- +goose Up
-
 -- State of rate limits, concurrency limits, cooldowns and spend limits.
 CREATE TABLE limits (
     key   TEXT PRIMARY KEY NOT NULL,
