@@ -490,7 +490,7 @@ func TestRefreshReportsUnknownOutcomes(t *testing.T) {
 		}, ok: true},
 		"unreachable": {},
 		"refused": {respond: func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, `{"error":"temporarily_unavailable"}`, 503)
+			http.Error(w, `{"error":"temporarily_unavailable"}`, http.StatusServiceUnavailable)
 		}},
 		"aborted":         {respond: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, uncertain: true},
 		"gateway timeout": {respond: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }, uncertain: true},

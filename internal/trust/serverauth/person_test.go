@@ -258,7 +258,7 @@ func TestRefreshTokenWithUnknownOutcomeIsNotSentAgain(t *testing.T) {
 		"proxy timed out":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }, true},
 		"no token":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "{}") }, true},
 		"overloaded":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, false},
-		"refuses a client": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"invalid_client"}`, 401) }, false},
+		"refuses a client": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, 1, plain)
