@@ -76,7 +76,7 @@ function OneApproval({ approval }: { approval: Approval }) {
       <p className="soft small wrap-anywhere">
         {approval.hidden > 0 && <>{approval.hidden === 1 ? "1 value is" : `${approval.hidden} values are`} hidden because they may be secrets. </>}
         {approval.cut > 0 && <>{approval.cut === 1 ? "1 value is" : `${approval.cut} values are`} shortened. </>}
-        Approval is bound to the exact arguments, SHA-256 <code title={approval.digest}>{approval.digest.slice(0, 12)}</code>.
+        An approval applies only to these exact arguments (SHA-256 <code title={approval.digest}>{approval.digest.slice(0, 12)}</code>).
       </p>
       {approval.state === "pending" && <Decide approval={approval} />}
     </Card>
@@ -94,8 +94,8 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
 
 const choices = [
   { value: "once", label: "This call only" },
-  { value: "same", label: "For an hour: these arguments" },
-  { value: "any", label: "For an hour: any arguments" },
+  { value: "same", label: "For an hour, with these arguments" },
+  { value: "any", label: "For an hour, with any arguments" },
 ];
 
 /** The request for the chosen duration of an approval. */

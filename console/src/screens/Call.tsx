@@ -111,8 +111,8 @@ function Result({ call }: { call: CallDetail }) {
 
 function whyNoResult(call: CallDetail, me: Me | undefined): ReactNode {
   if (call.code !== "OK" && call.code !== "TOOL_ERROR") return "No result.";
-  if (me?.arguments !== "full") return <>Results are kept only with <code>record: {"{arguments: full}"}</code>, in memory, for recent calls.</>;
-  return "No longer available. Results are kept in memory for recent calls, up to 16 KiB each.";
+  if (me?.arguments !== "full") return <>Results are not kept. With <code>record: {"{arguments: full}"}</code>, the results of recent calls are kept in memory.</>;
+  return "The result is no longer available. Only the results of recent calls are kept in memory, up to 16 KiB each.";
 }
 
 function Missing({ children }: { children: ReactNode }) {

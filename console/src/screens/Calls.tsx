@@ -80,7 +80,7 @@ function CallList({ list, search, narrow, clear, own }: CallListProps) {
           {...(more && { more: { load, loading: history.isFetchingNextPage } })}
         />
       </div>
-      {(rows?.length ?? 0) >= maxRows && <p className="Calls-note">Showing the newest {maxRows.toLocaleString("en-US")} calls. Choose an earlier period or another filter to see more.</p>}
+      {(rows?.length ?? 0) >= maxRows && <p className="Calls-note">Showing the newest {maxRows.toLocaleString("en-US")} calls. To see other calls, choose an earlier period or another filter.</p>}
     </Card>
   );
 }

@@ -78,7 +78,7 @@ function Filters({ filter, narrow }: { filter: Filter; narrow: (more: Filter) =>
         <Select label="Action" labelHidden value={filter.action ?? ""} items={items} onChange={(action) => narrow({ action: action || undefined })} />
       </div>
       {filter.caller && <Button icon={<X />} onClick={() => narrow({ caller: undefined })}>by {filter.caller}</Button>}
-      {filter.subject && <Button icon={<X />} onClick={() => narrow({ subject: undefined })}>of {filter.subject}</Button>}
+      {filter.subject && <Button icon={<X />} onClick={() => narrow({ subject: undefined })}>to {filter.subject}</Button>}
     </div>
   );
 }

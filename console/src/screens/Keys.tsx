@@ -121,7 +121,7 @@ function Revoke({ apiKey: revoked, onClose }: { apiKey: Key | undefined; onClose
 
 function NoKeys({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<KeyRound />} title="No matching keys">Remove a filter to see more.</EmptyState>;
-  return <EmptyState icon={<KeyRound />} title="No keys yet">Gates with <code>callers: keys</code> reject callers without a key.</EmptyState>;
+  return <EmptyState icon={<KeyRound />} title="No keys yet">Gates with <code>callers: keys</code> reject callers that do not send a key.</EmptyState>;
 }
 
 function NoStore() {

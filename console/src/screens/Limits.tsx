@@ -37,7 +37,7 @@ export default function Limits() {
   return (
     <Page
       title="Limits"
-      description={<>Calls over a limit are queued fairly among callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time; one that exceeds a spend limit with <code>BUDGET_EXCEEDED</code>.</>}
+      description={<>Calls over a limit are queued fairly among callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time. A call that exceeds a spend limit is refused with <code>BUDGET_EXCEEDED</code>.</>}
     >
       {data && data.limits.length > 0 && <Totals limits={data.limits} />}
       <div className="Limits-filters">
@@ -131,7 +131,7 @@ function NoLimits({ filtered, missing }: { filtered: boolean; missing: unknown }
   if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits are not available">{missing.message}</EmptyState>;
   return (
     <EmptyState icon={<Gauge />} title="No limits">
-      Limits come from a tool’s <code>rateLimit</code>, or from <code>rate</code> on a gate, server or tool in <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls, for everyone, each account or each caller. <code>spend</code> limits the price of calls in a day or month.
+      Limits come from a tool’s <code>rateLimit</code>, or from <code>rate</code> on a gate, server or tool in <code>toolyard.yaml</code>. They limit calls per minute, concurrent calls, or the time between calls, for all callers together, each account or each caller. <code>spend</code> limits the total price of calls per day or month.
     </EmptyState>
   );
 }

@@ -135,7 +135,7 @@ function Change({ person, onClose }: { person: Person; onClose: () => void }) {
     const { by, at, reason: why } = person.blocked;
     return (
       <Confirm open onClose={onClose} title={`Unblock ${label}?`} action="Unblock" onConfirm={() => unblockPerson(person.caller).then(() => done(`Unblocked ${label}.`))}>
-        <p>{by} blocked this person {absolute(at)}{why ? <>: <q className="wrap-anywhere">{visible(why)}</q></> : "."} The person gets the rights that the access rules grant.</p>
+        <p>{by} blocked this person {absolute(at)}{why ? <>: <q className="wrap-anywhere">{visible(why)}</q></> : "."} The person will have the permissions that the access rules grant.</p>
       </Confirm>
     );
   }

@@ -21,7 +21,7 @@ export default function SignIn() {
       <div className="SignIn-card">
         <span className="SignIn-logo" aria-hidden="true"><Wrench /></span>
         <h1>Sign in{known?.yard ? ` to ${known.yard}` : ""}</h1>
-        <p className="soft">Any key can view its account's calls and spend. The <code>viewer</code> scope can view the whole yard; the <code>operator</code> scope can also change it.</p>
+        <p className="soft">With any key, you can view its account's calls and spend. With the <code>viewer</code> scope, you can view the whole yard; with the <code>operator</code> scope, you can also change it.</p>
         {location.pathname.startsWith("/console/connections") && <p>To connect to a server, first sign in as the caller that your client uses. You then return to this page.</p>}
         <SignInForm fresh />
         <NoKey keys={known?.keys !== false} />
@@ -96,7 +96,7 @@ function NoKey({ keys }: { keys: boolean }) {
           <Code text={command} label="How to create a key" wrap />
         </>
       ) : (
-        <p className="soft">API keys are not available because no store is configured. Open the sign-in link printed at startup, or add <code>store: sqlite:toolyard.db</code> to its configuration, restart it and create a key.</p>
+        <p className="soft">API keys are not available because no store is configured. Open the sign-in link printed at startup, or add <code>store: sqlite:toolyard.db</code> to the configuration, restart the yard and create a key.</p>
       )}
     </div>
   );

@@ -18,13 +18,13 @@ type About = { name: string; meaning: string; kind: StepKind };
 
 const known: Record<string, About> = {
   record: { name: "Record", meaning: "Records the outcome.", kind: "work" },
-  recover: { name: "Recover", meaning: "Contains crashes.", kind: "work" },
+  recover: { name: "Recover", meaning: "Handles crashes of the tool.", kind: "work" },
   "limit-args": { name: "Limit arguments", meaning: "Limits the size of arguments.", kind: "work" },
   inject: { name: "Inject", meaning: "Loads context for the caller.", kind: "wait" },
   validate: { name: "Validate", meaning: "Validates the arguments.", kind: "work" },
   admit: { name: "Admit", meaning: "Waits for limits and reserves the price.", kind: "wait" },
   "limit-result": { name: "Limit result", meaning: "Limits the size of the result.", kind: "work" },
-  intend: { name: "Intend", meaning: "Records the intent of a write.", kind: "work" },
+  intend: { name: "Intend", meaning: "Records a write call before it runs.", kind: "work" },
   run: { name: "Run", meaning: "Runs the tool.", kind: "run" },
   ran: { name: "Settle", meaning: "Charges and records the call.", kind: "work" },
 };

@@ -61,13 +61,13 @@ function SettingFields({ terms, onChange }: { terms: GateSettings; onChange: (te
   const set = (more: Partial<GateSettings>) => onChange({ ...terms, ...more });
   return (
     <div className="grid-2 Gates-fields">
-      <Select label="Mode" value={terms.mode} items={choices.mode} onChange={(mode) => set({ mode })} hint="Whether callers may change anything." />
-      <Select label="Toolset" value={terms.toolset} items={items} onChange={(toolset) => set({ toolset })} hint="The tools it offers." />
+      <Select label="Mode" value={terms.mode} items={choices.mode} onChange={(mode) => set({ mode })} hint="Whether callers can change anything." />
+      <Select label="Toolset" value={terms.toolset} items={items} onChange={(toolset) => set({ toolset })} hint="The tools that the gate offers." />
       <Select label="Surface" value={terms.surface} items={choices.surface} onChange={(surface) => set({ surface })} hint="Free answers, paid execution, or both." />
-      <Select label="Callers" value={terms.callers} items={choices.callers} onChange={(callers) => set({ callers })} hint="Who may call." />
+      <Select label="Callers" value={terms.callers} items={choices.callers} onChange={(callers) => set({ callers })} hint="Who can call tools." />
       <Select label="Naming" value={terms.naming} items={choices.naming} onChange={(naming) => set({ naming })} hint="How tool names are written." />
       <Select label="Errors" value={terms.errors} items={choices.errors} onChange={(errors) => set({ errors })} hint="How errors are reported." />
-      <Select label="Offer" value={terms.offer} items={choices.offer} onChange={(offer) => set({ offer })} hint="Whether models list tools or search them." />
+      <Select label="Offer" value={terms.offer} items={choices.offer} onChange={(offer) => set({ offer })} hint="Whether models see a list of all tools, or search for them." />
     </div>
   );
 }

@@ -76,7 +76,7 @@ function Facts({ gate }: { gate: GateDetail }) {
         <Fact name="Errors">{gate.errors === "protocol" ? "JSON-RPC errors" : "as results"}</Fact>
         <Fact name="Offer">{gate.offer === "search" ? "a search" : gate.offer === "code" ? "code" : "every tool"}</Fact>
         {gate.pinned && gate.pinned.length > 0 && <Fact name="Pinned">{gate.pinned.join(", ")}</Fact>}
-        {gate.show && <Fact name="Shown per result">{gate.show}</Fact>}
+        {gate.show && <Fact name="Size limit for results">{gate.show}</Fact>}
         <Fact name="Tokens">{count(gate.tokens)}</Fact>
       </dl>
     </>

@@ -7,11 +7,11 @@ test("scopes are explicit", () => {
 });
 
 test.each([
-  [[], ["Calls read-only tools at every gate.", "Console: sees its own calls, spend and links."]],
-  [["viewer"], ["Calls read-only tools at every gate.", "Console: views everything."]],
-  [["gate:*", "write", "operator"], ["Calls tools at every gate, including writes.", "Console: views and changes everything."]],
-  [["all"], ["Calls tools at every gate, including writes.", "Console: views and changes everything."]],
-  [["gate:a"], ["Calls read-only tools at the gate a.", "Console: sees its own calls, spend and links."]],
+  [[], ["Can call read-only tools at every gate.", "Can view its own calls, spend and links in the console."]],
+  [["viewer"], ["Can call read-only tools at every gate.", "Can view everything in the console."]],
+  [["gate:*", "write", "operator"], ["Can call tools at every gate, including write tools.", "Can view and change everything in the console."]],
+  [["all"], ["Can call tools at every gate, including write tools.", "Can view and change everything in the console."]],
+  [["gate:a"], ["Can call read-only tools at the gate a.", "Can view its own calls, spend and links in the console."]],
 ])("the description of %j", (scopes, words) => {
   expect(describeScopes(scopes)).toEqual(words);
 });

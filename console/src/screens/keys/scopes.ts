@@ -21,8 +21,8 @@ export function describeScopes(scopes: string[]): string[] {
   const gates = scopes.filter((scope) => scope.startsWith("gate:")).map((scope) => scope.slice(5));
   const where = gates.length === 0 || gates.includes("*") ? "every gate" : `the ${gates.length === 1 ? "gate" : "gates"} ${gates.join(", ")}`;
   const has = (scope: string) => scopes.includes(scope) || scopes.includes("all");
-  const calls = has("write") ? `Calls tools at ${where}, including writes.` : `Calls read-only tools at ${where}.`;
-  return [calls, has("operator") ? "Console: views and changes everything." : has("viewer") ? "Console: views everything." : "Console: sees its own calls, spend and links."];
+  const calls = has("write") ? `Can call tools at ${where}, including write tools.` : `Can call read-only tools at ${where}.`;
+  return [calls, has("operator") ? "Can view and change everything in the console." : has("viewer") ? "Can view everything in the console." : "Can view its own calls, spend and links in the console."];
 }
 
 export const lifetimes = [

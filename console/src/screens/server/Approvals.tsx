@@ -21,7 +21,7 @@ export function Approvals({ server, tool }: { server: ServerDetail; tool: string
   const up = server.state === "up"; // definitions are known only in this state
   const { data, error, refetch } = useQuery({ ...queries.pending(server.id), enabled: up, refetchInterval: 3_000 });
   if (!up) {
-    return <EmptyState icon={<Unplug />} title="The server is not up">Its definitions are compared with the approved ones once it is up.</EmptyState>;
+    return <EmptyState icon={<Unplug />} title="The server is not up">When the server is up, its definitions are compared with the approved ones.</EmptyState>;
   }
   if (!data) return error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={6} />;
   if (data.pending.length === 0) return <NothingPending server={server} />;

@@ -76,7 +76,7 @@ function Changed({ pending }: { pending: PendingTool }) {
         <h3 className="DefinitionView-part">Full definition</h3>
         {before.text === after.text && stableJson(before.rest) === stableJson(after.rest) ? (
           <>
-            <Warning text="The definitions differ only in digits beyond the precision of browser numbers. The exact text is shown." />
+            <Warning text="The definitions differ only in digits that exceed the precision of numbers in the browser. The exact text is shown." />
             <Diff label="Definition as text" {...titles} before={pending.approvedText ?? ""} after={pending.offeredText ?? ""} />
           </>
         ) : (

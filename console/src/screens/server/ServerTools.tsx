@@ -67,7 +67,7 @@ function Errors({ stats: { errors, calls } }: { stats: LatencyStats }) {
 function NoTools({ server }: { server: ServerDetail }) {
   return (
     <EmptyState icon={<Wrench />} title="No tools">
-      {server.waiting > 0 ? "All its definitions are pending approval." : server.state === "up" ? "It provides none, or the configuration excludes them." : "Its tools are listed after the first successful connection."}
+      {server.waiting > 0 ? "All of the server's definitions are pending approval." : server.state === "up" ? "The server provides no tools, or the configuration excludes them." : "The server's tools are listed after the first successful connection."}
     </EmptyState>
   );
 }

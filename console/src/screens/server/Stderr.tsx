@@ -16,7 +16,7 @@ export function Stderr({ server }: { server: ServerDetail }) {
   if (!server.stderr) {
     return (
       <EmptyState icon={<Terminal />} title="No logs">
-        {server.transport === "stdio" ? "The program has written nothing to standard error." : "Logs are the standard error of programs that the yard starts; this server is remote."}
+        {server.transport === "stdio" ? "The program has written nothing to standard error." : "Logs are available only for servers that the yard starts as programs. This server is remote."}
       </EmptyState>
     );
   }

@@ -38,7 +38,7 @@ export const picks = (list: PendingTool[]): ToolHash[] => list.map(({ tool, hash
 export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
 
 const approvalEffects: Record<PendingKind, string> = {
-  changed: "Changed definitions are offered again in their current form.",
+  changed: "Tools whose definitions changed are offered again, with the new definitions.",
   new: "New definitions are offered at every gate that includes them.",
   gone: "Approvals of definitions that no longer exist are removed.",
   refused: "",

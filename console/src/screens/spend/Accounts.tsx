@@ -31,7 +31,7 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
   return (
     <div className="stack">
       {!account && <div className="Spend-find"><TextField label="Find accounts by prefix" labelHidden type="search" placeholder="Find by prefix" value={q} onChange={(text) => onFind(text || undefined)} maxLength={128} autoComplete="off" spellCheck={false} /></div>}
-      <Card flush title="Accounts" description="Running calls hold part of the remaining balance. The budget of an open session stays in the balance until it is spent, so these totals can differ from Costs." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund account</Button>}>
+      <Card flush title="Accounts" description="Part of the remaining balance is held for running calls. The budget of an open session remains in the balance until it is spent, so these totals can differ from those under Costs." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund account</Button>}>
         <Table
           label="Accounts"
           columns={columns}

@@ -38,7 +38,7 @@ function GateStatus({ at }: { at: GateDecision }) {
         {at.visible && <p className="small soft wrap-anywhere">as <code>{visible(at.name)}</code></p>}
       </div>
       <div role="cell">
-        {at.visible ? <Status tone={fails ? "warn" : "good"}>{fails ? "Offered, calls fail" : "Offered"}</Status> : <Status tone="neutral">Hidden</Status>}
+        {at.visible ? <Status tone={fails ? "warn" : "good"}>{fails ? "Offered, but calls fail" : "Offered"}</Status> : <Status tone="neutral">Hidden</Status>}
       </div>
       <div role="cell"><Steps steps={at.steps} /></div>
     </div>

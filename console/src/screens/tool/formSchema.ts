@@ -53,7 +53,7 @@ class Maker {
   node(schema: Json | undefined, place: Place): JsonObject {
     if (++this.#nodes > maxNodes) throw new NotFormable("The schema is too large for a form.");
     if (!isObject(schema)) return json({});
-    if (place.depth > maxDepth) return json(schema, "Too deeply nested for a form.");
+    if (place.depth > maxDepth) return json(schema, "The schema is nested too deeply for a form.");
     const followed = follow(schema, place);
     if (typeof followed === "string") return json(schema, followed);
     const at = { ...followed.at, depth: place.depth + 1 };
@@ -103,12 +103,12 @@ class Maker {
   #object(schema: JsonObject, at: Place, isRoot: boolean): JsonObject {
     const members = isObject(schema.properties) ? Object.entries(schema.properties) : [];
     const rest = isObject(schema.additionalProperties) ? this.node(schema.additionalProperties, at) : undefined;
-    if (members.length > maxMembers) throw new NotFormable(`An object in the schema has ${members.length} properties, too many for a form.`);
+    if (members.length > maxMembers) throw new NotFormable(`An object in the schema has ${members.length} properties, which is too many for a form.`);
     if (members.length === 0 && !isRoot && !rest?.type && schema.additionalProperties !== false) return json(schema);
     const required = Array.isArray(schema.required) ? schema.required.filter((name) => typeof name === "string") : [];
     const properties: JsonObject = {};
     for (const [name, member] of members) {
-      if (reservedNames.has(name)) throw new NotFormable(`The schema has a property named ${name}, which a form cannot hold.`);
+      if (reservedNames.has(name)) throw new NotFormable(`The schema has a property named ${name}, which a form cannot display.`);
       const result = this.node(member, at);
       properties[name] = named(required.includes(name) ? fixed(result) : optional(result), member, name);
     }

@@ -69,5 +69,5 @@ function expiredError(): ApiError {
 }
 
 function canceledError(): ApiError {
-  return new ApiError("CANCELED", 0, "Canceled. The call may already have had effects.");
+  return new ApiError("CANCELED", 0, "Canceled. The tool may already have made changes.");
 }

@@ -14,8 +14,8 @@ export function Conflict({ was, theirs, onMine, onTheirs }: ConflictProps) {
       </div>
       <JsonDiff label="Changes by someone else" beforeTitle="When you opened it" afterTitle="Now" before={bodyOf(was)} after={bodyOf(theirs)} />
       <div className="row-wrap">
-        <Button onClick={onTheirs}>Discard mine, load theirs</Button>
-        <Button onClick={onMine}>Keep mine</Button>
+        <Button onClick={onTheirs}>Discard my changes and load theirs</Button>
+        <Button onClick={onMine}>Keep my changes</Button>
       </div>
     </section>
   );
