@@ -39,8 +39,8 @@ func newFundCommand(a *app) *cobra.Command {
 		Use:   "fund ACCOUNT AMOUNT",
 		Short: "Add US dollars to an account",
 		Long: `Add US dollars to an account. The account is created if it does not exist. To withdraw, pass a
-negative amount after --. With a reference, such as an invoice number, repeating the
-command has no effect.`,
+negative amount after --. If you pass a reference, such as an invoice number,
+repeating the command has no effect.`,
 		Example: `  toolyard accounts fund acme 25 --reference invoice-17
   toolyard accounts fund acme -- -2.50`,
 		Args: cobra.ExactArgs(2),

@@ -38,7 +38,7 @@ func newAuditLogCommand(a *app) *cobra.Command {
 		Use:   "export",
 		Short: "Export the audit log, oldest first, as JSON lines, CSV or OpenTelemetry log records",
 		Long: `Export the audit log, oldest first: as JSON lines or CSV on standard output, or as OpenTelemetry log
-records to the collector of the OTEL_ variables.
+records to the collector that the OTEL_ variables specify.
 
 --cursor-file stores the position after the last exported change; the next run continues there. Then,
 and with --follow, a change is exported 10 s after it was made, and not before its outcome is known
@@ -101,10 +101,10 @@ func (c *auditExport) options() (o auditlog.Options, err error) {
 		return o, fmt.Errorf("--format must be jsonl, csv or otlp")
 	}
 	if c.format == auditlog.CSV && (c.follow || c.cursorFile != "") {
-		return o, fmt.Errorf("--follow and --cursor-file need --format jsonl or otlp: the parts of a CSV export cannot be joined")
+		return o, fmt.Errorf("--follow and --cursor-file require --format jsonl or otlp, because the parts of a CSV export cannot be joined")
 	}
 	if c.follow && c.until != "" {
-		return o, fmt.Errorf("--follow and --until exclude each other")
+		return o, fmt.Errorf("--follow and --until cannot be combined")
 	}
 	if o.Since, err = pastTime(c.since, c.now()); err != nil {
 		return o, fmt.Errorf("--since %w", err)

@@ -71,8 +71,8 @@ func newRestoreCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Replace the data in the store with a backup",
-		Long: `Restore a backup completely or not at all. First stop all servers that use the store; otherwise
-they continue with the old balances and limits.
+		Long: `Restore a backup. If an error occurs, nothing is changed. First stop all servers that use the
+store; otherwise, they continue with the old balances and limits.
 
 The backup must have the same schema version as this program. Restore an older backup with the version of
 Toolyard that created it, then upgrade.`,

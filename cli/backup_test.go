@@ -98,7 +98,7 @@ func TestExportAuditLogFromCursor(t *testing.T) {
 	}
 	d.mustFail(exitError, "delete the file to export all changes again", "audit", "export", "--cursor-file", file)
 	d.mustFail(exitUsage, "cannot be joined", "audit", "export", "--follow", "--format", "csv")
-	d.mustFail(exitUsage, "exclude each other", "audit", "export", "--follow", "--until", "24h")
+	d.mustFail(exitUsage, "cannot be combined", "audit", "export", "--follow", "--until", "24h")
 	d.mustFail(exitError, "set OTEL_EXPORTER_OTLP_ENDPOINT", "audit", "export", "--format", "otlp")
 }
 

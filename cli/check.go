@@ -33,7 +33,7 @@ func newCheckCommand(a *app) *cobra.Command {
 			return a.withServers(cmd.Context(), c.run)
 		},
 	}
-	cmd.Flags().BoolVar(&c.lint, "lint", false, "also advise on your own tools' definitions: names, descriptions and parameters")
+	cmd.Flags().BoolVar(&c.lint, "lint", false, "also suggest improvements to the names, descriptions and parameters of your own tools")
 	return cmd
 }
 

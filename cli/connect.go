@@ -121,7 +121,7 @@ func (c *connectCommand) use(ctx context.Context, api *connectionsClient, server
 		for _, each := range list {
 			names = append(names, each.Server)
 		}
-		return usageError(fmt.Errorf("no server %q is called on your behalf%s", server, spelling.DidYouMean(server, names)))
+		return usageError(fmt.Errorf("server %q does not exist or is not called on your behalf%s", server, spelling.DidYouMean(server, names)))
 	}
 	if c.disconnect {
 		if err := api.send(ctx, http.MethodDelete, "/connections/"+url.PathEscape(server), nil); err != nil {

@@ -69,7 +69,7 @@ func (c *doctorCommand) report(mark, subject, text string, fixes ...string) {
 func (c *doctorCommand) run(ctx context.Context) {
 	c.report(healthy, "toolyard", fmt.Sprintf("%s on %s/%s", c.opts.Process.Version, runtime.GOOS, runtime.GOARCH))
 	if runtime.GOOS != "linux" {
-		c.report(notable, "scripts", "run without a system-call filter, which this system does not support")
+		c.report(notable, "scripts", "run with no system-call filter, because this system does not support one")
 	}
 	source, err := c.loadConfig()
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *doctorCommand) reportProblem(subject string, p toolyard.Problem) {
 // examineStore opens the store. It reports whether the yard can start.
 func (c *doctorCommand) examineStore(ctx context.Context, source *config.Source) bool {
 	if !source.NeedsStore() && c.opts.Store == "" {
-		c.report(notable, "store", "none: calls are not recorded, and keys, limits and prices are unavailable", "To change that, "+storeHint+".")
+		c.report(notable, "store", "none: calls are not recorded, and keys, limits and prices are unavailable", "To configure one, "+storeHint+".")
 		return true
 	}
 	address, err := c.storeAddress()

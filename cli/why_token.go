@@ -89,7 +89,7 @@ func rightsText(roles []string) string {
 		return role == identity.NamedGatesOnly || strings.HasPrefix(role, "issuer:")
 	})
 	if len(rights) == 0 {
-		return "none: the token lacks scopes"
+		return "none, because the token lacks scopes"
 	}
 	return strings.Join(rights, ", ")
 }

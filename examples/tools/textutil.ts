@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-export const description = "Changes the case of a text, or reverses it.";
+export const description = "Changes the case of a text, or reverses the text.";
 export const category = "basics";
 export const modes = ["read", "write"];
 

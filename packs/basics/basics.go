@@ -30,7 +30,7 @@ func spec(name, description string) toolyard.Spec {
 
 type helloArgs struct {
 	Name     string `json:"name" doc:"Name of the person to greet" minLength:"1"`
-	Greeting string `json:"greeting" doc:"Greeting to use" default:"Hello"`
+	Greeting string `json:"greeting" doc:"Greeting to put before the name" default:"Hello"`
 }
 
 // Hello greets a person.
@@ -75,9 +75,9 @@ func calculate(operation string, a, b float64) float64 {
 }
 
 type timestampArgs struct {
-	Format   string     `json:"format" doc:"Format of the time" enum:"iso,unix,human,relative" default:"iso"`
+	Format   string     `json:"format" doc:"Output format: iso (ISO 8601), unix (seconds since 1970), human (date and time in words), or relative (such as 2 hours ago)" enum:"iso,unix,human,relative" default:"iso"`
 	Timezone string     `json:"timezone" doc:"IANA time zone, such as Europe/Berlin" default:"UTC"`
-	Time     *time.Time `json:"time" doc:"Time to format; the current time if omitted"`
+	Time     *time.Time `json:"time" doc:"Time to format, in RFC 3339. Default: the current time"`
 }
 
 // Timestamp formats a time.
@@ -132,12 +132,12 @@ func relative(d time.Duration) string {
 
 type textArgs struct {
 	Text   string `json:"text" doc:"Text to change"`
-	Case   string `json:"case" doc:"Change to make" enum:"upper,lower,title,reverse"`
+	Case   string `json:"case" doc:"How to change the text: upper, lower or title case, or reverse the characters" enum:"upper,lower,title,reverse"`
 	Repeat int    `json:"repeat" doc:"Number of times to apply the change" minimum:"1" maximum:"100" default:"1"`
 }
 
 // TextUtil transforms text.
-var TextUtil = toolyard.Define(spec("textutil", "Changes the case of a text, or reverses it."),
+var TextUtil = toolyard.Define(spec("textutil", "Changes the case of a text, or reverses the text."),
 	func(_ context.Context, _ *toolyard.Call, in textArgs) (string, error) {
 		text := in.Text
 		for range in.Repeat {
@@ -171,10 +171,10 @@ func transform(to, text string) string {
 }
 
 type randomArgs struct {
-	Type   string `json:"type" doc:"Type of the value" enum:"number,string,uuid,boolean"`
-	Min    *int   `json:"min" doc:"Smallest number; 0 if omitted"`
-	Max    *int   `json:"max" doc:"Largest number; 100 if omitted"`
-	Length int    `json:"length" doc:"Length of a string" minimum:"1" maximum:"1024" default:"16"`
+	Type   string `json:"type" doc:"Type of the value to generate" enum:"number,string,uuid,boolean"`
+	Min    *int   `json:"min" doc:"For numbers: the smallest possible value. Default: 0"`
+	Max    *int   `json:"max" doc:"For numbers: the largest possible value. Default: 100"`
+	Length int    `json:"length" doc:"For strings: the number of characters" minimum:"1" maximum:"1024" default:"16"`
 }
 
 // Random generates values with crypto/rand.

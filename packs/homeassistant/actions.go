@@ -14,16 +14,16 @@ import (
 
 // value is the value of the action set.
 type value struct {
-	Brightness  *float64 `json:"brightness,omitempty" minimum:"0" maximum:"100" doc:"Brightness of a light, in percent"`
-	Color       *string  `json:"color,omitempty" maxLength:"40" doc:"Color of a light: a name such as red, or #rrggbb"`
-	Kelvin      *int     `json:"kelvin,omitempty" minimum:"1000" maximum:"12000" doc:"Color temperature of a light"`
-	Temperature *float64 `json:"temperature,omitempty" minimum:"-50" maximum:"120" doc:"Target temperature of a thermostat or water heater"`
-	Humidity    *float64 `json:"humidity,omitempty" minimum:"0" maximum:"100" doc:"Target humidity of a humidifier, in percent"`
-	Position    *float64 `json:"position,omitempty" minimum:"0" maximum:"100" doc:"Position of a cover, in percent open"`
-	Percentage  *float64 `json:"percentage,omitempty" minimum:"0" maximum:"100" doc:"Speed of a fan, in percent"`
-	Volume      *float64 `json:"volume,omitempty" minimum:"0" maximum:"100" doc:"Volume of a media player, in percent"`
-	Number      *float64 `json:"number,omitempty" doc:"Value of a number"`
-	Mode        *string  `json:"mode,omitempty" maxLength:"100" doc:"Mode of a thermostat, fan or humidifier, or option of a select"`
+	Brightness  *float64 `json:"brightness,omitempty" minimum:"0" maximum:"100" doc:"For lights: brightness in percent, where 100 is full brightness"`
+	Color       *string  `json:"color,omitempty" maxLength:"40" doc:"For lights: color, either an English color name such as red or a hex value such as #ff8800"`
+	Kelvin      *int     `json:"kelvin,omitempty" minimum:"1000" maximum:"12000" doc:"For lights: color temperature in kelvin, such as 2700 for warm white"`
+	Temperature *float64 `json:"temperature,omitempty" minimum:"-50" maximum:"120" doc:"For thermostats and water heaters: target temperature, in the unit that the home uses"`
+	Humidity    *float64 `json:"humidity,omitempty" minimum:"0" maximum:"100" doc:"For humidifiers: target humidity in percent"`
+	Position    *float64 `json:"position,omitempty" minimum:"0" maximum:"100" doc:"For covers such as blinds and shutters: position in percent, where 0 is closed and 100 is fully open"`
+	Percentage  *float64 `json:"percentage,omitempty" minimum:"0" maximum:"100" doc:"For fans: speed in percent"`
+	Volume      *float64 `json:"volume,omitempty" minimum:"0" maximum:"100" doc:"For media players: volume in percent"`
+	Number      *float64 `json:"number,omitempty" doc:"For number entities: the new value"`
+	Mode        *string  `json:"mode,omitempty" maxLength:"100" doc:"For thermostats, fans and humidifiers: the mode to set, such as heat or auto. For select entities: the option to select"`
 }
 
 // request is a service call on one entity.

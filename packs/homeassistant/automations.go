@@ -10,8 +10,8 @@ import (
 )
 
 type automationArgs struct {
-	Area  string `json:"area,omitempty" doc:"Area or floor, by id, name or alias"`
-	Query string `json:"query,omitempty" maxLength:"100" doc:"Text in the id or name"`
+	Area  string `json:"area,omitempty" doc:"Return only entries in this area or on this floor. Pass its id, name or alias"`
+	Query string `json:"query,omitempty" maxLength:"100" doc:"Return only entries whose id or name contains this text"`
 }
 
 // automationSummary is an automation, scene or script.
@@ -33,12 +33,12 @@ type automationList struct {
 
 const maxAutomations = 100 // per answer
 
-var listAutomations = toolyard.Define(readSpec("list_automations", "Lists automations: whether they are enabled, and when they ran last."),
+var listAutomations = toolyard.Define(readSpec("list_automations", "Lists the home's automations, with whether each one is enabled and when it last ran."),
 	func(ctx context.Context, c *toolyard.Call, in automationArgs) (automationList, error) {
 		return listRunnable(ctx, c, in, "automation")
 	})
 
-var listScenesAndScripts = toolyard.Define(readSpec("list_scenes_and_scripts", "Lists the scenes and scripts that activate_scene and run_script can start."),
+var listScenesAndScripts = toolyard.Define(readSpec("list_scenes_and_scripts", "Lists the scenes and scripts that you can start with activate_scene and run_script."),
 	func(ctx context.Context, c *toolyard.Call, in automationArgs) (automationList, error) {
 		return listRunnable(ctx, c, in, "scene", "script")
 	})

@@ -49,11 +49,11 @@ func controlsOf(ctx context.Context, c *toolyard.Call) (*controls, *view, error)
 }
 
 type controlArgs struct {
-	IDs    []string `json:"ids,omitempty" maxItems:"20" doc:"Entity ids or names"`
-	Area   string   `json:"area,omitempty" doc:"Area or floor instead of ids; requires domain"`
-	Domain string   `json:"domain,omitempty" doc:"Kind of device in the area, such as light"`
-	Action string   `json:"action" enum:"turn_on,turn_off,toggle,set,open,close,stop,play,pause,next,previous,start,return_home,press" doc:"get_device lists the actions of a device"`
-	Value  *value   `json:"value,omitempty" doc:"For the action set"`
+	IDs    []string `json:"ids,omitempty" maxItems:"20" doc:"The devices to control, by entity id such as light.kitchen or by name. Use this or area and domain"`
+	Area   string   `json:"area,omitempty" doc:"Control all devices of one kind in this area or on this floor, by id, name or alias. Requires domain"`
+	Domain string   `json:"domain,omitempty" doc:"With area: the kind of device to control, such as light or cover"`
+	Action string   `json:"action" enum:"turn_on,turn_off,toggle,set,open,close,stop,play,pause,next,previous,start,return_home,press" doc:"What to do with the devices. get_device lists the actions that a device supports. To change a level, such as brightness or temperature, use set"`
+	Value  *value   `json:"value,omitempty" doc:"For the action set: the values to set. Pass only those that apply to the device"`
 }
 
 // stateChange is a state before and after a call.
@@ -72,7 +72,7 @@ type controlResult struct {
 }
 
 var controlDevice = toolyard.Define(writeSpec("control_device",
-	"Controls lights, switches, thermostats, covers, media players and the like, by id or by area and domain. Locks, alarms, valves, sirens and garage doors need control_security."),
+	"Controls lights, switches, thermostats, covers, media players and similar devices, either individually or all devices of one kind in an area. For locks, alarms, valves, sirens and garage doors, use control_security."),
 	func(ctx context.Context, c *toolyard.Call, in controlArgs) (controlResult, error) {
 		ctl, v, err := controlsOf(ctx, c)
 		if err != nil {

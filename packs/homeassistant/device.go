@@ -9,7 +9,7 @@ import (
 )
 
 type deviceArgs struct {
-	ID string `json:"id" minLength:"1" maxLength:"255" doc:"Entity id such as light.kitchen, or the name of the device"`
+	ID string `json:"id" minLength:"1" maxLength:"255" doc:"The device, by entity id such as light.kitchen or by name"`
 }
 
 // deviceDetail is all the information shown about an entity.
@@ -34,7 +34,7 @@ type hardware struct {
 	Model        string `json:"model,omitempty"`
 }
 
-var getDevice = toolyard.Define(readSpec("get_device", "Returns the state and attributes of one device, where it is, and which actions it has."),
+var getDevice = toolyard.Define(readSpec("get_device", "Returns a device's state, attributes and location, and the actions that it supports."),
 	func(ctx context.Context, c *toolyard.Call, in deviceArgs) (deviceDetail, error) {
 		v, err := viewOf(ctx, c)
 		if err != nil {

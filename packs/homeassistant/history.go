@@ -20,8 +20,8 @@ const (
 
 // span is a period that ends no later than the as-of time.
 type span struct {
-	From *time.Time `json:"from,omitempty" doc:"Start (default: 24 hours before the end)"`
-	To   *time.Time `json:"to,omitempty" doc:"End (default: now)"`
+	From *time.Time `json:"from,omitempty" doc:"Start of the period, as an RFC 3339 time. Default: 24 hours before the end"`
+	To   *time.Time `json:"to,omitempty" doc:"End of the period, as an RFC 3339 time. Default: now"`
 }
 
 func (s *span) resolve(asOf time.Time, longest time.Duration) (from, to time.Time, err error) {
@@ -58,9 +58,9 @@ func recorded(ctx context.Context, c *toolyard.Call, ids []string) (*view, []*ha
 }
 
 type historyArgs struct {
-	IDs []string `json:"ids" minItems:"1" maxItems:"10" doc:"Entity ids or names"`
+	IDs []string `json:"ids" minItems:"1" maxItems:"10" doc:"The devices to include, by entity id such as sensor.outdoor_temperature or by name"`
 	span
-	MaxPoints int `json:"max_points,omitempty" minimum:"10" maximum:"1000" default:"200" doc:"Points per device"`
+	MaxPoints int `json:"max_points,omitempty" minimum:"10" maximum:"1000" default:"200" doc:"Maximum number of data points to return for each device"`
 }
 
 // series is one entity's history. A point is a time and a state.
@@ -80,7 +80,7 @@ type historyResult struct {
 }
 
 var getHistory = toolyard.Define(readSpec("get_history",
-	"Returns the recorded states of devices in a period of at most 7 days. Long numeric series are thinned: minimum and maximum of each interval."),
+	"Returns the recorded states of devices over a period of at most 7 days. Long numeric series are reduced to the minimum and maximum of each interval. For longer periods, use get_statistics."),
 	func(ctx context.Context, c *toolyard.Call, in historyArgs) (historyResult, error) {
 		v, all, err := recorded(ctx, c, in.IDs)
 		if err != nil {
@@ -146,7 +146,7 @@ func thin(points []hass.Point, limit int) (kept []hass.Point, how string) {
 			}
 		}
 	}
-	return kept, "minimum and maximum of each interval are shown"
+	return kept, "the minimum and maximum of each interval are shown"
 }
 
 // statisticsPeriods are the possible lengths of a row. For a month, it is the maximum.
@@ -155,8 +155,8 @@ var statisticsPeriods = map[string]time.Duration{
 }
 
 type statisticsArgs struct {
-	IDs    []string `json:"ids" minItems:"1" maxItems:"10" doc:"Entity ids or names"`
-	Period string   `json:"period" enum:"5minute,hour,day,week,month" default:"hour" doc:"Length of a row"`
+	IDs    []string `json:"ids" minItems:"1" maxItems:"10" doc:"The devices to include, by entity id such as sensor.outdoor_temperature or by name"`
+	Period string   `json:"period" enum:"5minute,hour,day,week,month" default:"hour" doc:"Length of the interval that each row of the result covers"`
 	span
 }
 
@@ -183,7 +183,7 @@ type statisticsResult struct {
 }
 
 var getStatistics = toolyard.Define(readSpec("get_statistics",
-	"Returns long-term statistics of sensors: mean, minimum and maximum of measurements, consumption of meters. They reach back further than get_history."),
+	"Returns long-term statistics for sensors: the mean, minimum and maximum of measurements, and the consumption of meters. They cover a longer period than get_history."),
 	func(ctx context.Context, c *toolyard.Call, in statisticsArgs) (statisticsResult, error) {
 		v, all, err := recorded(ctx, c, in.IDs)
 		if err != nil {
@@ -224,9 +224,9 @@ var getStatistics = toolyard.Define(readSpec("get_statistics",
 	})
 
 type activityArgs struct {
-	IDs   []string `json:"ids,omitempty" maxItems:"20" doc:"Entity ids or names (default: all devices)"`
-	Area  string   `json:"area,omitempty" doc:"Area or floor, by id, name or alias"`
-	Hours int      `json:"hours" minimum:"1" maximum:"72" default:"24" doc:"How far to look back"`
+	IDs   []string `json:"ids,omitempty" maxItems:"20" doc:"The devices to include, by entity id or name. Default: all devices"`
+	Area  string   `json:"area,omitempty" doc:"Return only events in this area or on this floor. Pass its id, name or alias"`
+	Hours int      `json:"hours" minimum:"1" maximum:"72" default:"24" doc:"Number of hours to look back"`
 }
 
 // activity is one logbook line.
@@ -244,7 +244,7 @@ type activityResult struct {
 	Total    int        `json:"total"`
 }
 
-var getActivity = toolyard.Define(readSpec("get_activity", "Returns what happened in the home, newest first, and who or what caused it."),
+var getActivity = toolyard.Define(readSpec("get_activity", "Returns recent events in the home, newest first, with the person or automation that caused each of them."),
 	func(ctx context.Context, c *toolyard.Call, in activityArgs) (activityResult, error) {
 		v, all, err := recorded(ctx, c, in.IDs)
 		if err != nil {
@@ -316,13 +316,13 @@ func (v *view) causeOf(entry *hass.LogEntry, people map[string]string) string {
 }
 
 type cameraArgs struct {
-	ID    string `json:"id" minLength:"1" maxLength:"255" doc:"Camera, by id or name"`
-	Width int    `json:"width" minimum:"320" maximum:"1280" default:"640" doc:"Width in pixels"`
+	ID    string `json:"id" minLength:"1" maxLength:"255" doc:"The camera, by entity id such as camera.driveway or by name"`
+	Width int    `json:"width" minimum:"320" maximum:"1280" default:"640" doc:"Width of the picture in pixels"`
 }
 
 const maxImage = 700 << 10 // bytes per image; base64 adds a third
 
-var getCameraImage = toolyard.Define(readSpec("get_camera_image", "Returns a current picture from a camera."),
+var getCameraImage = toolyard.Define(readSpec("get_camera_image", "Returns a current picture from one of the home's cameras."),
 	func(ctx context.Context, c *toolyard.Call, in cameraArgs) (toolyard.Image, error) {
 		v, err := viewOf(ctx, c)
 		if err != nil {

@@ -113,7 +113,7 @@ func (s *source) problems() []toolyard.Problem {
 	case errors.Is(err, hass.ErrNotSent): // no attempt has been made yet
 		return nil
 	case errors.Is(err, hass.ErrToken):
-		p.Message = "Home Assistant rejected the access token; Toolyard does not retry"
+		p.Message = "Home Assistant rejected the access token, so Toolyard does not retry"
 		p.Fix = "Create a long-lived access token in a Home Assistant user's profile, store it as the secret, and reload."
 	default:
 		p.Message += ": " + err.Error()

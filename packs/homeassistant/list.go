@@ -27,15 +27,15 @@ func readSpec(name, description string) toolyard.Spec {
 }
 
 type listArgs struct {
-	Domain      string `json:"domain,omitempty" doc:"Kind of device: light, switch, sensor, binary_sensor, climate, cover, lock, media_player and so on"`
-	Area        string `json:"area,omitempty" doc:"Area or floor, by id, name or alias"`
-	Floor       string `json:"floor,omitempty" doc:"Floor, by id, name or alias"`
-	Label       string `json:"label,omitempty" doc:"Label, by id or name"`
-	DeviceClass string `json:"device_class,omitempty" doc:"Device class, such as temperature, motion or window"`
-	State       string `json:"state,omitempty" doc:"Current state, such as on, open or unavailable"`
-	Query       string `json:"query,omitempty" maxLength:"100" doc:"Text in the id or name"`
-	Limit       *int   `json:"limit,omitempty" minimum:"1" maximum:"200" doc:"Maximum number of devices (default 50)"`
-	Offset      int    `json:"offset,omitempty" minimum:"0" doc:"Devices to skip"`
+	Domain      string `json:"domain,omitempty" doc:"Return only this kind of device, such as light, switch, sensor, binary_sensor, climate, cover, lock or media_player"`
+	Area        string `json:"area,omitempty" doc:"Return only devices in this area or on this floor. Pass its id, name or alias"`
+	Floor       string `json:"floor,omitempty" doc:"Return only devices on this floor. Pass its id, name or alias"`
+	Label       string `json:"label,omitempty" doc:"Return only devices with this label. Pass its id or name"`
+	DeviceClass string `json:"device_class,omitempty" doc:"Return only devices of this device class, such as temperature, motion or window"`
+	State       string `json:"state,omitempty" doc:"Return only devices that are currently in this state, such as on, open or unavailable"`
+	Query       string `json:"query,omitempty" maxLength:"100" doc:"Return only devices whose id or name contains this text"`
+	Limit       *int   `json:"limit,omitempty" minimum:"1" maximum:"200" doc:"Maximum number of devices to return. Default: 50"`
+	Offset      int    `json:"offset,omitempty" minimum:"0" doc:"Number of devices to skip. To get the next page, pass next_offset from the previous result"`
 }
 
 // deviceSummary is an entity in a list. Its domain is the part of the ID before the dot.
@@ -68,7 +68,7 @@ const (
 )
 
 var listDevices = toolyard.Define(readSpec("list_devices",
-	"Lists the devices of the home (entities) with their area and state. Filter by domain, area and more; home_overview is shorter if you need no list."),
+	"Lists the home's devices (entities) with their areas and current states. Filters can be combined. For a short summary instead of a list, use home_overview."),
 	func(ctx context.Context, c *toolyard.Call, in listArgs) (deviceList, error) {
 		v, err := viewOf(ctx, c)
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 type notifyArgs struct {
-	Target  string `json:"target" minLength:"1" maxLength:"255" doc:"Notification service such as mobile_app_phone, or the id of a notify entity"`
-	Message string `json:"message" minLength:"1" maxLength:"1000" doc:"Text"`
-	Title   string `json:"title,omitempty" maxLength:"200" doc:"Title"`
+	Target  string `json:"target" minLength:"1" maxLength:"255" doc:"Where to send the notification: a notification service such as mobile_app_phone, or the id of a notify entity"`
+	Message string `json:"message" minLength:"1" maxLength:"1000" doc:"Text of the notification"`
+	Title   string `json:"title,omitempty" maxLength:"200" doc:"Title of the notification"`
 }
 
 type notifyResult struct {
@@ -21,7 +21,7 @@ type notifyResult struct {
 // phoneCommands matches messages that Home Assistant's phone apps execute instead of showing.
 var phoneCommands = regexp.MustCompile(`^(command_\w*|request_location_update|clear_notification|clear_badge|delete_alert|remove_channel|update_complications|update_widgets|TTS)$`)
 
-var sendNotification = toolyard.Define(writeSpec("send_notification", "Sends a notification to a phone or another notification target of the home."),
+var sendNotification = toolyard.Define(writeSpec("send_notification", "Sends a notification to a phone, or to another notification target in the home."),
 	func(ctx context.Context, c *toolyard.Call, in notifyArgs) (notifyResult, error) {
 		ctl, v, err := controlsOf(ctx, c)
 		if err != nil {

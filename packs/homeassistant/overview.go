@@ -70,7 +70,7 @@ func (n *names) cut(limit int) {
 }
 
 var homeOverview = toolyard.Define(readSpec("home_overview",
-	"Summarizes the home: areas with what is on and open, unlocked doors, alarms, low batteries, unavailable devices and people. Start here."),
+	"Summarizes the home: for each area, the devices that are on or open; also unlocked doors, alarms, low batteries, unavailable devices, and people. Call this tool first."),
 	func(ctx context.Context, c *toolyard.Call, _ struct{}) (*overview, error) {
 		v, err := viewOf(ctx, c)
 		if err != nil {

@@ -44,7 +44,7 @@ func (r *reach) visit(ctx context.Context, e *hass.Entity) error {
 		return nil
 	}
 	if len(r.visited) >= maxScripts {
-		r.doubt("it can reach more than %d scripts", maxScripts)
+		r.doubt("it can run more than %d scripts", maxScripts)
 		return nil
 	}
 	r.visited[e.ID] = nil

@@ -26,8 +26,8 @@ func (s *source) resources() []*toolyard.Resource {
 		return &toolyard.Resource{URI: uri, Template: true, Definition: definition, Reader: readResource, Watch: s.updates.watchers.Watch}
 	}
 	return []*toolyard.Resource{
-		template(statePrefix+"{entity_id}", "State of a device", "State and attributes of an entity, such as light.kitchen."),
-		template(areaPrefix+"{area_id}", "Devices of an area", "Devices of an area with their states."),
+		template(statePrefix+"{entity_id}", "Device state", "The state and attributes of an entity, such as light.kitchen."),
+		template(areaPrefix+"{area_id}", "Devices in an area", "The devices in an area, with their states."),
 	}
 }
 

@@ -10,25 +10,25 @@ import (
 )
 
 type sceneArgs struct {
-	ID string `json:"id" minLength:"1" maxLength:"255" doc:"Scene, by id or name"`
+	ID string `json:"id" minLength:"1" maxLength:"255" doc:"The scene to activate, by entity id such as scene.movie_night or by name"`
 }
 
 type scriptArgs struct {
-	ID        string         `json:"id" minLength:"1" maxLength:"255" doc:"Script, by id or name"`
-	Variables map[string]any `json:"variables,omitempty" doc:"Variables of the script"`
+	ID        string         `json:"id" minLength:"1" maxLength:"255" doc:"The script to start, by entity id such as script.good_night or by name"`
+	Variables map[string]any `json:"variables,omitempty" doc:"Values for the variables that the script defines, by name"`
 }
 
 type automationRunArgs struct {
-	ID             string `json:"id" minLength:"1" maxLength:"255" doc:"Automation, by id or name"`
-	SkipConditions bool   `json:"skip_conditions" default:"false" doc:"Run the actions even if the conditions are not met"`
+	ID             string `json:"id" minLength:"1" maxLength:"255" doc:"The automation to run, by entity id such as automation.porch_light or by name"`
+	SkipConditions bool   `json:"skip_conditions" default:"false" doc:"Run the actions even if the automation's conditions are not met"`
 }
 
-var activateScene = toolyard.Define(writeSpec("activate_scene", "Activates a scene. If it affects locks, alarms and the like, a person is asked first."),
+var activateScene = toolyard.Define(writeSpec("activate_scene", "Activates a scene. If the scene affects locks, alarms or similar devices, the user must confirm first."),
 	func(ctx context.Context, c *toolyard.Call, in sceneArgs) (confirmedResult, error) {
 		return runEntity(ctx, c, in.ID, "scene", "turn_on", nil)
 	})
 
-var runScript = toolyard.Define(writeSpec("run_script", "Starts a script. If it affects locks, alarms and the like, or its effects are unknown, a person is asked first."),
+var runScript = toolyard.Define(writeSpec("run_script", "Starts a script. If the script affects locks, alarms or similar devices, or if its effects are unknown, the user must confirm first."),
 	func(ctx context.Context, c *toolyard.Call, in scriptArgs) (confirmedResult, error) {
 		var data map[string]any
 		if len(in.Variables) > 0 {
@@ -37,7 +37,7 @@ var runScript = toolyard.Define(writeSpec("run_script", "Starts a script. If it 
 		return runEntity(ctx, c, in.ID, "script", "turn_on", data)
 	})
 
-var triggerAutomation = toolyard.Define(writeSpec("trigger_automation", "Runs the actions of an automation now. If they affect locks, alarms and the like, or their effects are unknown, a person is asked first."),
+var triggerAutomation = toolyard.Define(writeSpec("trigger_automation", "Runs an automation's actions now. If they affect locks, alarms or similar devices, or if their effects are unknown, the user must confirm first."),
 	func(ctx context.Context, c *toolyard.Call, in automationRunArgs) (confirmedResult, error) {
 		return runEntity(ctx, c, in.ID, "automation", "trigger", map[string]any{"skip_condition": in.SkipConditions})
 	})

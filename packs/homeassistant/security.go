@@ -12,9 +12,9 @@ import (
 )
 
 type securityArgs struct {
-	ID     string `json:"id,omitempty" maxLength:"255" doc:"Entity id or name"`
-	Area   string `json:"area,omitempty" doc:"Area or floor instead of id: all devices in it that have the action"`
-	Action string `json:"action" enum:"lock,unlock,open,close,stop,arm_home,arm_away,arm_night,disarm,turn_on,turn_off,toggle,press" doc:"What to do. Codes come from the configuration."`
+	ID     string `json:"id,omitempty" maxLength:"255" doc:"The device, by entity id such as lock.front_door or by name. Use this or area"`
+	Area   string `json:"area,omitempty" doc:"Control all devices in this area or on this floor that support the action. Pass the id, name or alias of the area or floor"`
+	Action string `json:"action" enum:"lock,unlock,open,close,stop,arm_home,arm_away,arm_night,disarm,turn_on,turn_off,toggle,press" doc:"What to do with the device. If a code is needed, Toolyard takes it from the configuration"`
 }
 
 // confirmedResult is the result of a write that may need confirmation.
@@ -36,7 +36,7 @@ func declined(reply string) confirmedResult {
 }
 
 var controlSecurity = toolyard.Define(writeSpec("control_security",
-	"Controls locks, alarms, valves, sirens, garage doors and other devices that require confirmation. A person is asked every time."),
+	"Controls locks, alarms, valves, sirens, garage doors and other devices that require confirmation. The user must confirm every call."),
 	func(ctx context.Context, c *toolyard.Call, in securityArgs) (confirmedResult, error) {
 		ctl, v, err := controlsOf(ctx, c)
 		if err != nil {

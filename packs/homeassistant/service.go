@@ -12,16 +12,16 @@ import (
 )
 
 type serviceArgs struct {
-	Service string         `json:"service" pattern:"^[a-z0-9_]+\\.[a-z0-9_]+$" doc:"Service, such as vacuum.start"`
-	IDs     []string       `json:"ids,omitempty" maxItems:"20" doc:"Target, by entity id or name"`
-	Data    map[string]any `json:"data,omitempty" doc:"Data of the service, without its target"`
+	Service string         `json:"service" pattern:"^[a-z0-9_]+\\.[a-z0-9_]+$" doc:"The Home Assistant service to call, such as vacuum.start"`
+	IDs     []string       `json:"ids,omitempty" maxItems:"20" doc:"The devices that the service acts on, by entity id or name"`
+	Data    map[string]any `json:"data,omitempty" doc:"Parameters of the service. Do not include the target: pass it in ids"`
 }
 
 // targetKeys are members of service data that select entities or contain codes. They are refused,
 // because the target is checked separately and codes come from the configuration.
 var targetKeys = []string{"entity_id", "device_id", "area_id", "floor_id", "label_id", "code"}
 
-var callService = toolyard.Define(writeSpec("call_service", "Calls a service of Home Assistant that the operator has allowed. Prefer the other tools."),
+var callService = toolyard.Define(writeSpec("call_service", "Calls a Home Assistant service that the operator has allowed. Use it only if no other tool can do the job."),
 	func(ctx context.Context, c *toolyard.Call, in serviceArgs) (confirmedResult, error) {
 		ctl, v, err := controlsOf(ctx, c)
 		if err != nil {
@@ -70,7 +70,7 @@ func (ctl *controls) checkService(in *serviceArgs, domain string) error {
 	}
 	for _, key := range targetKeys {
 		if in.Data[key] != nil {
-			return toolyard.Errorf(toolyard.Invalid, "data.%s is not allowed. Set ids to choose the devices; codes come from the configuration.", key)
+			return toolyard.Errorf(toolyard.Invalid, "data.%s is not allowed. To choose the devices, set ids. Toolyard takes codes from the configuration.", key)
 		}
 	}
 	return nil

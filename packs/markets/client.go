@@ -37,11 +37,11 @@ type client struct {
 
 func newClient(base string, s service, private []netip.Prefix, now func() time.Time) (*client, error) {
 	if base == "" {
-		return nil, errors.New("required because there is no default node")
+		return nil, errors.New("url is required because there is no default node")
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, errors.New("it cannot be read") // the parse error would quote the URL, which may contain a key
+		return nil, errors.New("the URL cannot be parsed") // the parse error would quote the URL, which may contain a key
 	}
 	h, err := outbound.NewServerClient(u, outbound.Network{Private: private}, connections)
 	if err != nil {

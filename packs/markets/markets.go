@@ -56,7 +56,7 @@ type serviceSettings struct {
 type walletSettings struct {
 	URL    string          `json:"url" pattern:"^https?://[^/]" doc:"The JSON-RPC URL of a node."`
 	Chain  int             `json:"chain,omitempty" minimum:"1" doc:"The chain ID that the node must serve."`
-	Tokens []tokenSettings `json:"tokens,omitempty" doc:"The tokens to read balances of."`
+	Tokens []tokenSettings `json:"tokens,omitempty" doc:"Tokens whose balances are included."`
 	Budget int             `json:"budget,omitempty" minimum:"1" doc:"Maximum number of requests per minute."`
 }
 
@@ -210,15 +210,15 @@ func (p *Provider) address(ctx context.Context, caller toolyard.Caller) (string,
 		}
 		address, err := ParseAddress(linked)
 		if err != nil {
-			return "", &toolyard.Error{Code: toolyard.NoData, Err: err, Message: "Your " + kind + " link is not a valid address; " + howToLink(kind)}
+			return "", &toolyard.Error{Code: toolyard.NoData, Err: err, Message: "Your " + kind + " link is not a valid address. " + howToLink(kind)}
 		}
 		return address, nil
 	}
-	return "", toolyard.Errorf(toolyard.NoData, "You have not linked a %s account; %s", p.kind, howToLink(p.kind))
+	return "", toolyard.Errorf(toolyard.NoData, "You have not linked a %s account. %s", p.kind, howToLink(p.kind))
 }
 
 func howToLink(kind string) string {
-	return "link your wallet in the settings, or with `toolyard accounts link CALLER " + kind + " ADDRESS`, and try again."
+	return "Link your wallet in the settings, or with `toolyard accounts link CALLER " + kind + " ADDRESS`, and try again."
 }
 
 // ask queries the service. It logs when the service starts failing and when it recovers.

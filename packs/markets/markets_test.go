@@ -183,7 +183,7 @@ func TestNotLinked(t *testing.T) {
 	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind)})
 		_, err := p.Provide(t.Context(), bob, time.Now())
-		mustFail(t, err, toolyard.NoData, kind, "link your wallet", "toolyard accounts link CALLER "+kind)
+		mustFail(t, err, toolyard.NoData, kind, "Link your wallet", "toolyard accounts link CALLER "+kind)
 		if n := len(f.Requests()); n != 0 {
 			t.Errorf("%d requests were made without a caller", n)
 		}
@@ -490,7 +490,7 @@ func TestOptions(t *testing.T) {
 	}{
 		"no links":       {NewHyperliquid, Options{}, "Links"},
 		"no url":         {NewWallet, Options{Links: links}, "url: required"},
-		"bad url":        {NewPolymarket, Options{Links: links, URL: "http://a b/?key=canary"}, "cannot be read"},
+		"bad url":        {NewPolymarket, Options{Links: links, URL: "http://a b/?key=canary"}, "cannot be parsed"},
 		"odd url":        {NewPolymarket, Options{Links: links, URL: "ftp://example.com"}, "http"},
 		"little budget":  {NewHyperliquid, Options{Links: links, Budget: 3}, "at least 4"},
 		"no budget":      {NewPolymarket, Options{Links: links, Budget: -1}, "at least 1"},

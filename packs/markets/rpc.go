@@ -73,7 +73,7 @@ func readBatch(answer []byte, calls []rpcCall) ([]rpcResult, error) {
 			return nil, r.err
 		}
 		if i < 0 || i >= int64(len(calls)) || seen[i] {
-			return nil, fmt.Errorf("%s does not match any open call", o.at("id"))
+			return nil, fmt.Errorf("%s does not match any pending call", o.at("id"))
 		}
 		seen[i], results[i] = true, readResult(o)
 	}
@@ -90,7 +90,7 @@ func readResult(o object) rpcResult {
 			o.fail(o.path, "either a result or an error")
 		}
 		e := o.object("error")
-		return rpcResult{err: fmt.Errorf("refused with code %s", e.number("code"))}
+		return rpcResult{err: fmt.Errorf("the node refused the call with code %s", e.number("code"))}
 	}
 	text, _ := strictjson.String(o.members["result"])
 	digits, ok := strings.CutPrefix(text, "0x")

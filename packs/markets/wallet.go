@@ -23,7 +23,7 @@ const (
 // tokens. Balances are exact decimals; zero token balances are omitted.
 func NewWallet(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
-		kind: wallet, name: "The node of the chain", budget: walletBudget, window: time.Minute, heaviest: 1,
+		kind: wallet, name: "The blockchain node", budget: walletBudget, window: time.Minute, heaviest: 1,
 	})
 	if err != nil {
 		return nil, err

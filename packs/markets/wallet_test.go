@@ -102,7 +102,7 @@ func TestNotAToken(t *testing.T) {
 		words string
 	}{
 		"no contract":        {nil, "balanceOf: the call did not return a number"},
-		"a failing contract": {&fakemarkets.EVMToken{Reverts: true}, "balanceOf: refused with code 3"},
+		"a failing contract": {&fakemarkets.EVMToken{Reverts: true}, "balanceOf: the node refused the call with code 3"},
 		"no symbol":          {&fakemarkets.EVMToken{}, "symbol: the call did not return a short string"},
 		"a long symbol":      {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxSymbol+1)}, "symbol"},
 		"an endless symbol":  {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxResult)}, "JSON-RPC"},

@@ -28,8 +28,8 @@ func backtestCommands() []yard.PackCommand {
 	return []yard.PackCommand{{
 		Name: "backtest", Args: "TOOL", Short: "Run a strategy on historical data",
 		Long: "Run a strategy on historical data and print a report.\n\n" +
-			"The strategy is a tool. It is called once for each bar, at a gate with clock: caller, and sees the market of that time. " +
-			"The paper account of the gate starts with its deposit, in memory: nothing is stored.",
+			"The strategy is a tool. It is called once for each bar, at a gate with clock: caller, and sees the market as it was at that time. " +
+			"The gate's paper account starts with its initial deposit and is kept in memory, so nothing is stored.",
 		Flags: backtestFlags, Run: runBacktest,
 	}}
 }
@@ -195,11 +195,11 @@ func textOf(res *toolyard.Result) string {
 func (src *Source) assumptions(a *tradedAccount) []string {
 	s := a.paper.Settings()
 	return []string{
-		"A market order fills at the open of the next bar, " + strconv.Itoa(s.SlippageBps) + " bps worse, up to 10 % of the volume of that bar; the rest is canceled.",
-		"A limit order fills at its price if a bar trades through it. A stop fills at its trigger, or at the open after a gap. If a bar touches a stop and a target, the stop fills.",
-		fmt.Sprintf("Fees are %s for takers and %s for makers, as a share of the value.", s.Fees.Taker, s.Fees.Maker),
-		"Funding is paid on the close of the last bar; the venue uses its oracle price.",
-		"Lots, ticks and leverage use today's values.",
+		"Market orders are filled at the open of the next bar, " + strconv.Itoa(s.SlippageBps) + " bps worse, up to 10 % of the bar's volume; the rest is canceled.",
+		"Limit orders are filled at their price if a bar trades through it. Stops are filled at their trigger price, or at the open after a gap. If a bar reaches both a stop and a target, the stop is filled.",
+		fmt.Sprintf("Fees are %s for takers and %s for makers, as a fraction of the order's value.", s.Fees.Taker, s.Fees.Maker),
+		"Funding is computed from the last bar's close, whereas the venue uses its oracle price.",
+		"Today's lot sizes, tick sizes and leverage limits are used.",
 		"Orders do not move the market.",
 	}
 }

@@ -146,7 +146,7 @@ func TestConfirmationDecidesAboutTheOrder(t *testing.T) {
 		"accepted":              {answer: always("accept"), kind: account.Executed, asked: 1, orders: 1},
 		"accepted, as set":      {settings: `,"submit":"confirm"`, answer: always("accept"), kind: account.Executed, asked: 1, orders: 1},
 		"declined":              {answer: always("decline"), kind: account.Rejected, rule: account.RuleConfirm, detail: "the user declined the order", asked: 1},
-		"canceled":              {answer: always("cancel"), kind: account.Rejected, rule: account.RuleConfirm, detail: "the user dismissed the question", asked: 1},
+		"canceled":              {answer: always("cancel"), kind: account.Rejected, rule: account.RuleConfirm, detail: "the user closed the question and did not answer it", asked: 1},
 		"an unknown answer":     {answer: always("yes"), code: toolyard.Invalid, asked: 1},
 		"the client cannot ask": {code: toolyard.MissingCapability},
 		"submit: never":         {settings: `,"submit":"never"`, answer: always("accept"), kind: account.Rejected, rule: account.RuleSubmit, detail: "submit: never"},

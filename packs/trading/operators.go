@@ -14,11 +14,11 @@ import (
 
 // descriptions describe the operator actions.
 var descriptions = map[string]string{
-	"pause":      "Accept no orders until resume. Positions and open orders stay.",
+	"pause":      "Stop accepting orders until you run resume. Positions and open orders are not changed.",
 	"resume":     "Accept orders again after pause or reduce.",
-	"reduce":     "Accept only orders that reduce positions until resume.",
-	"flatten":    "Cancel all orders and close all positions at the market. Works in every state.",
-	"kill":       "Accept no orders until clear-halt, and cancel all open orders. Positions stay.",
+	"reduce":     "Accept only orders that reduce positions, until you run resume.",
+	"flatten":    "Cancel all open orders and close all positions at the market price. You can run this in any state.",
+	"kill":       "Stop accepting orders until you run clear-halt, and cancel all open orders. Positions are not changed.",
 	"clear-halt": "Accept orders again after kill or after a rule halted the account.",
 }
 
@@ -26,8 +26,8 @@ var descriptions = map[string]string{
 // not depend on the wording of a message.
 func (src *Source) Actions() []*toolyard.Tool {
 	type args struct {
-		Account string `json:"account" minLength:"1" doc:"Name of an account."`
-		Reason  string `json:"reason" minLength:"3" maxLength:"500" doc:"Recorded and shown in get_command_history."`
+		Account string `json:"account" minLength:"1" doc:"Name of the account."`
+		Reason  string `json:"reason" minLength:"3" maxLength:"500" doc:"Why you run this action. It is recorded and shown in get_command_history."`
 	}
 	type result struct {
 		Account string `json:"account"`
@@ -81,12 +81,12 @@ func (src *Source) instruction(ctx context.Context, a *tradedAccount, command st
 
 func (src *Source) reset() *toolyard.Tool {
 	type args struct {
-		Account string    `json:"account" minLength:"1" doc:"Name of a paper account."`
-		From    time.Time `json:"from" doc:"Time at which the account starts again."`
+		Account string    `json:"account" minLength:"1" doc:"Name of the paper account."`
+		From    time.Time `json:"from" doc:"Time at which the account starts over."`
 	}
 	return toolyard.Define(toolyard.Spec{
 		Name: "reset", Category: execution, Effects: "write", Origin: "packs/trading",
-		Description: "Restart a paper account with its deposit from a given time. Earlier decisions are no longer shown.",
+		Description: "Reset a paper account to its initial deposit, starting at the given time. Earlier decisions are no longer shown.",
 	}, func(ctx context.Context, _ *toolyard.Call, in args) (string, error) {
 		a, err := src.account(in.Account)
 		if err != nil {

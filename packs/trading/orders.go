@@ -32,28 +32,28 @@ func (n *number) UnmarshalText(text []byte) error {
 
 // orderArgs are the arguments of propose_order and simulate_action.
 type orderArgs struct {
-	Symbol string             `json:"symbol" minLength:"1" maxLength:"32" doc:"Symbol of a perpetual, such as BTC."`
-	Action engine.Action      `json:"action" enum:"open,close,reduce,cancel,hold" doc:"close closes the whole position, reduce a part of it. hold records the decision to do nothing."`
-	Side   market.Side        `json:"side,omitempty" enum:"buy,sell" doc:"For open only."`
-	Type   market.OrderType   `json:"type,omitempty" enum:"market,limit,stop,take_profit" doc:"Default: market."`
-	TIF    market.TimeInForce `json:"tif,omitempty" enum:"Gtc,Ioc,Alo" doc:"For limit orders: until canceled (default), at once or not at all, or only as a maker."`
+	Symbol string             `json:"symbol" minLength:"1" maxLength:"32" doc:"Symbol of the perpetual to trade, such as BTC."`
+	Action engine.Action      `json:"action" enum:"open,close,reduce,cancel,hold" doc:"What to do. open: open or add to a position. close: close the whole position. reduce: close part of the position. cancel: cancel an open order. hold: record the decision to do nothing."`
+	Side   market.Side        `json:"side,omitempty" enum:"buy,sell" doc:"For open: buy opens a long position, sell opens a short one. Omit it for all other actions."`
+	Type   market.OrderType   `json:"type,omitempty" enum:"market,limit,stop,take_profit" doc:"Order type. stop and take_profit orders wait until triggerPrice is reached. Default: market."`
+	TIF    market.TimeInForce `json:"tif,omitempty" enum:"Gtc,Ioc,Alo" doc:"Time in force of a limit order. Gtc: stays open until it is filled or canceled (the default). Ioc: whatever cannot be filled immediately is canceled. Alo: rejected if it would be filled immediately (post-only)."`
 
-	Size         *number `json:"size,omitempty" doc:"In units of the asset. Give one of size, notionalUsd and fraction."`
-	NotionalUSD  *number `json:"notionalUsd,omitempty" doc:"Value of the order in US dollars."`
-	Fraction     *number `json:"fraction,omitempty" doc:"0.25 is a quarter: of the position to reduce, or of the equity to open with."`
-	LimitPrice   *number `json:"limitPrice,omitempty" doc:"Of a limit order: the worst acceptable price."`
-	TriggerPrice *number `json:"triggerPrice,omitempty" doc:"Of a stop or take_profit order."`
-	StopLoss     *number `json:"stopLoss,omitempty" doc:"For open: price at which the position is closed with a loss."`
-	TakeProfit   *number `json:"takeProfit,omitempty" doc:"For open: price at which the position is closed with a profit."`
+	Size         *number `json:"size,omitempty" doc:"Size of the order in units of the asset, such as 0.5 for 0.5 BTC. To open or reduce, set exactly one of size, notionalUsd and fraction."`
+	NotionalUSD  *number `json:"notionalUsd,omitempty" doc:"Size of the order as its value in US dollars."`
+	Fraction     *number `json:"fraction,omitempty" doc:"Size of the order as a fraction, such as 0.25 for a quarter: for reduce, of the position; for open, of the account's equity."`
+	LimitPrice   *number `json:"limitPrice,omitempty" doc:"For limit orders: the worst acceptable price."`
+	TriggerPrice *number `json:"triggerPrice,omitempty" doc:"For stop and take_profit orders: the price at which the order is triggered."`
+	StopLoss     *number `json:"stopLoss,omitempty" doc:"For open: the price at which the position is closed to limit the loss."`
+	TakeProfit   *number `json:"takeProfit,omitempty" doc:"For open: the price at which the position is closed to take the profit."`
 
-	ReduceOnly bool   `json:"reduceOnly,omitempty" doc:"Refuse the order if it would open or enlarge a position."`
-	OrderID    string `json:"orderId,omitempty" maxLength:"64" doc:"For cancel: an open order, by its orderId or clientOrderId."`
+	ReduceOnly bool   `json:"reduceOnly,omitempty" doc:"Whether to reject the order if it would open or enlarge a position."`
+	OrderID    string `json:"orderId,omitempty" maxLength:"64" doc:"For cancel: the orderId or clientOrderId of the open order to cancel."`
 	orderNotes
 }
 
 type orderNotes struct {
-	Reasoning string `json:"reasoning" minLength:"20" maxLength:"2000" doc:"Why. It is recorded and shown to people."`
-	ClientID  string `json:"clientOrderId,omitempty" pattern:"^0x[0-9a-f]{32}$" doc:"To propose an equal order again on purpose, choose a new one."`
+	Reasoning string `json:"reasoning" minLength:"20" maxLength:"2000" doc:"Why you made this decision. It is recorded and shown to people."`
+	ClientID  string `json:"clientOrderId,omitempty" pattern:"^0x[0-9a-f]{32}$" doc:"Your own ID for the order. To place an identical order again intentionally, pass a new ID; otherwise, it is rejected as a duplicate."`
 }
 
 func (in *orderArgs) proposal() engine.Proposal {
@@ -88,8 +88,8 @@ func (in *orderArgs) request(ctx context.Context, c *toolyard.Call, a *account.A
 func proposeOrder() *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{
 		Name: "propose_order", Category: execution, Effects: "write", Origin: "packs/trading",
-		Description: "Propose an order, a cancellation, or to hold. The rules of the account decide; a rejection is a normal result with the rule and the reason. Sizes are rounded down to lots, prices to ticks.",
-		Hint:        "Use for every decision, including to hold. Check with simulate_action first if you are not sure about the limits",
+		Description: "Proposes an order or a cancellation, or records the decision to hold. The account's rules decide whether it is accepted; if a rule rejects it, the result contains the rule and the reason. Sizes are rounded down to lots, and prices are rounded to ticks.",
+		Hint:        "Use for every decision, including the decision to hold. If you are not sure about the limits, call simulate_action first",
 	}, func(ctx context.Context, c *toolyard.Call, in orderArgs) (*account.Result, error) {
 		a, err := account.Of(c)
 		if err != nil {
@@ -136,7 +136,7 @@ func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine
 	case reply.Action == "decline":
 		return "the user declined the order", nil
 	case !reply.Accepted():
-		return "the user dismissed the question", nil
+		return "the user closed the question and did not answer it", nil
 	}
 	var then consent
 	if err := json.Unmarshal(reply.State, &then); err != nil {
@@ -144,9 +144,9 @@ func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine
 	}
 	switch collar := a.Mandate.CollarBps; {
 	case moved(then.Price, now.Price, collar):
-		return fmt.Sprintf("the price moved from %s to %s after the question; propose a new order", then.Price, now.Price), nil
+		return fmt.Sprintf("the price moved from %s to %s before the user answered; propose a new order", then.Price, now.Price), nil
 	case moved(then.ValueUSD, now.ValueUSD, collar):
-		return fmt.Sprintf("the value of the order changed from %s to %s USD after the question; propose a new order", then.ValueUSD.Round(2), now.ValueUSD.Round(2)), nil
+		return fmt.Sprintf("the value of the order changed from %s to %s USD before the user answered; propose a new order", then.ValueUSD.Round(2), now.ValueUSD.Round(2)), nil
 	}
 	return "", nil
 }
@@ -180,14 +180,14 @@ func question(a *account.Access, p *engine.Proposal, d *engine.Decision) string 
 	if e.LiquidationPrice.Valid {
 		fmt.Fprintf(&b, ", liquidation at %s", e.LiquidationPrice.Decimal)
 	}
-	fmt.Fprintf(&b, ".\nAll %d rules accept it.", len(d.Verdicts))
+	fmt.Fprintf(&b, ".\nAll %d rules accept the order.", len(d.Verdicts))
 	return b.String()
 }
 
 func simulateAction() *toolyard.Tool {
 	type args struct {
 		orderArgs
-		Reasoning string `json:"reasoning,omitempty" maxLength:"2000" doc:"Not needed."`
+		Reasoning string `json:"reasoning,omitempty" maxLength:"2000" doc:"Optional here; propose_order requires it."`
 	}
 	type result struct {
 		WouldBe  account.Kind     `json:"wouldBe" enum:"noop,rejected,executed,resting,pending,canceled"`
@@ -200,7 +200,7 @@ func simulateAction() *toolyard.Tool {
 	}
 	return toolyard.Define(toolyard.Spec{
 		Name: "simulate_action", Category: execution, Effects: toolyard.ReadOnly, Origin: "packs/trading",
-		Description: "Find out what propose_order would do with the same arguments: the verdict of every rule, the rounded order and an estimate of price, fee, margin and liquidation. Changes nothing.",
+		Description: "Shows what propose_order would do with the same arguments: the verdict of every rule, the rounded order, and estimates of the price, fee, margin and liquidation price. Changes nothing.",
 		Hint:        "Use to check an order against the limits before proposing it",
 	}, func(ctx context.Context, c *toolyard.Call, in args) (*result, error) {
 		a, err := account.Of(c)

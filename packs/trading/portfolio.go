@@ -18,19 +18,19 @@ const maxOpenOrders = 50
 func getPortfolio() *toolyard.Tool {
 	type result struct {
 		EquityUSD    decimal.Decimal    `json:"equity" doc:"Cash plus unrealized profit, in USD."`
-		AvailableUSD decimal.Decimal    `json:"available" doc:"Not used as margin, in USD."`
+		AvailableUSD decimal.Decimal    `json:"available" doc:"Equity that is not used as margin, in USD."`
 		MarginUSD    decimal.Decimal    `json:"marginUsed"`
 		Leverage     decimal.Decimal    `json:"leverage" doc:"Value of all positions divided by the equity."`
 		Positions    []market.Position  `json:"positions"`
-		OpenOrders   []market.OpenOrder `json:"openOrders" doc:"The oldest 50."`
+		OpenOrders   []market.OpenOrder `json:"openOrders" doc:"The 50 oldest open orders."`
 		Orders       int                `json:"orders" doc:"Number of open orders."`
 		Broker       string             `json:"broker"`
 		AsOf         time.Time          `json:"asOf"`
 	}
 	return toolyard.Define(toolyard.Spec{
 		Name: "get_portfolio", Category: portfolio, Effects: toolyard.ReadOnly, Origin: "packs/trading",
-		Description: "Get the account's equity, margin, positions and open orders.",
-		Hint:        "Use before deciding on a size, and to see what is already open",
+		Description: "Returns the account's equity, margin, positions and open orders.",
+		Hint:        "Use before you decide on a size, and to see existing positions and open orders",
 	}, func(ctx context.Context, c *toolyard.Call, _ struct{}) (*result, error) {
 		a, err := account.Of(c)
 		if err != nil {
@@ -61,13 +61,13 @@ func getPortfolio() *toolyard.Tool {
 
 func readMyPriorDecisions() *toolyard.Tool {
 	type args struct {
-		Symbol string `json:"symbol,omitempty" maxLength:"32" doc:"Only decisions about this symbol."`
-		Limit  int    `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of decisions."`
+		Symbol string `json:"symbol,omitempty" maxLength:"32" doc:"Return only decisions about this symbol, such as BTC."`
+		Limit  int    `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of decisions to return."`
 	}
 	return toolyard.Define(toolyard.Spec{
 		Name: "read_my_prior_decisions", Category: portfolio, Effects: toolyard.ReadOnly, Origin: "packs/trading",
-		Description: "List your own earlier decisions, newest first, with how they ended.",
-		Hint:        "Use before deciding again about a symbol, to stay consistent and to learn from how it ended",
+		Description: "Lists your own earlier decisions, newest first, with their outcomes.",
+		Hint:        "Use before you decide about a symbol again, to stay consistent and to learn from earlier outcomes",
 	}, func(ctx context.Context, c *toolyard.Call, in args) ([]introspection.Summary, error) {
 		a, err := account.Of(c)
 		if err != nil {

@@ -27,7 +27,7 @@ type settings struct {
 
 type hyperliquidSettings struct {
 	URL         string `json:"url,omitempty" format:"uri" doc:"The API's URL. Default: the public URL."`
-	Testnet     *bool  `json:"testnet,omitempty" doc:"Use the testnet. Default: true if an account has broker: hyperliquid without live: true, otherwise false."`
+	Testnet     *bool  `json:"testnet,omitempty" doc:"Use the testnet. Default: true if an account has broker: hyperliquid but not live: true, and false otherwise."`
 	Leaderboard bool   `json:"leaderboard,omitempty" doc:"Let get_top_traders read the leaderboard, an undocumented file of about 25 MB."`
 
 	LeaderboardURL string `json:"leaderboardUrl,omitempty" format:"uri" doc:"The leaderboard's URL. Default: the public URL."`
@@ -58,7 +58,7 @@ type accountSettings struct {
 
 // riskSettings are limits. An absent limit is inherited.
 type riskSettings struct {
-	AllowedSymbols  []string `json:"allowedSymbols,omitempty" maxItems:"200" uniqueItems:"true" doc:"Symbols that can be traded. If empty, all symbols."`
+	AllowedSymbols  []string `json:"allowedSymbols,omitempty" maxItems:"200" uniqueItems:"true" doc:"Symbols that can be traded. If empty, all symbols can be traded."`
 	MaxOrderUSD     *amount  `json:"maxOrderUsd,omitempty" doc:"Maximum value of an order, in US dollars. Default: no limit."`
 	MaxPositionUSD  *amount  `json:"maxPositionUsd,omitempty" doc:"Maximum value of a position, in US dollars. Default: no limit."`
 	MaxPositionPct  *amount  `json:"maxPositionPct,omitempty" doc:"Maximum value of a position, in percent of the equity. Default: 25."`

@@ -214,7 +214,7 @@ func (src *Source) bind(name string, g yard.PackGate) (simulated bool, err error
 		src.written[name] = g.Name
 	}
 	if src.simulated[name] != "" && src.written[name] != "" {
-		err = fmt.Errorf("account %s is used by gate %s with clock: caller and by gate %s without: use two accounts", name, src.simulated[name], src.written[name])
+		err = fmt.Errorf("account %s is used by gate %s, which has clock: caller, and by gate %s, which does not: use two accounts", name, src.simulated[name], src.written[name])
 	}
 	return src.simulated[name] != "", err
 }

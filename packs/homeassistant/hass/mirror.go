@@ -25,7 +25,7 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		c.setErr(err)
 		if errors.Is(err, ErrToken) {
-			c.config.Log.Error("home assistant refused the access token", "url", c.base.Redacted())
+			c.config.Log.Error("Home Assistant rejected the access token", "url", c.base.Redacted())
 			close(c.refused)
 			<-ctx.Done()
 			break
@@ -33,7 +33,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if loaded {
 			pause = c.times.minPause
 		}
-		c.config.Log.Warn("home assistant is disconnected", "url", c.base.Redacted(), "error", err, "retry", pause)
+		c.config.Log.Warn("disconnected from Home Assistant", "url", c.base.Redacted(), "error", err, "retry", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause/2)): //nolint:gosec // a pause need not be secret
@@ -205,7 +205,7 @@ func (m *mirror) publish(changed []string) {
 	c.snapshot.Store(next)
 	if !connected {
 		c.setErr(nil)
-		c.config.Log.Info("home assistant is connected", "url", c.base.Redacted(), "entities", len(next.entities))
+		c.config.Log.Info("connected to Home Assistant", "url", c.base.Redacted(), "entities", len(next.entities))
 	}
 	if old == nil {
 		close(c.loaded)

@@ -87,7 +87,7 @@ func (s *session) send(ctx context.Context, kind string, members map[string]any,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.pending) >= maxPending {
-		return 0, fmt.Errorf("%w: %d commands are still waiting for a response", ErrNotSent, maxPending)
+		return 0, fmt.Errorf("%w: %d commands have not been answered yet", ErrNotSent, maxPending)
 	}
 	s.lastID++
 	command["id"], command["type"] = s.lastID, kind

@@ -66,7 +66,7 @@ var effects = map[string]string{
 	"resume":     "pause and reduce are lifted",
 	"kill":       "no orders are accepted until clear-halt",
 	"flatten":    "all orders are canceled and all positions are closed",
-	"clear-halt": "kill and the halts of rules are lifted",
+	"clear-halt": "kill is lifted, and so are all halts by rules",
 }
 
 // appendRow appends a row that does not depend on earlier rows.

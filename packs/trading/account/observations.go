@@ -84,7 +84,7 @@ func (a *Account) closeObservedRange(ctx context.Context, o *ObservedRange, id s
 		return
 	}
 	if err := a.appendObservation(ctx, o.Stream, row(kindDecided, "", asOf, id)); err != nil {
-		a.Log.Warn("could not separate the observations of a decision", "account", a.Name, "decision", id, "error", err)
+		a.Log.Warn("could not assign recorded observations to a decision", "account", a.Name, "decision", id, "error", err)
 	}
 }
 

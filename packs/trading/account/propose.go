@@ -55,7 +55,7 @@ type Result struct {
 	Fill     *ExecutedFill `json:"fill,omitempty"`
 	Order    *market.Order `json:"order,omitempty" doc:"The order as it was placed."`
 	Adjusted []string      `json:"adjusted,omitempty" doc:"Values that were rounded to lots and ticks."`
-	Repeated bool          `json:"repeated,omitempty" doc:"The order was proposed before with the same key. This is what became of it."`
+	Repeated bool          `json:"repeated,omitempty" doc:"Whether the order had already been proposed with the same key. The result is that of the first proposal."`
 }
 
 // ExecutedFill is the executed part of an order.
@@ -209,7 +209,7 @@ func (a *Account) commit(ctx context.Context, l *Ledger, r *Request, clientID st
 	}
 	result.add(outcome)
 	if outcome.Unknown {
-		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether order %s was placed is unknown (decision %s). Until this is resolved, the account accepts no new risk.", clientID, id)
+		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "It is unknown whether order %s was placed (decision %s). Until this is resolved, the account accepts only orders that do not add risk.", clientID, id)
 	}
 	return result, nil
 }
@@ -372,7 +372,7 @@ func (a *Account) earlier(ctx context.Context, l *Ledger, r *Request) (*Result, 
 	case err != nil:
 		return nil, err
 	case o == nil || o.Unknown:
-		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "Whether order %s was placed is not known yet (decision %s).", clientID, result.Decision)
+		return nil, toolyard.Errorf(toolyard.OutcomeUnknown, "It is not yet known whether order %s was placed (decision %s).", clientID, result.Decision)
 	}
 	result.add(o)
 	return result, nil

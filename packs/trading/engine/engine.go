@@ -131,7 +131,7 @@ type Verdict struct {
 	Rule    Rule   `json:"rule"`
 	OK      bool   `json:"ok"`
 	Detail  string `json:"detail,omitempty" doc:"Why the rule refuses the order, or why it was not evaluated."`
-	Skipped bool   `json:"skipped,omitempty" doc:"The rule was not evaluated, because an earlier rule found the proposal incomplete."`
+	Skipped bool   `json:"skipped,omitempty" doc:"Whether the rule was not evaluated because an earlier rule found the proposal incomplete."`
 }
 
 // Halt is a change of state caused by a refusal.

@@ -58,7 +58,7 @@ func (m *Mandate) CheckTightens(base *Mandate) error {
 		}
 	}
 	if len(m.AllowedSymbols) == 0 && len(base.AllowedSymbols) > 0 {
-		return fmt.Errorf("allowedSymbols: an empty list allows more than the list that applies to all accounts")
+		return fmt.Errorf("allowedSymbols: an empty list would allow more symbols than the list for all accounts")
 	}
 	if base.RequireStop && !m.RequireStop {
 		return fmt.Errorf("requireStop: cannot be false because it is true for all accounts")

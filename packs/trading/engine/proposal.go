@@ -70,7 +70,7 @@ type Estimate struct {
 	NotionalUSD      decimal.Decimal     `json:"notionalUsd"`
 	FeeUSD           decimal.Decimal     `json:"feeUsd"`
 	MarginAfterUSD   decimal.Decimal     `json:"marginAfterUsd" doc:"Margin used by all positions after the order is filled."`
-	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice,omitzero" doc:"Of the position after the order is filled. Absent if no price liquidates it."`
+	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice,omitzero" doc:"Liquidation price of the position after the order is filled. Absent if the position cannot be liquidated at any price."`
 }
 
 const bps = 10_000

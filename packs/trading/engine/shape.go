@@ -58,11 +58,11 @@ func (p *Proposal) amounts() []amount {
 func (p *Proposal) unexpected(action string, others ...bool) string {
 	for _, f := range p.amounts() {
 		if f.value.Valid {
-			return fmt.Sprintf("%s takes no %s", action, f.name)
+			return fmt.Sprintf("%s does not accept %s", action, f.name)
 		}
 	}
 	if p.Type != "" && p.Type != market.MarketOrder || p.TIF != "" || p.ReduceOnly || slices.Contains(others, true) {
-		return action + " takes no order fields"
+		return action + " does not accept order fields"
 	}
 	return ""
 }
@@ -80,15 +80,15 @@ func (p *Proposal) checkOrder(mark decimal.Decimal) string {
 	case p.Action == Open && p.Side != market.Buy && p.Side != market.Sell:
 		return "open requires side: buy or sell"
 	case p.Action != Open && p.Side != "":
-		return string(p.Action) + " takes no side: it follows from the position"
+		return string(p.Action) + " does not accept side, because the position determines it"
 	case p.Action == Close && sizes > 0:
-		return "close takes no size: it closes the whole position; use reduce for a part"
+		return "close does not accept a size because it closes the whole position; to close part of it, use reduce"
 	case p.Action != Close && sizes != 1:
 		return fmt.Sprintf("%s requires exactly one of size, notionalUsd and fraction", p.Action)
 	case p.Action != Open && (p.StopLoss.Valid || p.TakeProfit.Valid):
 		return "stopLoss and takeProfit are allowed only with open; to protect a position, close it with type stop or take_profit"
 	case p.ReduceOnly && (p.StopLoss.Valid || p.TakeProfit.Valid):
-		return "a reduce-only order takes no stopLoss or takeProfit"
+		return "a reduce-only order does not accept stopLoss or takeProfit"
 	}
 	if problem := p.checkType(); problem != "" {
 		return problem
@@ -101,29 +101,29 @@ func (p *Proposal) checkType() string {
 	case market.MarketOrder:
 		switch {
 		case p.LimitPrice.Valid:
-			return "a market order takes no limitPrice"
+			return "a market order does not accept limitPrice"
 		case p.TriggerPrice.Valid:
-			return "a market order takes no triggerPrice"
+			return "a market order does not accept triggerPrice"
 		case p.TIF != "" && p.TIF != market.IOC:
-			return "a market order takes no tif"
+			return "a market order does not accept tif"
 		}
 	case market.LimitOrder:
 		switch {
 		case !p.LimitPrice.Valid:
 			return "a limit order requires limitPrice"
 		case p.TriggerPrice.Valid:
-			return "a limit order takes no triggerPrice; use type stop or take_profit"
+			return "a limit order does not accept triggerPrice; use type stop or take_profit"
 		}
 	case market.StopOrder, market.TakeProfit:
 		switch {
 		case !p.TriggerPrice.Valid:
 			return fmt.Sprintf("a %s order requires triggerPrice", t)
 		case p.TIF != "" && p.TIF != market.GTC:
-			return fmt.Sprintf("a %s order rests until it is triggered; omit tif", t)
+			return fmt.Sprintf("a %s order stays open until it is triggered; omit tif", t)
 		case t == market.TakeProfit && !p.reduces():
 			return "a take_profit order can only close or reduce a position"
 		case p.StopLoss.Valid || p.TakeProfit.Valid:
-			return fmt.Sprintf("a %s order takes no stopLoss or takeProfit", t)
+			return fmt.Sprintf("a %s order does not accept stopLoss or takeProfit", t)
 		}
 	default:
 		return fmt.Sprintf("unknown type %q", t)

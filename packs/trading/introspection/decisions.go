@@ -24,7 +24,7 @@ type Summary struct {
 	Kind      account.Kind     `json:"kind"`
 	Rule      engine.Rule      `json:"rule,omitempty"`
 	Detail    string           `json:"detail,omitempty"`
-	PnlUSD    *decimal.Decimal `json:"pnlUsd,omitempty" doc:"Realized profit of the order, its stop and its target, after fees."`
+	PnlUSD    *decimal.Decimal `json:"pnlUsd,omitempty" doc:"Realized profit of the order, including its stop loss and take profit, after fees."`
 }
 
 // Summarize returns decisions with the profit that they realized up to the given time.
@@ -68,12 +68,12 @@ func summarize(r *account.Record, fills []market.Fill) Summary {
 
 func getRecentDecisions() *toolyard.Tool {
 	type args struct {
-		Limit   int          `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of decisions."`
-		Symbol  string       `json:"symbol,omitempty" maxLength:"32" doc:"Only decisions about this symbol."`
-		Outcome account.Kind `json:"outcome,omitempty" enum:"noop,rejected,executed,resting,pending,canceled,unknown" doc:"Only decisions with this outcome."`
+		Limit   int          `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of decisions to return."`
+		Symbol  string       `json:"symbol,omitempty" maxLength:"32" doc:"Return only decisions about this symbol, such as BTC."`
+		Outcome account.Kind `json:"outcome,omitempty" enum:"noop,rejected,executed,resting,pending,canceled,unknown" doc:"Return only decisions with this outcome."`
 	}
-	return define("get_recent_decisions", "List the account's recent trading decisions, newest first: what was decided, why, and what became of it.",
-		"Use to answer what the agent did lately and why. Holding is also a decision.",
+	return define("get_recent_decisions", "Lists the account's recent trading decisions, newest first, with the reasoning and the outcome of each.",
+		"Use to explain what the agent did recently, and why. Holding is also a decision.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in args) ([]Summary, error) {
 			asOf, err := a.Time(ctx, c)
 			if err != nil {
@@ -89,7 +89,7 @@ func getRecentDecisions() *toolyard.Tool {
 
 func getDecisionSnapshot() *toolyard.Tool {
 	type args struct {
-		ID string `json:"id" minLength:"1" maxLength:"32" doc:"ID of a decision, such as d17."`
+		ID string `json:"id" minLength:"1" maxLength:"32" doc:"ID of the decision, such as d17. get_recent_decisions lists the IDs."`
 	}
 	type snapshot struct {
 		Summary
@@ -99,13 +99,13 @@ func getDecisionSnapshot() *toolyard.Tool {
 		Estimate  *engine.Estimate      `json:"estimate,omitempty"`
 		Outcome   *account.Outcome      `json:"outcome,omitempty"`
 		Fills     []market.Fill         `json:"fills"`
-		EquityUSD decimal.Decimal       `json:"equityUsd" doc:"Equity of the account at the decision."`
+		EquityUSD decimal.Decimal       `json:"equityUsd" doc:"The account's equity at the time of the decision."`
 		Caller    string                `json:"caller"`
 		Gate      string                `json:"gate"`
-		Seen      []account.Observation `json:"seen" doc:"What the caller saw before the decision, oldest first."`
+		Seen      []account.Observation `json:"seen" doc:"The data that the caller received before the decision, oldest first."`
 	}
-	return define("get_decision_snapshot", "Show one trading decision completely: the proposal and its reasoning, everything the agent saw before it, the verdict of every rule, and the orders and fills that followed.",
-		"Use to explain a single decision in depth. Get the id from get_recent_decisions.",
+	return define("get_decision_snapshot", "Shows a trading decision in full: the proposal and its reasoning, the data that the agent had received, the verdict of every rule, and the resulting orders and fills.",
+		"Use to explain a single decision in detail.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in args) (*snapshot, error) {
 			asOf, err := a.Time(ctx, c)
 			if err != nil {
@@ -132,8 +132,8 @@ func getDecisionSnapshot() *toolyard.Tool {
 
 func getEngineRejections() *toolyard.Tool {
 	type args struct {
-		Limit int    `json:"limit" minimum:"1" maximum:"50" default:"20" doc:"Maximum number of rejections."`
-		Rule  string `json:"rule,omitempty" enum:"SHAPE,STATE,SCOPE,PRECISION,NOTIONAL,COLLAR,POSITION,EXPOSURE,LEVERAGE,DAILY_LOSS,DRAWDOWN,PACE,DUPLICATE,REDUCE,STOP,SUBMIT,CONFIRM,VENUE" doc:"Only rejections by this rule."`
+		Limit int    `json:"limit" minimum:"1" maximum:"50" default:"20" doc:"Maximum number of rejections to return."`
+		Rule  string `json:"rule,omitempty" enum:"SHAPE,STATE,SCOPE,PRECISION,NOTIONAL,COLLAR,POSITION,EXPOSURE,LEVERAGE,DAILY_LOSS,DRAWDOWN,PACE,DUPLICATE,REDUCE,STOP,SUBMIT,CONFIRM,VENUE" doc:"Return only rejections by this rule."`
 	}
 	type rejection struct {
 		At       time.Time       `json:"at"`
@@ -144,10 +144,10 @@ func getEngineRejections() *toolyard.Tool {
 	}
 	type rejections struct {
 		Rejections []rejection         `json:"rejections"`
-		Counts     map[engine.Rule]int `json:"counts" doc:"Number of the newest 500 rejections by rule."`
+		Counts     map[engine.Rule]int `json:"counts" doc:"Number of rejections by each rule, among the newest 500."`
 	}
-	return define("get_engine_rejections", "List proposals that the rules rejected, newest first, with counts by rule.",
-		"Use to find out which limit an agent keeps running into, before changing a strategy or a mandate.",
+	return define("get_engine_rejections", "Lists proposals that the rules rejected, newest first, and the number of rejections by each rule.",
+		"Use to find out which limits an agent reaches repeatedly, before you change a strategy or the limits.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in args) (*rejections, error) {
 			asOf, err := a.Time(ctx, c)
 			if err != nil {

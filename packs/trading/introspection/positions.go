@@ -12,19 +12,19 @@ import (
 )
 
 type symbolArgs struct {
-	Symbol string `json:"symbol" minLength:"1" maxLength:"32" doc:"Symbol of a perpetual, such as BTC."`
+	Symbol string `json:"symbol" minLength:"1" maxLength:"32" doc:"Symbol of the perpetual, such as BTC."`
 }
 
 func getCurrentPosition() *toolyard.Tool {
 	type result struct {
-		Position *market.Position   `json:"position" doc:"Null if there is none."`
-		Orders   []market.OpenOrder `json:"orders" doc:"Open orders in the symbol."`
+		Position *market.Position   `json:"position" doc:"The position. Null if there is none."`
+		Orders   []market.OpenOrder `json:"orders" doc:"Open orders for the symbol."`
 		Since    *time.Time         `json:"since,omitempty"`
 		Decision string             `json:"decision,omitempty" doc:"ID of the decision that last opened or added to the position."`
 		AsOf     time.Time          `json:"asOf"`
 	}
-	return define("get_current_position", "Show the account's position in a symbol with its open orders, how long it has been held, and which decision opened it.",
-		"Use before explaining or changing a position.",
+	return define("get_current_position", "Shows the account's position in a symbol, its open orders, how long it has been held, and the decision that opened it.",
+		"Use before you explain or change a position.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in symbolArgs) (*result, error) {
 			asOf, err := a.Time(ctx, c)
 			if err != nil {
@@ -74,14 +74,14 @@ func getPositionRisk() *toolyard.Tool {
 	type result struct {
 		NotionalUSD      decimal.Decimal  `json:"notionalUsd"`
 		Leverage         decimal.Decimal  `json:"leverage" doc:"Value of the position divided by the equity."`
-		LiquidationPrice *decimal.Decimal `json:"liquidationPrice" doc:"Null if no price liquidates it."`
-		DistancePct      *decimal.Decimal `json:"distancePct" doc:"From the current price to the liquidation price."`
-		LossAtStopUSD    *decimal.Decimal `json:"lossAtStopUsd" doc:"Loss from the current price if the nearest stop fills at its trigger. Null without a stop."`
+		LiquidationPrice *decimal.Decimal `json:"liquidationPrice" doc:"Liquidation price. Null if the position cannot be liquidated at any price."`
+		DistancePct      *decimal.Decimal `json:"distancePct" doc:"Distance from the current price to the liquidation price, in percent."`
+		LossAtStopUSD    *decimal.Decimal `json:"lossAtStopUsd" doc:"Loss, from the current price, if the nearest stop is filled at its trigger price. Null if there is no stop."`
 		Limits           []share          `json:"limits"`
 		AsOf             time.Time        `json:"asOf"`
 	}
-	return define("get_position_risk", "Show the risk of a position: value, leverage, liquidation price and its distance, loss at the stop, and how much of each limit is used.",
-		"Use to answer how dangerous a position is, or how much room the limits leave.",
+	return define("get_position_risk", "Shows the risk of a position: its value, leverage, liquidation price and distance to that price, the loss at the stop, and how much of each limit is used.",
+		"Use to explain how risky a position is, or how much room the limits leave.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in symbolArgs) (*result, error) {
 			asOf, err := a.Time(ctx, c)
 			if err != nil {
@@ -153,23 +153,23 @@ func limitsOf(a *account.Access, s *market.Snapshot, p market.Position) []share 
 
 func getPnlSummary() *toolyard.Tool {
 	type args struct {
-		Window string `json:"window" enum:"day,week,month,all" default:"day" doc:"Days and weeks are the last 1 and 7 days, including today (UTC); a month is 30 days."`
+		Window string `json:"window" enum:"day,week,month,all" default:"day" doc:"Period to summarize, including today (UTC): the last day, 7 days or 30 days, or the whole history."`
 	}
 	type result struct {
 		From           *time.Time       `json:"from,omitempty"`
 		To             time.Time        `json:"to"`
 		RealizedUSD    decimal.Decimal  `json:"realizedUsd"`
-		UnrealizedUSD  decimal.Decimal  `json:"unrealizedUsd" doc:"Of the positions that are open now."`
+		UnrealizedUSD  decimal.Decimal  `json:"unrealizedUsd" doc:"Unrealized profit of the positions that are open now."`
 		FeesUSD        decimal.Decimal  `json:"feesUsd"`
-		FundingUSD     *decimal.Decimal `json:"fundingUsd" doc:"Negative if it was paid. Null if the broker does not report it."`
-		NetUSD         decimal.Decimal  `json:"netUsd" doc:"Realized and unrealized profit and funding, less fees."`
-		Trades         int              `json:"trades" doc:"Fills that closed a position or a part of one."`
+		FundingUSD     *decimal.Decimal `json:"fundingUsd" doc:"Funding received, or negative if it was paid. Null if the broker does not report it."`
+		NetUSD         decimal.Decimal  `json:"netUsd" doc:"Realized and unrealized profit plus funding, minus fees."`
+		Trades         int              `json:"trades" doc:"Number of fills that closed all or part of a position."`
 		Wins           int              `json:"wins"`
-		MaxDrawdownPct decimal.Decimal  `json:"maxDrawdownPct" doc:"Of the equity at decisions and now."`
+		MaxDrawdownPct decimal.Decimal  `json:"maxDrawdownPct" doc:"Maximum drawdown in percent, based on the equity at each decision and now."`
 		EquityUSD      decimal.Decimal  `json:"equityUsd"`
 	}
-	return define("get_pnl_summary", "Summarize profit and loss of the account in a window: realized, unrealized, fees, funding, trades, wins and drawdown.",
-		"Use to answer how the account is doing.",
+	return define("get_pnl_summary", "Summarizes the account's profit and loss for a period: realized and unrealized profit, fees, funding, trades, wins and drawdown.",
+		"Use to explain how the account is doing.",
 		func(ctx context.Context, c *toolyard.Call, a *account.Access, in args) (*result, error) {
 			asOf, err := a.Time(ctx, c)
 			if err != nil {

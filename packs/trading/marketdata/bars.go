@@ -10,10 +10,10 @@ import (
 )
 
 type barsArgs struct {
-	Symbol   string `json:"symbol" minLength:"1" maxLength:"64" doc:"Symbol of a perpetual, such as BTC."`
-	Interval string `json:"interval" enum:"1m,5m,15m,1h,4h,1d" doc:"Length of a bar."`
-	Lookback int    `json:"lookback" minimum:"1" maximum:"500" default:"100" doc:"Number of bars."`
-	Shape    string `json:"shape" enum:"objects,columns" default:"objects" doc:"objects: a list of bars. columns: a list for each value, which needs fewer tokens."`
+	Symbol   string `json:"symbol" minLength:"1" maxLength:"64" doc:"Symbol of the perpetual, such as BTC."`
+	Interval string `json:"interval" enum:"1m,5m,15m,1h,4h,1d" doc:"Length of each bar."`
+	Lookback int    `json:"lookback" minimum:"1" maximum:"500" default:"100" doc:"Number of bars to return, counted back from now."`
+	Shape    string `json:"shape" enum:"objects,columns" default:"objects" doc:"Format of the result. objects: a list of bars. columns: one list for each field, which uses fewer tokens."`
 }
 
 // barRow is a bar in results. Decimals are strings, so that no digit is lost.
@@ -39,7 +39,7 @@ type barColumns struct {
 
 func fetchRecentBars() *toolyard.Tool {
 	return define("fetch_recent_bars", marketData,
-		"Gets the most recent closed price bars (OHLCV) of a perpetual, newest first. ts is the start of a bar in milliseconds; prices and volumes are decimal strings.",
+		"Returns the most recent closed price bars (OHLCV) of a perpetual, newest first. ts is the start of the bar in milliseconds since 1970. Prices and volumes are decimal strings.",
 		"Use to read recent price action before deciding to trade",
 		func(ctx context.Context, c *toolyard.Call, in barsArgs) (any, error) {
 			list, err := recentBars(ctx, c, in.Symbol, market.Interval(in.Interval), in.Lookback)

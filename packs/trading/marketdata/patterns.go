@@ -12,9 +12,9 @@ import (
 )
 
 type patternArgs struct {
-	Symbol   string `json:"symbol" minLength:"1" maxLength:"64" doc:"Symbol of a perpetual, such as BTC."`
-	Interval string `json:"interval" enum:"1m,5m,15m,1h,4h,1d" doc:"Length of a bar."`
-	Lookback int    `json:"lookback" minimum:"20" maximum:"500" default:"100" doc:"Number of bars to examine."`
+	Symbol   string `json:"symbol" minLength:"1" maxLength:"64" doc:"Symbol of the perpetual, such as BTC."`
+	Interval string `json:"interval" enum:"1m,5m,15m,1h,4h,1d" doc:"Length of each bar."`
+	Lookback int    `json:"lookback" minimum:"20" maximum:"500" default:"100" doc:"Number of bars to examine, counted back from now."`
 }
 
 // pattern is a pattern found in recent bars.
@@ -22,7 +22,7 @@ type pattern struct {
 	Pattern   string   `json:"pattern"`
 	Direction string   `json:"direction" doc:"bullish, bearish or neutral."`
 	Strength  float64  `json:"strength" doc:"How clearly the rule is met, from 0 to 1. It is not a probability."`
-	Bars      [2]int64 `json:"bars" doc:"Start of the first and of the last bar, in milliseconds."`
+	Bars      [2]int64 `json:"bars" doc:"Start times of the pattern's first and last bars, in milliseconds since 1970."`
 	Rule      string   `json:"rule"`
 }
 
@@ -42,8 +42,8 @@ const (
 
 func analyzeChartPattern() *toolyard.Tool {
 	return define("analyze_chart_pattern", marketData,
-		"Finds named chart patterns in recent bars by fixed rules. strength says how clearly a rule is met; it is not the probability of a move. Patterns alone do not predict prices.",
-		"Use to describe price action in words, beside the bars themselves",
+		"Finds well-known chart patterns in recent bars, using fixed rules. strength measures how clearly a rule is met; it is not the probability of a price move. Patterns alone do not predict prices.",
+		"Use to describe price action in words, together with the bars themselves",
 		func(ctx context.Context, c *toolyard.Call, in patternArgs) ([]pattern, error) {
 			list, err := recentBars(ctx, c, in.Symbol, market.Interval(in.Interval), in.Lookback)
 			if err != nil {
@@ -129,9 +129,9 @@ func hammer(bars []market.Bar) (pattern, bool) {
 	case size.IsZero():
 		return pattern{}, false
 	case lower.GreaterThan(size.Mul(two)) && upper.LessThan(size.Mul(half)):
-		return found(bars, 1, "hammer", bullish, ratio(lower, height(b)), "The lower shadow is more than twice the body, and the upper one less than half of it.")
+		return found(bars, 1, "hammer", bullish, ratio(lower, height(b)), "The lower shadow is more than twice as long as the body, and the upper shadow is less than half as long.")
 	case upper.GreaterThan(size.Mul(two)) && lower.LessThan(size.Mul(half)):
-		return found(bars, 1, "shooting_star", bearish, ratio(upper, height(b)), "The upper shadow is more than twice the body, and the lower one less than half of it.")
+		return found(bars, 1, "shooting_star", bearish, ratio(upper, height(b)), "The upper shadow is more than twice as long as the body, and the lower shadow is less than half as long.")
 	}
 	return pattern{}, false
 }
@@ -146,7 +146,7 @@ func engulfing(bars []market.Bar) (pattern, bool) {
 	if body(b).IsNegative() {
 		direction = bearish
 	}
-	return found(bars, 2, "engulfing", direction, one.Sub(ratio(body(a).Abs(), body(b).Abs())), "The body covers the whole body of the bar before, in the opposite direction.")
+	return found(bars, 2, "engulfing", direction, one.Sub(ratio(body(a).Abs(), body(b).Abs())), "The body covers the entire body of the previous bar, in the opposite direction.")
 }
 
 func insideBar(bars []market.Bar) (pattern, bool) {
@@ -154,7 +154,7 @@ func insideBar(bars []market.Bar) (pattern, bool) {
 	if !b.High.LessThan(a.High) || !b.Low.GreaterThan(a.Low) {
 		return pattern{}, false
 	}
-	return found(bars, 2, "inside_bar", neutral, one.Sub(ratio(height(b), height(a))), "High and low are within those of the bar before.")
+	return found(bars, 2, "inside_bar", neutral, one.Sub(ratio(height(b), height(a))), "The high and the low are within the previous bar's range.")
 }
 
 func threeInARow(bars []market.Bar) (pattern, bool) {
@@ -172,9 +172,9 @@ func threeInARow(bars []market.Bar) (pattern, bool) {
 	strength := sum.DivRound(decimal.NewFromInt(3), 6)
 	switch {
 	case up:
-		return found(bars, 3, "three_in_a_row", bullish, strength, "Three bars close higher, each with a body of more than half its range.")
+		return found(bars, 3, "three_in_a_row", bullish, strength, "Each of three bars closes higher, and its body is more than half of its range.")
 	case down:
-		return found(bars, 3, "three_in_a_row", bearish, strength, "Three bars close lower, each with a body of more than half its range.")
+		return found(bars, 3, "three_in_a_row", bearish, strength, "Each of three bars closes lower, and its body is more than half of its range.")
 	}
 	return pattern{}, false
 }
@@ -190,7 +190,7 @@ func breakouts(bars []market.Bar) []pattern {
 		high, low, sum = decimal.Max(high, o.High), decimal.Min(low, o.Low), sum.Add(height(o))
 	}
 	average := sum.DivRound(decimal.NewFromInt(rangeBars), 12)
-	rule := fmt.Sprintf("The close is outside the range of the %d bars before; strength compares the distance with an average bar.", rangeBars)
+	rule := fmt.Sprintf("The close is outside the range of the previous %d bars; strength compares the distance with an average bar's range.", rangeBars)
 	var p pattern
 	switch {
 	case b.Close.GreaterThan(high):
@@ -220,7 +220,7 @@ func averageCross(bars []market.Bar) []pattern {
 			direction = bearish
 		}
 		p, _ := found(bars[:end], slowAverage, "moving_average_cross", direction, ratio(now.Sub(before).Abs(), height(bars[end-1])),
-			fmt.Sprintf("The average close of %d bars crosses that of %d bars; strength compares the change with the bar's range.", fastAverage, slowAverage))
+			fmt.Sprintf("The average close of %d bars crosses the average close of %d bars; strength compares the change with the bar's range.", fastAverage, slowAverage))
 		return []pattern{p}
 	}
 	return nil

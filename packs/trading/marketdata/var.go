@@ -12,15 +12,15 @@ import (
 )
 
 type varArgs struct {
-	Confidence   float64 `json:"confidence" minimum:"0.9" maximum:"0.999" default:"0.95" doc:"Probability that the loss is not larger."`
-	Horizon      string  `json:"horizon" enum:"1h,1d" default:"1d" doc:"Period of the loss: an hour or a day."`
-	Observations int     `json:"observations" minimum:"30" maximum:"500" default:"250" doc:"Number of past returns."`
+	Confidence   float64 `json:"confidence" minimum:"0.9" maximum:"0.999" default:"0.95" doc:"Confidence level, such as 0.95: the probability that the loss does not exceed the value at risk."`
+	Horizon      string  `json:"horizon" enum:"1h,1d" default:"1d" doc:"Period over which the loss is measured: an hour or a day."`
+	Observations int     `json:"observations" minimum:"30" maximum:"500" default:"250" doc:"Number of past periods to use."`
 }
 
 type varResult struct {
-	VaRUSD       decimal.Decimal `json:"varUsd" doc:"Loss that was not exceeded in the given share of past periods."`
-	ShortfallUSD decimal.Decimal `json:"expectedShortfallUsd" doc:"Mean loss in the periods that were worse."`
-	OfEquity     decimal.Decimal `json:"ofEquity" doc:"varUsd as a share of the equity; 0.1 is 10 %."`
+	VaRUSD       decimal.Decimal `json:"varUsd" doc:"Loss that was not exceeded in the given share of past periods, in US dollars."`
+	ShortfallUSD decimal.Decimal `json:"expectedShortfallUsd" doc:"Mean loss in the periods in which varUsd was exceeded."`
+	OfEquity     decimal.Decimal `json:"ofEquity" doc:"varUsd as a fraction of the equity, where 0.1 is 10 %."`
 	Observations int             `json:"observations"`
 	Method       string          `json:"method"`
 	Assumptions  []string        `json:"assumptions"`
@@ -33,8 +33,8 @@ const (
 
 func computeVaR() *toolyard.Tool {
 	return define("compute_var", portfolio,
-		"Computes the value at risk of the account's current positions by historical simulation: the present positions are revalued with the returns of past periods.",
-		"Use before adding a position, and to explain how much the account can lose in an hour or a day",
+		"Computes the value at risk of the account's current positions by historical simulation: the returns of past periods are applied to the current positions.",
+		"Use before you add a position, and to explain how much the account can lose in an hour or a day",
 		func(ctx context.Context, c *toolyard.Call, in varArgs) (*varResult, error) {
 			account, err := client[market.Portfolio](c, "trading account")
 			if err != nil {
@@ -58,10 +58,10 @@ func computeVaR() *toolyard.Tool {
 // data.
 func valueAtRisk(s *market.Snapshot, history map[string][]market.Bar, confidence decimal.Decimal, horizon market.Interval) (*varResult, error) {
 	out := &varResult{Method: "historical", Assumptions: []string{
-		"The positions do not change within the period, and are closed at its end.",
-		"The past periods are representative; crises that are not among them are not included.",
+		"The positions do not change during the period and are closed at its end.",
+		"The past periods are representative; crises outside them are not included.",
 		"Liquidations, gaps beyond the worst past move, fees, funding and missing liquidity are not included.",
-		"Losses are those at the end of a period; within it, they can be larger.",
+		"Losses are measured at the end of the period; they can be larger during the period.",
 	}}
 	if len(s.Positions) == 0 {
 		out.Assumptions = []string{"There are no open positions."}

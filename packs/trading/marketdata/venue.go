@@ -12,10 +12,10 @@ import (
 )
 
 type tradersArgs struct {
-	Window             string `json:"window" enum:"day,week,month,allTime" default:"week" doc:"Period over which traders are ranked."`
-	By                 string `json:"by" enum:"pnl,roi,vlm" default:"pnl" doc:"Profit in USD, return, or volume."`
-	Limit              int    `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of traders."`
-	MinAccountValueUSD int    `json:"minAccountValueUsd" minimum:"0" maximum:"1000000000" default:"10000" doc:"Smaller accounts are omitted: their returns are mostly noise."`
+	Window             string `json:"window" enum:"day,week,month,allTime" default:"week" doc:"Period for which traders are ranked."`
+	By                 string `json:"by" enum:"pnl,roi,vlm" default:"pnl" doc:"How traders are ranked. pnl: profit in USD. roi: return. vlm: volume."`
+	Limit              int    `json:"limit" minimum:"1" maximum:"50" default:"10" doc:"Maximum number of traders to return."`
+	MinAccountValueUSD int    `json:"minAccountValueUsd" minimum:"0" maximum:"1000000000" default:"10000" doc:"Omit accounts that are worth less than this, in US dollars, because their returns are mostly noise."`
 }
 
 type traderRow struct {
@@ -23,7 +23,7 @@ type traderRow struct {
 	Name            string          `json:"name,omitempty"`
 	AccountValueUSD decimal.Decimal `json:"accountValueUsd"`
 	PnlUSD          decimal.Decimal `json:"pnlUsd"`
-	ROI             decimal.Decimal `json:"roi" doc:"0.1 is 10 %."`
+	ROI             decimal.Decimal `json:"roi" doc:"Return on investment, where 0.1 is 10 %."`
 	VolumeUSD       decimal.Decimal `json:"volumeUsd"`
 }
 
@@ -34,8 +34,8 @@ type tradersResult struct {
 
 func getTopTraders() *toolyard.Tool {
 	return define("get_top_traders", marketData,
-		"Gets the best accounts of the venue's leaderboard in a period. Past results say little about future ones, and names are chosen by their owners.",
-		"Use to find accounts that did well, not as a signal of its own",
+		"Returns the best accounts on the venue's leaderboard for a period. Past performance says little about future results. Account owners choose their own names.",
+		"Use to find accounts that performed well, but not as a trading signal by itself",
 		func(ctx context.Context, c *toolyard.Call, in tradersArgs) (*tradersResult, error) {
 			source, err := client[market.Traders](c, "leaderboard")
 			if err != nil {
@@ -69,8 +69,8 @@ func printable(s string) string {
 }
 
 type fundingArgs struct {
-	Symbol string `json:"symbol" minLength:"1" maxLength:"64" doc:"Symbol of a perpetual, such as BTC."`
-	Hours  int    `json:"hours" minimum:"0" maximum:"500" default:"24" doc:"Hours of history."`
+	Symbol string `json:"symbol" minLength:"1" maxLength:"64" doc:"Symbol of the perpetual, such as BTC."`
+	Hours  int    `json:"hours" minimum:"0" maximum:"500" default:"24" doc:"Number of hours of past rates to include."`
 }
 
 type rateRow struct {
@@ -81,16 +81,16 @@ type rateRow struct {
 type venueRate struct {
 	Venue string          `json:"venue"`
 	Rate  decimal.Decimal `json:"rate"`
-	Hours int             `json:"hours,omitempty" doc:"Period that the rate is for."`
+	Hours int             `json:"hours,omitempty" doc:"Length of the funding period in hours."`
 }
 
 type fundingResult struct {
 	Symbol      string           `json:"symbol"`
-	Hourly      decimal.Decimal  `json:"hourly" doc:"Rate for one hour; long positions pay it if it is positive."`
-	Predicted   bool             `json:"predicted" doc:"The rate of this hour is a prediction until the hour ends."`
-	Annualized  decimal.Decimal  `json:"annualized" doc:"hourly × 24 × 365; 0.1 is 10 %."`
+	Hourly      decimal.Decimal  `json:"hourly" doc:"Rate for one hour. If it is positive, long positions pay short positions."`
+	Predicted   bool             `json:"predicted" doc:"Whether the rate is a prediction because the hour has not ended."`
+	Annualized  decimal.Decimal  `json:"annualized" doc:"hourly × 24 × 365, where 0.1 is 10 %."`
 	NextAt      time.Time        `json:"nextAt"`
-	Premium     *decimal.Decimal `json:"premium" doc:"Of the perpetual over the oracle price."`
+	Premium     *decimal.Decimal `json:"premium" doc:"Premium of the perpetual over the oracle price."`
 	History     []rateRow        `json:"history" doc:"Rates that were paid, newest first."`
 	OtherVenues []venueRate      `json:"otherVenues,omitempty" doc:"Predicted rates at other venues."`
 }
@@ -99,8 +99,8 @@ var hoursPerYear = decimal.NewFromInt(24 * 365)
 
 func getFundingRate() *toolyard.Tool {
 	return define("get_funding_rate", marketData,
-		"Gets the current and past funding rates of a perpetual. Funding is paid every hour: long positions pay short ones if the rate is positive.",
-		"Use before holding a position for more than a few hours, to know what it costs or earns",
+		"Returns the current and past funding rates of a perpetual. Funding is paid every hour: if the rate is positive, long positions pay short positions.",
+		"Use before you hold a position for more than a few hours, to see what funding costs or earns",
 		func(ctx context.Context, c *toolyard.Call, in fundingArgs) (*fundingResult, error) {
 			source, err := client[market.Funding](c, "market data")
 			if err != nil {
@@ -186,15 +186,15 @@ func contexts(ctx context.Context, c *toolyard.Call) ([]market.AssetContext, err
 }
 
 type interestArgs struct {
-	Symbols []string `json:"symbols,omitempty" maxItems:"50" uniqueItems:"true" doc:"Symbols; the ten largest markets if omitted."`
+	Symbols []string `json:"symbols,omitempty" maxItems:"50" uniqueItems:"true" doc:"Symbols of the perpetuals, such as BTC. Default: the ten largest markets."`
 }
 
 type interestRow struct {
 	Symbol string          `json:"symbol"`
-	Base   decimal.Decimal `json:"base" doc:"In units of the asset."`
+	Base   decimal.Decimal `json:"base" doc:"Open interest in units of the asset."`
 	USD    decimal.Decimal `json:"usd"`
 	MarkPx decimal.Decimal `json:"markPx"`
-	Share  decimal.Decimal `json:"share" doc:"Of the open interest in all markets; 0.1 is 10 %."`
+	Share  decimal.Decimal `json:"share" doc:"Fraction of the open interest in all markets, where 0.1 is 10 %."`
 }
 
 const (
@@ -204,7 +204,7 @@ const (
 
 func getOpenInterest() *toolyard.Tool {
 	return define("get_open_interest", marketData,
-		"Gets the open interest of perpetuals: the value of all open positions, largest first.",
+		"Returns the open interest of perpetuals (the value of all open positions), largest first.",
 		"Use to judge how crowded a market is, and whether a price move is backed by new positions",
 		func(ctx context.Context, c *toolyard.Call, in interestArgs) ([]interestRow, error) {
 			list, err := contexts(ctx, c)
