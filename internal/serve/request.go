@@ -12,12 +12,12 @@ import (
 // caller; the MCP server resolves the tool and turns the request into a [toolyard.Call].
 type CallRequest struct {
 	Tool           string          `json:"tool" doc:"Name of the tool as the gate lists it."`
-	Args           json.RawMessage `json:"args,omitempty" doc:"Arguments of the tool, an object."`
+	Args           json.RawMessage `json:"args,omitempty" doc:"The tool's arguments, as an object."`
 	Gate           string          `json:"gate,omitempty" doc:"Gate to call through. Default: the first execute gate for /tools/execute, otherwise the gate at /mcp."`
 	IdempotencyKey string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively, send the Idempotency-Key header."`
-	Session        string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
+	Session        string          `json:"session,omitempty" doc:"Session to charge. Default: the caller's account."`
 
-	AsOf string `json:"asOf,omitempty" format:"date-time" doc:"As-of time of the call, in RFC 3339; not in the future. Only at gates with clock: caller. Default: now."`
+	AsOf string `json:"asOf,omitempty" format:"date-time" doc:"As-of time of the call, in RFC 3339 format. It must not be in the future. Only gates with clock: caller accept it. Default: now."`
 
 	// Request is decoded by the front end. Its Meta may also contain the session, the idempotency
 	// key and the as-of time.
@@ -41,6 +41,6 @@ type CallOutcome struct {
 // InputRequired holds a tool's questions for the user. The tool continues when the same caller
 // repeats the call with the answers and the state.
 type InputRequired struct {
-	Questions map[string]toolyard.Question `json:"questions" doc:"Questions by the keys of their answers. If there are none, send back the state alone."`
+	Questions map[string]toolyard.Question `json:"questions" doc:"Questions, by the key of each answer. If there are none, send back only the state."`
 	State     string                       `json:"state" doc:"Opaque state to send back with the answers, for the same caller, tool, gate and args, within ten minutes. Each state is accepted once, or again with the same idempotency key."`
 }

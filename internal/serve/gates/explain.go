@@ -53,7 +53,7 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 		}
 	}
 	if g.CallerClock {
-		steps = append(steps, Step{Rule: "clock", Text: "callers may set the as-of time at this gate"})
+		steps = append(steps, Step{Rule: "clock", Text: "callers can set the as-of time at this gate"})
 	}
 	if v.byName[g.render(g.Naming, t)] == t {
 		steps = append(steps, v.explainOffer(t)...)
@@ -91,16 +91,16 @@ func declareReadOnly(t *toolyard.Tool) string {
 }
 
 func (g *Gate) explainSurface(t *toolyard.Tool) Step {
-	step := Step{Rule: "surface", Text: fmt.Sprintf("the gate offers surface %s, the tool %s", cmp.Or(g.Surface, ident.SurfaceBoth), cmp.Or(t.Surface, ident.SurfaceBoth))}
+	step := Step{Rule: "surface", Text: fmt.Sprintf("gate surface: %s, tool surface: %s", cmp.Or(g.Surface, ident.SurfaceBoth), cmp.Or(t.Surface, ident.SurfaceBoth))}
 	reason := toolterms.Ineligible(&t.Spec, g.Surface)
 	switch {
 	case reason != "":
-		step.Text, step.Stops = fmt.Sprintf("the gate offers surface %s: %s", g.Surface, reason), true
+		step.Text, step.Stops = fmt.Sprintf("the gate's surface is %s: %s", g.Surface, reason), true
 	case g.Surface == toolyard.Execute:
-		step.Text += ", and a call costs " + t.Price.USD.String() + " USD"
+		step.Text += ", price: " + t.Price.USD.String() + " USD per call"
 	}
 	if step.Stops && g.Surface == toolyard.Execute && t.Surface != toolyard.Answer {
-		step.Fix = fmt.Sprintf(`To sell it, set under %s: {%s: {executeUsd: "0.001"}}`, termsKey(t), t.Name)
+		step.Fix = fmt.Sprintf(`To sell it, add to %s: {%s: {executeUsd: "0.001"}}`, termsKey(t), t.Name)
 	}
 	return step
 }
@@ -110,5 +110,5 @@ func termsKey(t *toolyard.Tool) string {
 	if t.Server == "" {
 		return "terms"
 	}
-	return "servers, " + t.Server + ", terms"
+	return "servers." + t.Server + ".terms"
 }

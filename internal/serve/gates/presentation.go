@@ -164,6 +164,6 @@ func (v *View) trifecta() []toolyard.Problem {
 		Subject: "gate " + v.Gate.Name,
 		Message: fmt.Sprintf("%s can read private data (%s) and untrusted text (%s), and send data out (%s); once it has read both, calls that send data out require approval",
 			users, originOf(found[taint.Private]), originOf(found[taint.Untrusted]), originOf(found[taint.Egress])),
-		Fix: "Exclude the tools with one of these labels from the gate's toolset, correct their labels, or set accept: trifecta on the gate.",
+		Fix: "Exclude the tools that have one of these labels from the gate's toolset, correct the labels, or set accept: trifecta on the gate.",
 	}}
 }

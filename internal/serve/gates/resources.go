@@ -120,7 +120,7 @@ func (c uriConflict) problem(g *Gate, uris []string) toolyard.Problem {
 	return toolyard.Problem{
 		Subject: "gate " + g.Name,
 		Message: fmt.Sprintf("servers %s offer resources with the same URIs, and %s: %s", c.servers, served, listed),
-		Fix:     "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them with its server's resources setting or the gate's toolset.",
+		Fix:     "If they are the same server, remove one of them. Otherwise, exclude one server's resources with its resources setting or the gate's toolset.",
 	}
 }
 

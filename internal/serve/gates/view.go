@@ -122,7 +122,7 @@ func clash[T any](g *Gate, what, served string, same []T, origin func(T) string)
 	}
 	slices.Sort(origins)
 	return toolyard.Problem{
-		Subject: "gate " + g.Name, Fix: "Exclude one of them with its server's tools or resources setting or the gate's toolset.",
+		Subject: "gate " + g.Name, Fix: "Exclude one of them with the server's tools or resources setting, or with the gate's toolset.",
 		Message: fmt.Sprintf("%d %s and %s is served: %s", len(same), what, served, strings.Join(origins, ", ")),
 	}
 }

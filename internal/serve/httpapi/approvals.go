@@ -35,27 +35,27 @@ type approvalHandler struct{ yard Yard }
 // approvalItem is a call that needs or needed approval.
 type approvalItem struct {
 	ID        string               `json:"id"`
-	State     ledger.ApprovalState `json:"state" enum:"pending,approved,declined,used,expired" doc:"approved: it can be used once."`
+	State     ledger.ApprovalState `json:"state" enum:"pending,approved,declined,used,expired" doc:"approved means that the call can run once."`
 	CreatedAt time.Time            `json:"createdAt"`
-	ExpiresAt time.Time            `json:"expiresAt" doc:"Until then, it can be decided and used."`
+	ExpiresAt time.Time            `json:"expiresAt" doc:"Until this time, the approval can be decided on and used."`
 	approvalCall
 	Rule     string            `json:"rule" doc:"The rules that require approval."`
-	Message  string            `json:"message,omitempty" doc:"Text of the rules."`
+	Message  string            `json:"message,omitempty" doc:"The rules' messages."`
 	Decision *approvalDecision `json:"decision,omitempty"`
-	UsedBy   string            `json:"usedBy,omitempty" doc:"The call that used it."`
+	UsedBy   string            `json:"usedBy,omitempty" doc:"The call that used the approval."`
 	UsedAt   time.Time         `json:"usedAt,omitzero"`
 }
 
 // approvalCall is the call that will run.
 type approvalCall struct {
-	Call      string          `json:"call" doc:"The call that requested it."`
+	Call      string          `json:"call" doc:"The call that requested the approval."`
 	Account   string          `json:"account"`
 	Caller    string          `json:"caller"`
 	Gate      string          `json:"gate"`
 	Server    string          `json:"server,omitempty"`
 	Tool      string          `json:"tool"`
 	PriceUSD  toolyard.Money  `json:"priceUsd"`
-	Arguments json.RawMessage `json:"arguments" doc:"The arguments, without values that may be secrets."`
+	Arguments json.RawMessage `json:"arguments" doc:"The arguments. Values that may be secrets are omitted."`
 	Hidden    int             `json:"hidden" doc:"Number of values that are hidden because they may be secrets."`
 	Cut       int             `json:"cut" doc:"Number of values that are shortened because of their size."`
 	Digest    string          `json:"digest" doc:"SHA-256 of the call with its exact arguments, to which the approval is bound."`
@@ -79,8 +79,8 @@ type approveBody struct {
 }
 
 type rememberBody struct {
-	Minutes   int    `json:"minutes" minimum:"1" maximum:"1440" doc:"For how long."`
-	Arguments string `json:"arguments" default:"same" enum:"same,any" doc:"Exempts only calls with the same arguments, or calls with any arguments."`
+	Minutes   int    `json:"minutes" minimum:"1" maximum:"1440" doc:"How long the exemption lasts, in minutes."`
+	Arguments string `json:"arguments" default:"same" enum:"same,any" doc:"Whether the exemption covers only calls with the same arguments (same) or calls with any arguments (any)."`
 }
 
 // declineBody is the body of a refusal.

@@ -42,7 +42,7 @@ type callBody struct {
 	State        string                `json:"state,omitempty" maxLength:"131072" doc:"State that was returned with the questions."`
 	CloseSession bool                  `json:"closeSession,omitempty" doc:"Close the session after the tool has run."`
 	Interactive  bool                  `json:"interactive,omitempty" doc:"Whether a user can answer questions from the tool."`
-	Answers      map[string]answerBody `json:"answers,omitempty" doc:"Answers to the questions of the previous call, by key; at most 16, of at most 64 KiB in total. They require the state."`
+	Answers      map[string]answerBody `json:"answers,omitempty" doc:"Answers to the questions from the previous call, by key: at most 16 answers, and at most 64 KiB in total. Also send the state."`
 }
 
 // answerBody is the answer to one question.
@@ -323,11 +323,11 @@ func (h *callHandler) executeGate(name string) (*gates.Gate, error) {
 func (h *callHandler) routes() []route {
 	return []route{
 		{
-			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at an execute gate. If the tool fails, the result has isError and the call is not charged. A tool may require input first: see inputRequired.",
+			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at an execute gate. If the tool fails, the result has isError and the call is not charged. If the tool requires input, the response contains inputRequired instead of a result.",
 			access: caller, takes: body[callBody]("CallRequest"), gives: callResultShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.execute,
 		},
 		{
-			method: "POST", path: "/calls", id: "callTool", summary: "Call a tool at any gate. If the tool fails, the result has isError. A tool may require input first: see inputRequired.",
+			method: "POST", path: "/calls", id: "callTool", summary: "Call a tool at any gate. If the tool fails, the result has isError. If the tool requires input, the response contains inputRequired instead of a result.",
 			access: caller, takes: body[callBody]("CallRequest"), gives: callResultShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.call,
 		},
 		{

@@ -77,7 +77,7 @@ type ConnectionReview struct {
 
 // ticketBody contains the ticket from the link that the caller opened.
 type ticketBody struct {
-	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=. Without it, the caller connects with the permissions that the server requires by default."`
+	Ticket string `json:"ticket,omitempty" maxLength:"8192" doc:"The ticket of a link, after #ticket=. If omitted, the caller connects with the permissions that the server requires by default."`
 }
 
 type connectionKeyBody struct {

@@ -94,7 +94,7 @@ type editDetail struct {
 	editItem
 	Toolsets map[string]gates.Toolset `json:"toolsets"`
 	Gates    map[string]gateSettings  `json:"gates"`
-	Prices   map[string]config.Price  `json:"prices" doc:"Prices by source and tool, such as github/search. The source - stands for local tools, and the tool * for the default price."`
+	Prices   map[string]config.Price  `json:"prices" doc:"Prices by source and tool, such as github/search. Use - as the source for local tools, and * as the tool for the default price."`
 }
 
 func (h *editHandler) get(r *request) (*reply, error) {

@@ -26,7 +26,7 @@ type gateSettings struct {
 	Naming  gates.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
 	Callers string            `json:"callers,omitempty" enum:"anyone,keys,tokens,authenticated" doc:"Who can call: anyone, or callers with an API key, with an access token from an issuer, or with either. Required for a new gate; otherwise the default is the current value."`
 	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
-	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions contain the source file of a tool. Default: the current value."`
+	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether tool descriptions contain the path of the source file. Default: the current value."`
 	Clock   string            `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls. Default: the current value."`
 	Offer   gates.Offer       `json:"offer,omitempty" enum:"tools,search,code" doc:"What the gate lists: every tool, or tools that search and call the others. Default: the current value."`
 	Pinned  []string          `json:"pinned,omitempty" maxItems:"100" doc:"Tools that a gate with offer search lists. Default: the current value."`
@@ -188,7 +188,7 @@ func (h *gateHandler) put(r *request) (*reply, error) {
 func (h *gateHandler) remove(r *request) (*reply, error) {
 	name, version := r.PathValue("name"), r.params.version()
 	if _, edits, _, err := h.editor.state(config.EditGates); err != nil || origin(edits.Gates, name) != "api" {
-		return nil, cmp.Or(err, error(notFound("Gate %q has no changes to remove.", shown(name))))
+		return nil, cmp.Or(err, error(notFound("Gate %q has not been changed through the API.", shown(name))))
 	}
 	return &reply{}, h.editor.edit(r, config.EditGates, version, "reset gate "+name, func(e *config.Edits) { delete(e.Gates, name) })
 }

@@ -37,7 +37,7 @@ func (h *issuerHandler) list(*request) (*reply, error) {
 
 // claimsBody is the body of a request to check claims.
 type claimsBody struct {
-	Claims json.RawMessage `json:"claims" doc:"The claims of an access token, an object: the decoded payload, never the token."`
+	Claims json.RawMessage `json:"claims" doc:"The claims of an access token: the decoded payload as an object. Never send the token itself."`
 }
 
 // ClaimsCheck shows what a token with the given claims would be allowed to do.
@@ -47,8 +47,8 @@ type ClaimsCheck struct {
 	Caller  string           `json:"caller,omitempty"`
 	Account string           `json:"account,omitempty"`
 	Rules   []int            `json:"rules" doc:"The access rules of the issuer that match, counted from 1."`
-	Role    string           `json:"role,omitempty" enum:"operator,viewer" doc:"Role in the console and the API, given the scopes. Absent for none."`
-	Write   bool             `json:"write" doc:"Whether the caller may use gates with mode write, given the scopes."`
+	Role    string           `json:"role,omitempty" enum:"operator,viewer" doc:"Role in the console and the API, given the scopes. Absent if there is none."`
+	Write   bool             `json:"write" doc:"Whether the caller can use gates with mode write, given the scopes."`
 	Targets []ClaimsAtTarget `json:"targets" doc:"The gates that accept access tokens, and the HTTP API."`
 }
 
@@ -69,7 +69,7 @@ func (h *issuerHandler) check(r *request) (*reply, error) {
 	case h.issuers == nil || len(h.issuers.States()) == 0:
 		return nil, errNoIssuerToCheck
 	case len(body.Claims) == 0 || body.Claims[0] != '{':
-		return nil, toolyard.Errorf(toolyard.Invalid, "claims must be a JSON object: the decoded payload of a token, never the token itself.")
+		return nil, toolyard.Errorf(toolyard.Invalid, "claims must be the decoded payload of a token, as a JSON object. Never send the token itself.")
 	}
 	result := h.issuers.CheckClaims(r.Context(), body.Claims)
 	result.Rules, result.Targets = orEmpty(result.Rules), orEmpty(result.Targets)

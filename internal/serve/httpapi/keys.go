@@ -44,7 +44,7 @@ type keyBody struct {
 	Name    string   `json:"name" minLength:"1" maxLength:"128" doc:"Purpose of the key."`
 	Caller  string   `json:"caller" minLength:"1" maxLength:"128" doc:"Caller that the key identifies."`
 	Account string   `json:"account,omitempty" maxLength:"128" doc:"Account to charge. Default: the caller."`
-	Scopes  []string `json:"scopes,omitempty" maxItems:"64" doc:"gate:NAME, gate:*, write, all, viewer, approver, operator. A key without scopes can read at every gate."`
+	Scopes  []string `json:"scopes,omitempty" maxItems:"64" doc:"gate:NAME, gate:*, write, all, viewer, approver, operator. A key that has no scopes can call read-only tools at every gate."`
 	TTL     string   `json:"ttl,omitempty" doc:"Lifetime, such as 720h. Default: unlimited."`
 }
 

@@ -13,9 +13,9 @@ type packHandler struct{ yard Yard }
 // PackItem is an enabled pack.
 type PackItem struct {
 	Name     string             `json:"name"`
-	State    string             `json:"state" enum:"starting,up" doc:"Whether it has offered its tools."`
+	State    string             `json:"state" enum:"starting,up" doc:"Whether the pack has published its tools."`
 	Tools    int                `json:"tools" doc:"Number of tools that it offers."`
-	Gates    []string           `json:"gates" doc:"Gates that offer tools of the pack."`
+	Gates    []string           `json:"gates" doc:"Gates that offer the pack's tools."`
 	Actions  []PackAction       `json:"actions" doc:"Actions for operators, which models cannot call."`
 	Problems []toolyard.Problem `json:"problems"`
 }
@@ -26,7 +26,7 @@ type PackAction struct {
 	Title       string          `json:"title,omitempty"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
-	ReadOnly    bool            `json:"readOnly" doc:"Whether it changes nothing."`
+	ReadOnly    bool            `json:"readOnly" doc:"Whether the action is read-only."`
 }
 
 type packsPage struct {
@@ -35,7 +35,7 @@ type packsPage struct {
 
 // actionBody is the body of a request to run an action.
 type actionBody struct {
-	Args json.RawMessage `json:"args,omitempty" doc:"Arguments of the action, an object."`
+	Args json.RawMessage `json:"args,omitempty" doc:"The action's arguments, as an object."`
 }
 
 // actionResult is the result of an action.

@@ -35,7 +35,7 @@ type personHandler struct {
 
 // personItem is a person.
 type personItem struct {
-	Caller  string    `json:"caller" doc:"ID of the caller: the name of the issuer and the subject."`
+	Caller  string    `json:"caller" doc:"ID of the caller: the issuer's name, a colon and the subject."`
 	Issuer  string    `json:"issuer"`
 	Name    string    `json:"name,omitempty"`
 	Email   string    `json:"email,omitempty"`
@@ -172,7 +172,7 @@ type deletionItem struct {
 	Caller    string           `json:"caller"`
 	Pseudonym string           `json:"pseudonym" doc:"Replaces the ID of the caller in recorded calls and in the ledger."`
 	Deleted   map[string]int64 `json:"deleted" doc:"Number of deleted rows, by table."`
-	Kept      map[string]int64 `json:"kept" doc:"Number of rows that are kept under the pseudonym, without arguments and messages, by table."`
+	Kept      map[string]int64 `json:"kept" doc:"Number of rows that are kept under the pseudonym, by table. Their arguments and messages are deleted."`
 }
 
 // deleteCaller deletes the data of a person, or of a caller that uses API keys.

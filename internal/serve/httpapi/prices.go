@@ -19,7 +19,7 @@ type priceHandler struct {
 // priceItem is a tool's price, or the default price of a source's tools.
 type priceItem struct {
 	Source  string        `json:"source" doc:"A server, or - for local tools."`
-	Tool    string        `json:"tool" doc:"A tool, or * for all tools of the source that declare no price."`
+	Tool    string        `json:"tool" doc:"A tool, or * for all of the source's tools that do not declare a price."`
 	Execute *config.Price `json:"executeUsd,omitempty" doc:"Price of a call at an execute gate, or none if the tool is not for sale. Default: what the tool declares."`
 	From    string        `json:"from" enum:"file,api,tool" doc:"Who sets the price: the configuration file, an operator through the API, or the tool itself."`
 	Version int64         `json:"version" doc:"Current version of the edits: send it with a change."`
@@ -93,7 +93,7 @@ func (h *priceHandler) remove(r *request) (*reply, error) {
 	_, edits, _, err := h.editor.state(config.EditPrices)
 	key := priceItem{Source: r.PathValue("source"), Tool: r.PathValue("tool")}.key() // the tool may no longer exist
 	if err != nil || origin(edits.Prices, key) != "api" {
-		return nil, cmp.Or(err, error(notFound("The price of %q has no changes to remove.", shown(key))))
+		return nil, cmp.Or(err, error(notFound("The price of %q has not been changed through the API.", shown(key))))
 	}
 	return &reply{}, h.editor.edit(r, config.EditPrices, version, "reset price of "+key, func(e *config.Edits) { delete(e.Prices, key) })
 }

@@ -63,7 +63,7 @@ type queryBody struct {
 	Gate           string      `json:"gate,omitempty" maxLength:"64" doc:"Gate that offers the agent. Default: the first one that does."`
 	ResponseShape  agent.Shape `json:"responseShape,omitempty" enum:"answer,answer_with_evidence,evidence_only" doc:"What the response contains. Default: answer_with_evidence."`
 	Tools          []string    `json:"tools,omitempty" maxItems:"100" doc:"Let the agent use only these tools."`
-	Session        string      `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
+	Session        string      `json:"session,omitempty" doc:"Session to charge. Default: the caller's account."`
 	AsOf           string      `json:"asOf,omitempty" format:"date-time" doc:"Answer as of this time. Only for agents whose gate has clock: caller."`
 	IdempotencyKey string      `json:"idempotencyKey,omitempty" doc:"Queries with the same key run once. Alternatively, send the Idempotency-Key header."`
 	Stream         bool        `json:"stream,omitempty" doc:"Stream events, as with Accept: text/event-stream."`
@@ -83,7 +83,7 @@ type queryResult struct {
 	AsOf           time.Time         `json:"asOf"`
 	Data           json.RawMessage   `json:"data,omitempty" doc:"The answer from a hook."`
 	Evidence       []agent.Evidence  `json:"evidence,omitempty" doc:"The calls that the answer is based on."`
-	Unsupported    []string          `json:"unsupported" doc:"Marks in the answer that cite evidence that does not exist."`
+	Unsupported    []string          `json:"unsupported" doc:"Citations in the answer that refer to evidence that does not exist."`
 	Usage          agent.Usage       `json:"usage"`
 	Receipt        *toolyard.Receipt `json:"receipt,omitempty"`
 }

@@ -138,7 +138,7 @@ func (h *recordHandler) latencies(r *request) (*reply, error) {
 }
 
 type trafficPage struct {
-	Minutes []store.TrafficRow `json:"minutes" doc:"Every minute, oldest first, including those without calls."`
+	Minutes []store.TrafficRow `json:"minutes" doc:"All minutes, oldest first, including those in which there were no calls."`
 }
 
 func (h *recordHandler) traffic(r *request) (*reply, error) {

@@ -106,7 +106,7 @@ func (h *toolsetHandler) put(r *request) (*reply, error) {
 func (h *toolsetHandler) remove(r *request) (*reply, error) {
 	name, version := r.PathValue("name"), r.params.version()
 	if _, edits, _, err := h.editor.state(config.EditToolsets); err != nil || origin(edits.Toolsets, name) != "api" {
-		return nil, cmp.Or(err, error(notFound("Toolset %q has no changes to remove.", shown(name))))
+		return nil, cmp.Or(err, error(notFound("Toolset %q has not been changed through the API.", shown(name))))
 	}
 	return &reply{}, h.editor.edit(r, config.EditToolsets, version, "reset toolset "+name, func(e *config.Edits) { delete(e.Toolsets, name) })
 }
@@ -116,7 +116,7 @@ type previewResult struct {
 	Count  int           `json:"count" doc:"Number of tools in the toolset."`
 	Tokens int           `json:"tokens" doc:"Approximate number of tokens that their definitions use in a prompt."`
 	Gates  []gatePreview `json:"gates" doc:"Gates that use the toolset."`
-	Faults []string      `json:"problems" doc:"Tools and resources that it includes but that are not available."`
+	Faults []string      `json:"problems" doc:"Tools and resources that the toolset includes but that are not available."`
 }
 
 type gatePreview struct {

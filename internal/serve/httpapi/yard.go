@@ -78,7 +78,7 @@ type ServerItem struct {
 	Transport string    `json:"transport" enum:"stdio,http,sse"`
 	Target    string    `json:"target" doc:"Program or address."`
 	State     string    `json:"state" enum:"up,starting,down"`
-	Since     time.Time `json:"since,omitzero" doc:"Start of the current state."`
+	Since     time.Time `json:"since,omitzero" doc:"When the current state began."`
 	ServerIdentity
 	Error    string `json:"error,omitempty" doc:"Why it is down."`
 	Tools    int    `json:"tools"`
@@ -124,7 +124,7 @@ type Pending struct {
 	Offered  json.RawMessage    `json:"offered,omitempty"`
 	Changes  []DefinitionChange `json:"changes,omitempty"`
 
-	ApprovedText string `json:"approvedText,omitempty" doc:"The definition as text, for clients without exact numbers."`
+	ApprovedText string `json:"approvedText,omitempty" doc:"The definition as text, for clients that cannot represent all numbers exactly."`
 	OfferedText  string `json:"offeredText,omitempty"`
 
 	Refused  string `json:"refused,omitempty" doc:"Why it cannot be approved."`
@@ -168,4 +168,4 @@ type Limit struct {
 	RenewsAt time.Time       `json:"renewsAt,omitzero" doc:"End of the current period of a spend limit."`
 }
 
-var errNoYard = notFound("This API serves no yard.")
+var errNoYard = notFound("The API is not connected to a yard.")

@@ -49,7 +49,7 @@ func (r *request) callWithoutInput(ctx context.Context) (*toolyard.Call, *toolya
 	}
 	c, res, err := r.call(ctx)
 	if err == nil && res.InputRequired() {
-		return c, nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires user input, but this caller cannot answer questions.", Missing: []string{"elicitation"}}
+		return c, nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires user input, but this client cannot answer questions.", Missing: []string{"elicitation"}}
 	}
 	return c, res, err
 }

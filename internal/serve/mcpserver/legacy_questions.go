@@ -96,7 +96,7 @@ func (x *requestContext) askOne(ctx context.Context, r *inputRequest) (json.RawM
 	}
 }
 
-var errSilent = errors.New("the client stopped sending")
+var errSilent = errors.New("the client stopped sending messages")
 
 // legacyParams returns the params for a legacy client. The legacy era requires an ID for URLs.
 func (r *inputRequest) legacyParams() json.RawMessage {

@@ -64,7 +64,7 @@ func (a *access) notifyReplicas(ctx context.Context, about *session, m *replicaM
 		return nil
 	}
 	if !s.legacy.busRate.allow(a.origin, s.opts.Now()) {
-		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended MCP sessions. Try again later.", RetryAfter: time.Second}
+		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers and session terminations are pending. Try again later.", RetryAfter: time.Second}
 	}
 	m.From, m.Session = s.opts.Replicas.ID, about.id
 	var message bytes.Buffer

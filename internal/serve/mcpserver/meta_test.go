@@ -217,7 +217,7 @@ func TestMetaToolsRefuse(t *testing.T) {
 		{"a meta-tool in a meta-tool", "write", "call_tool", `{"name":"call_write_tool","arguments":{"name":"post_note"}}`, "call_tool cannot call call_write_tool: call call_write_tool directly."},
 		{"a search in a meta-tool", "write", "call_tool", `{"name":"search_tools"}`, "call_tool cannot call search_tools: call search_tools directly."},
 		{"a misplaced name", "read", "call_tool", `{"arguments":{"name":"weather"}}`, `Invalid arguments for call_tool: name: is required: you set "weather" inside arguments; set it next to arguments`},
-		{"a misplaced hidden name", "read", "call_tool", `{"arguments":{"name":"post_note"}}`, "Invalid arguments for call_tool: name: is required: use a tool name"},
+		{"a misplaced hidden name", "read", "call_tool", `{"arguments":{"name":"post_note"}}`, "Invalid arguments for call_tool: name: is required: pass the name of a tool"},
 		{"invalid arguments", "read", "call_tool", `{"name":"weather","arguments":{"days":1}}`, "Invalid arguments for weather: city: is required\nweather(city: string; days?: number)"},
 		{"a long name", "read", "call_tool", `{"name":"` + strings.Repeat("n", 300) + `"}`, "Invalid arguments for call_tool: name: is 300 bytes; the limit is 256"},
 		{"no query", "read", "search_tools", `{"query":" "}`, "Invalid arguments for search_tools: query: is required: describe in a few words what the tool should do"},

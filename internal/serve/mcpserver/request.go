@@ -115,7 +115,7 @@ func (r *request) runRound(ctx context.Context) (round, error) {
 	}
 	input, err := readInputRequired(c, res.Raw())
 	if err == nil && r.method == "completion/complete" {
-		err = toolyard.Errorf(toolyard.Failed, "A completion cannot require input.")
+		err = toolyard.Errorf(toolyard.Failed, "A completion request cannot ask for user input.")
 	}
 	if err != nil {
 		return round{call: c}, err
@@ -294,7 +294,7 @@ func (r *request) resolveCompletion() *toolyard.Error {
 		}
 		r.tool = r.view.Resources[i].Completer
 	default:
-		return toolyard.Errorf(toolyard.Invalid, "A completion requires a ref to a prompt or resource.")
+		return toolyard.Errorf(toolyard.Invalid, "A completion request must refer to a prompt or a resource (ref).")
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func TestReadResultRefuses(t *testing.T) {
 	guessed := strings.Repeat("a", 26)
 	size := len(longText())
 	unknown := func(id string) string {
-		return fmt.Sprintf("Unknown result %q: results are stored for an hour and only for the tool's caller.", id)
+		return fmt.Sprintf("Unknown result %q: results are stored for an hour, and only the caller of the tool can read them.", id)
 	}
 	for _, c := range []struct{ name, caller, args, want string }{
 		{"another caller", "acme/bob", `{"id":"` + id + `"}`, unknown(id)},
@@ -187,7 +187,7 @@ func TestReadResultRefuses(t *testing.T) {
 		{"a negative offset", "acme/ann", `{"id":"` + id + `","offset":-1}`, "Invalid arguments for read_result: offset: must be an integer from 0 to the size of the result"},
 		{"a huge offset", "acme/ann", `{"id":"` + id + `","offset":99999999999999999999}`, "Invalid arguments for read_result: offset: must be an integer from 0 to the size of the result"},
 		{"an offset beyond the end", "acme/ann", `{"id":"` + id + `","offset":2000000000}`, fmt.Sprintf("Offset 2000000000 is beyond the end of the result, which is %d bytes long.", size)},
-		{"no id", "acme/ann", `{}`, "Invalid arguments for read_result: id: is required: use the id from a long result"},
+		{"no id", "acme/ann", `{}`, "Invalid arguments for read_result: id: is required: pass the id from a long result"},
 	} {
 		if text, failed := textOf(t, callAs(s, c.caller, "search", "read_result", c.args)); !failed || text != c.want {
 			t.Errorf("%s: %q, want %q", c.name, text, c.want)

@@ -81,7 +81,7 @@ func (r *request) consumeState(ctx context.Context, key string) (ok bool, err er
 	}
 	if !r.Caller.Authenticated() && !s.anonymousAnswers.allow(anonymousOrigin, s.opts.Now()) { // each answer adds a row
 		s.states.forget(r.nonce)
-		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers from unauthenticated callers. Try sending the answers again later.", RetryAfter: time.Second}
+		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers from unauthenticated callers are being processed. Send the answers again later.", RetryAfter: time.Second}
 	}
 	owner := s.opts.Yard
 	if key != "" {

@@ -104,7 +104,7 @@ func (c *connection) receiveLine(text []byte) {
 	c.receive(&m)
 }
 
-var errLongLine = errors.New("the line is too long")
+var errLongLine = errors.New("the client sent a line that is too long")
 
 // readLine reads up to a newline. It skips a line over the limit and returns errLongLine.
 func readLine(r *bufio.Reader, limit int64) (line []byte, err error) {

@@ -155,7 +155,7 @@ func (c *Call) MissingName(tool string, visible func(name string) bool) *toolyar
 	if name, _ := strictjson.String(strictjson.Member(c.Args, "name")); c.Args != nil && name != "" && visible(name) {
 		return invalid(tool, "name", "is required: you set %q inside arguments; set it next to arguments", name)
 	}
-	return invalid(tool, "name", "is required: use a tool name")
+	return invalid(tool, "name", "is required: pass the name of a tool")
 }
 
 func kindOf(value json.RawMessage) string {

@@ -110,7 +110,7 @@ func ParseRead(args json.RawMessage) (r Range, err *toolyard.Error) {
 		r.Offset = int(n)
 	}
 	if r.ID = strings.TrimPrefix(r.ID, resultURI); r.ID == "" {
-		return r, invalid(tool, "id", "is required: use the id from a long result")
+		return r, invalid(tool, "id", "is required: pass the id from a long result")
 	}
 	return r, nil
 }
@@ -127,7 +127,7 @@ func ParseResultURI(uri string) (Range, *toolyard.Error) {
 		n, err := strconv.ParseInt(value[0], 10, 32)
 		switch {
 		case err != nil || n < 0 || n == math.MaxInt32 || len(value) > 1:
-			return r, toolyard.Errorf(toolyard.Invalid, "%.40q must be a number of at least 0 and be given only once.", key)
+			return r, toolyard.Errorf(toolyard.Invalid, "Parameter %.40q must be 0 or a positive number, and must be set only once.", key)
 		case key == "offset":
 			r.Offset = int(n)
 		case key == "bytes" && n > 0:
@@ -154,7 +154,7 @@ func (r Range) Read(ctx context.Context, results Results, c toolyard.Caller, now
 	case err != nil:
 		return Piece{}, &toolyard.Error{Code: toolyard.Unavailable, Message: "The result cannot be read right now. Try again.", RetryAfter: time.Second, Err: err}
 	case !found:
-		return Piece{}, toolyard.Errorf(toolyard.NotFound, "Unknown result %.64q: results are stored for an hour and only for the tool's caller.", r.ID)
+		return Piece{}, toolyard.Errorf(toolyard.NotFound, "Unknown result %.64q: results are stored for an hour, and only the caller of the tool can read them.", r.ID)
 	case r.Offset > size:
 		return Piece{}, toolyard.Errorf(toolyard.Invalid, "Offset %d is beyond the end of the result, which is %d bytes long.", r.Offset, size)
 	}
