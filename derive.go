@@ -206,7 +206,7 @@ func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (stri
 		}
 		value, err := k.value(f.Type, tag)
 		if err == nil && !k.isFor(raw) {
-			err = fmt.Errorf("not supported on a field of this type")
+			err = fmt.Errorf("this tag is not supported on a field of this type")
 		}
 		if err != nil {
 			return "", fmt.Errorf("tag %s:%q: %w", k.name, tag, err)

@@ -431,7 +431,7 @@ func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 		return o
 	}
 	gate := &gates.Gate{Name: "chat", Mode: toolyard.Read}
-	const fix = "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them with its server's resources setting or the gate's toolset."
+	const fix = "If they are the same server, remove one of them. Otherwise, exclude one server's resources with its resources setting or the gate's toolset."
 	for name, c := range map[string]struct {
 		before *gates.View
 		served string

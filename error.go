@@ -27,7 +27,7 @@ const (
 	Failed              Code = "TOOL_EXECUTION_ERROR" // The tool failed.
 	InvalidOutput       Code = "OUTPUT_ERROR"         // The tool ran, but its result violates its output schema.
 	NoData              Code = "NO_DATA"              // Required data is missing; for example, the caller has not linked an account.
-	Timeout             Code = "TIMEOUT"              // The call took too long. It may have had an effect.
+	Timeout             Code = "TIMEOUT"              // The call took too long. It may already have made changes.
 	Canceled            Code = "CANCELED"             // The caller disconnected or canceled the call.
 	Unavailable         Code = "UNAVAILABLE"          // The store, a server or a service is down. Without `retryAfterMs`, the tool may have run.
 	RateLimited         Code = "RATE_LIMITED"         // A limit has been reached. Retry after `retryAfterMs`.

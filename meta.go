@@ -117,7 +117,7 @@ func unknownKey(key, near string, known []string) error {
 	if near != "" {
 		return fmt.Errorf("%.80s: unknown key%s", key, spelling.Hint(near))
 	}
-	return fmt.Errorf("%.80s: unknown key; valid keys are %s", key, strings.Join(known, ", "))
+	return fmt.Errorf("%.80s: unknown key (valid keys: %s)", key, strings.Join(known, ", "))
 }
 
 // maxContexts is the largest number of kinds of context that a tool may require.

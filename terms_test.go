@@ -101,7 +101,7 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 		"it is available only for execution":                     {toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute}}, toolyard.Answer},
 		"queryEligible is false, so it is not used for answers":  {toolyard.Spec{Terms: toolyard.Terms{HiddenFromAnswers: true}}, toolyard.Answer},
 		"it streams, so it cannot be used for answers":           {toolyard.Spec{Terms: toolyard.Terms{Latency: "streaming"}}, toolyard.Answer},
-		"a call costs 0.001 USD":                                 {toolyard.Spec{Terms: toolyard.Terms{Price: toolyard.Price{Set: true, USD: 1_000_000}}}, toolyard.Execute},
+		"price: 0.001 USD per call":                              {toolyard.Spec{Terms: toolyard.Terms{Price: toolyard.Price{Set: true, USD: 1_000_000}}}, toolyard.Execute},
 	} {
 		tt.spec.Name = "x"
 		tool := named(tt.spec)
@@ -512,9 +512,9 @@ func TestSetMetaRefuses(t *testing.T) {
 		`{"pricing":{"executeUsd":"1e3"}}`:                                "_meta.pricing: executeUsd must be a decimal",
 		`{"pricing":{"queryUsd":{}}}`:                                     "_meta.pricing: queryUsd must be",
 		`{"rateLimit":{"maxRequestPerMinute":1}}`:                         `_meta.rateLimit.maxRequestPerMinute: unknown key (did you mean "maxRequestsPerMinute"?)`,
-		`{"rateLimitHints":{"per_minute":1}}`:                             "_meta.rateLimitHints.per_minute: unknown key; valid keys are maxRequestsPerMinute, cooldownMs",
+		`{"rateLimitHints":{"per_minute":1}}`:                             "_meta.rateLimitHints.per_minute: unknown key (valid keys: maxRequestsPerMinute, cooldownMs",
 		`{"pricing":{"executeUSD":"1"}}`:                                  `_meta.pricing.executeUSD: unknown key (did you mean "executeUsd"?)`,
-		`{"pricing":{"usd":"1"}}`:                                         "_meta.pricing.usd: unknown key; valid keys are executeUsd, queryUsd",
+		`{"pricing":{"usd":"1"}}`:                                         "_meta.pricing.usd: unknown key (valid keys: executeUsd, queryUsd",
 		`{"surface":"answers"}`:                                           `_meta.surface: unknown value "answers"; use one of answer, execute, both`,
 		`{"latencyClass":"quick"}`:                                        `_meta.latencyClass: unknown value "quick"`,
 		`{"surface":null}`:                                                "_meta.surface: must be a string",

@@ -131,7 +131,7 @@ func (a *Agent) spec() toolyard.Spec {
 		Input: inputSchema, Terms: toolyard.Terms{Price: a.opts.Price, Latency: "slow"},
 	}
 	if s.Description == "" {
-		s.Description = "Answers a question using this platform's tools, with evidence."
+		s.Description = "Answers a question with the help of this platform's tools, and cites the evidence."
 	}
 	s.Price.Query = s.Price.USD
 	if a.opts.Mode == toolyard.Read {
@@ -215,7 +215,7 @@ func (a *Agent) asOf(c *toolyard.Call, q *Query) (*toolyard.Call, error) {
 	case !a.opts.Gate.CallerClock():
 		return nil, toolyard.Errorf(toolyard.Invalid, "Agent %s does not let callers set the as-of time. Omit asOf.", a.opts.Name)
 	case err != nil:
-		return nil, toolyard.Errorf(toolyard.Invalid, "asOf must be a time in RFC 3339, such as 2026-01-31T09:30:00Z.")
+		return nil, toolyard.Errorf(toolyard.Invalid, "asOf must be a time in RFC 3339 format, such as 2026-01-31T09:30:00Z.")
 	case at.After(a.opts.Now()):
 		return nil, toolyard.Errorf(toolyard.Invalid, "asOf is in the future.")
 	}

@@ -201,7 +201,7 @@ func (c *conversation) next(ctx context.Context, turn *model.Turn, results []*ca
 		return nil, nil, err
 	}
 	if d.Messages != nil || d.Servers != nil || d.Temperature != nil || d.MaxTokens != nil {
-		return nil, nil, c.hookError(ctx, nextHook, errors.New("the hook returned a field that only Create may set"))
+		return nil, nil, c.hookError(ctx, nextHook, errors.New("the hook returned a field that only Create can set"))
 	}
 	return c.decide(ctx, nextHook, d)
 }
@@ -258,9 +258,9 @@ func (c *conversation) delegate(d *decision) (*handover, error) {
 	case slices.Contains(c.path, name):
 		return nil, fmt.Errorf("the hook delegated to %q, which has already handled the query: %s", name, strings.Join(c.path, ", "))
 	case len(c.path) >= maxPath:
-		return nil, fmt.Errorf("the hook delegated to %q; at most %d agents can handle a query", name, maxPath)
+		return nil, fmt.Errorf("the hook delegated to %q, but at most %d agents can handle a query", name, maxPath)
 	case to.writes() && !c.root.writes():
-		return nil, fmt.Errorf("the hook delegated to %q, which may write; this query is read-only", name)
+		return nil, fmt.Errorf("the hook delegated to %q, which can write, but this query is read-only", name)
 	}
 	messages, err := conversationOf(d.Delegate.Messages)
 	return &handover{to, messages}, err

@@ -85,9 +85,9 @@ func TestImportRefuses(t *testing.T) {
 		"no such file":                  {"missing.json"},
 		"claude is neither a file nor a client (did you mean \"claude-desktop\" or \"claude-code\"?)": {"claude"},
 		"curser is neither a file nor a client (did you mean \"cursor\"?)":                            {"curser"},
-		"is not valid JSON":  {"bad.json"},
-		"not a regular file": {"."},
-		"not a mapping":      {"good.json", "--write"},
+		"is not valid JSON":              {"bad.json"},
+		"the path is not a regular file": {"."},
+		"not a mapping":                  {"good.json", "--write"},
 	} {
 		if code, stdout, stderr := u.run(append([]string{"import"}, args...)...); code == exitOK || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)

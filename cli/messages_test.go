@@ -57,8 +57,8 @@ func TestServerProblemsHaveAPositionAndAFix(t *testing.T) {
 	u.write("toolyard.yaml", "servers:\n  postgres:\n    args: [x]\n    command: no-such-uvx\n  parrot: {command: cat}\n")
 	code, _, stderr := u.run("check")
 	for _, want := range []string{
-		"toolyard.yaml:4:5: server postgres: down: no-such-uvx is not in PATH\n       Install it, or correct command.\n",
-		"toolyard.yaml:5:12: server parrot: down: the server is running, but it is not responding like an MCP server\n       Check command and args.\n",
+		"toolyard.yaml:4:5: server postgres: down: no-such-uvx is not in PATH\n       Install the program, or correct the server's command.\n",
+		"toolyard.yaml:5:12: server parrot: down: the server is running, but it is not responding like an MCP server\n       Check the server's command and args.\n",
 	} {
 		if code != exitError || !strings.Contains(stderr, want) {
 			t.Errorf("%q is missing: %d\n%s", want, code, stderr)

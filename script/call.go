@@ -215,7 +215,7 @@ func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason, act
 	case reason == jsvm.WorkerFull && !acted:
 		return &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("%s was stopped: %s.", c.Tool.Name, reason), RetryAfter: time.Second}
 	case reason == jsvm.WorkerFull:
-		return toolyard.Errorf(toolyard.Unavailable, "%s was stopped: %s. It may have had an effect.", c.Tool.Name, reason)
+		return toolyard.Errorf(toolyard.Unavailable, "%s was stopped: %s. It may already have made changes.", c.Tool.Name, reason)
 	}
 	return toolyard.Errorf(cmp.Or(stopCodes[reason], toolyard.Failed), "%s was stopped: %s.", c.Tool.Name, reason)
 }
@@ -227,7 +227,7 @@ func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
 		Message string
 	}
 	if json.Unmarshal(raw, &list) != nil {
-		return []toolyard.Issue{{Message: "do not match the schema"}}
+		return []toolyard.Issue{{Message: "the arguments do not match the schema"}}
 	}
 	for _, i := range list[:min(len(list), 100)] {
 		location := make([]string, 0, len(i.Path))

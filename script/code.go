@@ -78,11 +78,11 @@ func (c *Code) Close() {
 	c.pool.Close()
 }
 
-const codeDescription = "Runs the body of an async TypeScript function that calls the tools of the gate, and returns its value."
+const codeDescription = "Runs the body of an async TypeScript function that can call the gate's tools, and returns the function's value."
 
 const codeInput = `{"type":"object","properties":{` +
 	`"code":{"type":"string","description":"The body of the function.","minLength":1,"maxLength":65536},` +
-	`"run":{"type":"string","description":"Continues an earlier run with the same code, after its calls were approved. Calls that ran are not repeated.","maxLength":100}},` +
+	`"run":{"type":"string","description":"Continues an earlier run with the same code, after its calls were approved. Calls that have already run are not repeated.","maxLength":100}},` +
 	`"required":["code"],"additionalProperties":false}`
 
 // Tool returns the tool that runs code at gates in the given mode, which determines its effects.
@@ -120,7 +120,7 @@ func (c *Code) run(ctx context.Context, call *toolyard.Call) (*toolyard.Result, 
 		return nil, err
 	}
 	if ctx.Value(inCode{}) != nil {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Code runs cannot be nested.")
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Code cannot run other code. Call the tools directly.")
 	}
 	id, err := c.identify(call, &args)
 	if err != nil {

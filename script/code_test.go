@@ -257,7 +257,7 @@ func TestCodeFailureNamesLineCallsAndLogs(t *testing.T) {
 		{"a thrown string", "throw 'no';", "Error: no"},
 		{"a cyclic value", "const a: any = {}; a.a = a; return a;", "TypeError: the result has no JSON form: circular reference"},
 		{"a promise that never settles", "await new Promise(() => {});", "The code was stopped: it is waiting for a promise that never settles."},
-		{"fetch", "await fetch('https://example.com');", "NotCapable: fetch is not available in code: call a tool instead\nat line 1, column 7:\n1 | await fetch('https://example.com');\n  |       ^"},
+		{"fetch", "await fetch('https://example.com');", "NotCapable: fetch is not available here: call a tool instead\nat line 1, column 7:\n1 | await fetch('https://example.com');\n  |       ^"},
 		{"keys of tools", "return Object.keys(tools);", "TypeError: tools cannot be listed: use await tools.search(\"what you need\")\nat line 1, column 20:\n1 | return Object.keys(tools);\n  |                    ^"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

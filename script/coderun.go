@@ -48,7 +48,7 @@ func (c *Code) identify(call *toolyard.Call, args *codeArgs) (runID, error) {
 	case !ok || age < -time.Minute:
 		return id, toolyard.Errorf(toolyard.NotFound, "Unknown run %.100q. Omit run to start again.", args.Run)
 	case of != digest:
-		return id, toolyard.Errorf(toolyard.Invalid, "The code differs from the code of the run. Send the same code, or omit run to start again.")
+		return id, toolyard.Errorf(toolyard.Invalid, "This is not the code that started the run. Send the original code, or omit run to start again.")
 	case age > codeLifetime:
 		return id, toolyard.Errorf(toolyard.NotFound, "The run is older than %v, so its calls are no longer stored. Check what it did, then omit run to start again.", codeLifetime)
 	case call.Tool.IsReadOnly():
@@ -144,7 +144,7 @@ func (r *codeRun) answer(ctx context.Context, op string, payload json.RawMessage
 	case "describe":
 		return r.lookUp(ctx, "describe_tools", payload)
 	}
-	return nil, &jsvm.Refusal{Name: "NotCapable", Message: fmt.Sprintf("%.40s is not available in code: call a tool instead", op)}
+	return nil, &jsvm.Refusal{Name: "NotCapable", Message: fmt.Sprintf("%.40s is not available here: call a tool instead", op)}
 }
 
 // lookUp handles searches and descriptions, which do not count as calls.
@@ -416,7 +416,7 @@ func (r *codeRun) waiting() string {
 	if !r.id.keyed {
 		return text + "The run cannot be resumed because its call results are not stored. Once approved, run the code again without the calls that already ran."
 	}
-	return text + "Once approved, call " + CodeTool + " again with the same code and run: \"" + r.id.text + "\". Calls that ran are not repeated."
+	return text + "Once approved, call " + CodeTool + " again with the same code and run: \"" + r.id.text + "\". Calls that have already run are not repeated."
 }
 
 // textLine returns a line of a text. The first line is 1.

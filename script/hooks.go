@@ -54,11 +54,11 @@ func (h *Hooks) Call(ctx context.Context, c *toolyard.Call, name string, argumen
 	select {
 	case <-p.loaded:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("its script is not loaded yet: %w", ctx.Err())
+		return nil, fmt.Errorf("the hook's script is not loaded yet: %w", ctx.Err())
 	}
 	fn := p.fn.Load()
 	if fn == nil {
-		return nil, fmt.Errorf("its script cannot be loaded: %v", p.Problems())
+		return nil, fmt.Errorf("the hook's script cannot be loaded: %v", p.Problems())
 	}
 	if !slices.Contains(fn.names, name) {
 		return json.RawMessage("null"), nil
@@ -82,7 +82,7 @@ func (h *Hooks) Call(ctx context.Context, c *toolyard.Call, name string, argumen
 		Value json.RawMessage
 	}
 	if err := json.Unmarshal(answer, &returned); err != nil || returned.Text != nil {
-		return nil, fmt.Errorf("it must return an object or null")
+		return nil, fmt.Errorf("the hook must return an object or null")
 	}
 	if returned.Value == nil {
 		return json.RawMessage("null"), nil

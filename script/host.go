@@ -118,7 +118,7 @@ func (o *hostAPI) notify(op string, payload json.RawMessage) {
 
 func (o *hostAPI) toolbox() (toolyard.Toolbox, error) {
 	if o.call.Toolbox == nil {
-		return nil, errors.New("no other tools are available here")
+		return nil, errors.New("other tools cannot be called here")
 	}
 	return o.call.Toolbox, nil
 }
@@ -155,7 +155,7 @@ func (o *hostAPI) callTools(ctx context.Context, q *hostRequest) (any, error) {
 		return nil, err
 	}
 	if len(q.Calls) > maxCalls {
-		return nil, fmt.Errorf("at most %d tools can be called concurrently", maxCalls)
+		return nil, fmt.Errorf("a script can call at most %d tools concurrently", maxCalls)
 	}
 	ctx, turns := turnsOf(ctx)
 	results := make([]*toolyard.Result, len(q.Calls))

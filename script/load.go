@@ -163,7 +163,7 @@ type declared struct {
 // finish creates the tools that a script declares.
 func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 	if len(e.Declared) > maxDeclared {
-		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("its declarations exceed %d MiB", maxDeclared>>20), Fix: "Shorten its schemas and descriptions."})
+		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("the script's declarations exceed %d MiB", maxDeclared>>20), Fix: "Shorten the schemas and descriptions."})
 	}
 	var answer struct{ Value declared }
 	if err := json.Unmarshal(e.Declared, &answer); err != nil {

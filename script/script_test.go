@@ -180,7 +180,7 @@ func TestFaults(t *testing.T) {
 		"bad-name":    {hello + "export const name = \"a b\";\n", "x.ts:5:1"},
 		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category exceeds 16 KiB"},
 		"large-meta":  {hello + "export const _meta = { own: \"x\".repeat(70000) };\n", "x.ts:5:1: _meta exceeds 64 KiB"},
-		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "its declarations exceed 2 MiB"},
+		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "the script's declarations exceed 2 MiB"},
 		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: permissions contains a list of more than 100 entries"},
 		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a string"},
 		"endless":     {hello + "for (;;) {}\n", "endless/x.ts: it did not finish in time"},

@@ -123,11 +123,11 @@ const maxRejectedName = 256
 // reject stores the hashes of rejected definitions.
 func (a *approvals) reject(pending []Pending) error {
 	if a.opts.Pinning == PinOff {
-		return fmt.Errorf("the definitions of %s are not pinned, so none can be rejected; list the tools you want under tools", a.opts.ID)
+		return fmt.Errorf("definitions cannot be rejected because %s has pin: off; list the tools you want under tools", a.opts.ID)
 	}
 	for _, p := range pending {
 		if p.Hash == "" || len(p.Tool) > maxRejectedName {
-			return fmt.Errorf("%s cannot be rejected: it has no definition, or a name longer than %d bytes", untrusted.Quote(p.Tool), maxRejectedName)
+			return fmt.Errorf("%s cannot be rejected: it has no definition, or its name is longer than %d bytes", untrusted.Quote(p.Tool), maxRejectedName)
 		}
 	}
 	return a.opts.Pins.SetRejections(a.opts.ID, func(rejected map[string]string) map[string]string {
@@ -195,7 +195,7 @@ func (a *approvals) recordChanges(before, now map[string]pendingDigest) {
 	}
 	a.recordEvent(EventApproved, "approved", a.approvedSince(before, now))
 	a.recordEvent(EventRejected, "rejected", rejected)
-	a.recordEvent(EventChanged, "not as approved", changed)
+	a.recordEvent(EventChanged, "changed since approval", changed)
 }
 
 // approvedSince returns the definitions that were pending and have been approved.

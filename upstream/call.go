@@ -94,7 +94,7 @@ func (conv *conversations) call(ctx context.Context, c *toolyard.Call, r request
 			return nil, err
 		}
 		if r.current != nil && !r.current() { // a restart may have changed the definition
-			return nil, toolyard.Errorf(toolyard.Unavailable, "Server %s no longer offers %s with its approved definition.", conv.opts.ID, c.Tool.Name)
+			return nil, toolyard.Errorf(toolyard.Unavailable, "Server %s has changed the definition of %s since it was approved. An operator must approve the new one.", conv.opts.ID, c.Tool.Name)
 		}
 		if c.RequestState != "" && !s.modern() { // starting over could repeat a side effect
 			return nil, &toolyard.Error{

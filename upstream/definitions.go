@@ -159,7 +159,7 @@ func (d *definitions) evaluate(l *listing) []*definition {
 			err = d.build(def)
 		}
 		if err != nil {
-			def.withhold(err.Error(), "Report it to the author, or deselect it.")
+			def.withhold(err.Error(), "Report this to the server's author, or exclude the tool from the server's tools setting.")
 		}
 	}
 	d.withholdUnselected(list)
@@ -231,9 +231,9 @@ func withholdLookalikes(list []*definition) {
 				other = same[1]
 			}
 			if other.name == def.name {
-				def.withhold("the server defines this name more than once", "Report it to the author.")
+				def.withhold("the server defines this name more than once", "Report this to the server's author.")
 			} else {
-				def.withhold("its name looks like "+untrusted.Quote(other.name), "List the intended one under tools, or report it to the author.")
+				def.withhold("its name looks like "+untrusted.Quote(other.name), "List the correct tool under tools, or report this to the server's author.")
 			}
 		}
 	}
@@ -465,7 +465,7 @@ func (d *definitions) listProblems() []toolyard.Problem {
 	defer d.mu.Unlock()
 	problems := slices.Concat(d.notices, d.problems)
 	if d.silent {
-		problems = append(problems, d.problem("", "the server has not responded yet", "If this persists, run its command manually to see what it does."))
+		problems = append(problems, d.problem("", "the server has not responded yet", "If this persists, run the server's command manually to see its output."))
 	}
 	return problems
 }

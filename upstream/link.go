@@ -61,7 +61,7 @@ const (
 	maxUnsolicited = 10_000   // messages between two responses
 )
 
-var errUnsolicited = fmt.Errorf("the server sent more than %d messages without a response", maxUnsolicited)
+var errUnsolicited = fmt.Errorf("the server sent more than %d messages but no response", maxUnsolicited)
 
 // duplex is the common part of links that receive all messages on one stream: stdio and HTTP+SSE.
 type duplex struct {

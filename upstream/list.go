@@ -48,7 +48,7 @@ func (s *session) listAll(ctx context.Context) (l listing, err error) {
 	defer cancel()
 	if s.capabilities["tools"] {
 		if l.tools, err = s.list(ctx, "tools/list", "tools"); err != nil {
-			return l, fmt.Errorf("cannot list its tools: %w", err)
+			return l, fmt.Errorf("cannot list the server's tools: %w", err)
 		}
 	}
 	if s.toolsOnly {
@@ -66,7 +66,7 @@ func (s *session) listAll(ctx context.Context) (l listing, err error) {
 			continue
 		}
 		if *more.into, err = s.list(ctx, more.method, more.key); err != nil && !isUnknownMethod(err) {
-			l.problems = append(l.problems, fmt.Sprintf("cannot list its %s: %v", more.key, err))
+			l.problems = append(l.problems, fmt.Sprintf("cannot list the server's %s: %v", more.key, err))
 		}
 	}
 	l.watchable = s.capabilities["resources.subscribe"]
@@ -101,7 +101,7 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 		}
 		cursor, ok := strictjson.String(next)
 		if !ok || seen[cursor] {
-			return nil, errors.New("pagination never ends")
+			return nil, errors.New("the server sent an invalid or repeated page cursor")
 		}
 		seen[cursor] = true
 		params = jsonobject.AppendString([]byte(`"cursor":`), cursor)

@@ -74,7 +74,7 @@ func parse(data []byte) (m message, err error) {
 			failure = value
 		default:
 			if slices.ContainsFunc(members, func(name string) bool { return strings.EqualFold(key, name) }) {
-				return m, fmt.Errorf("the server sent a message with member %q", key)
+				return m, fmt.Errorf("the server sent a message with the misspelled member %q", key)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ const (
 
 // parseError parses an error leniently.
 func parseError(raw json.RawMessage) *rpcError {
-	e := &rpcError{Message: "the server refused without giving a reason"}
+	e := &rpcError{Message: "the server refused the request but gave no reason"}
 	for key, value := range strictjson.Members(raw) {
 		switch key {
 		case "code":

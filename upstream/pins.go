@@ -58,7 +58,7 @@ func (d *definitions) withholdUnapproved(list []*definition) {
 		if def.unapproved = !ok || err != nil || string(canonical) != string(def.canonical); !def.unapproved {
 			def.replaceRaw(approved) // offer the approved bytes
 		} else if !ok {
-			def.withhold("it is new and not approved", fix)
+			def.withhold("it is new and has not been approved", fix)
 		} else {
 			def.withhold("its definition has changed since it was approved: "+changedPaths(canonical, def.canonical), fix)
 		}
@@ -81,7 +81,7 @@ func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
 		return first
 	})
 	if err != nil {
-		d.addNotice(fmt.Sprintf("could not pin its definitions, so any change would count as approved after a restart: %v", err),
+		d.addNotice(fmt.Sprintf("could not save the server's definitions, so after a restart, changed definitions would count as approved: %v", err),
 			"Make the configuration folder writable, or commit its .lock file.")
 	}
 	d.opts.Log.Info("approved the server's initial definitions", "definitions", len(first))
@@ -131,7 +131,7 @@ func (d *definitions) markRejected(list []*definition) {
 	for _, def := range list {
 		switch {
 		case def.unapproved && rejected[def.key] == pin.Hash(def.canonical):
-			def.fix = "To approve it after all: toolyard approve " + d.opts.ID + " " + def.key
+			def.fix = "To approve it anyway: toolyard approve " + d.opts.ID + " " + def.key
 		case !def.isInvalid() || rejected[def.key] != hashes[def.key]:
 			continue
 		}

@@ -100,9 +100,9 @@ func TestRejections(t *testing.T) {
 	if s.tool("echo") != nil || s.tool("other") != nil || s.tool("hiding") != nil {
 		t.Error("a rejected definition is offered: ", s.offered())
 	}
-	for tool, want := range map[string]string{"echo": "description", "other": "new and not approved; it was rejected", "hiding": "U+202E"} {
+	for tool, want := range map[string]string{"echo": "description", "other": "new and has not been approved; an operator rejected it", "hiding": "U+202E"} {
 		last := s.Explain(tool)[len(s.Explain(tool))-1]
-		if !last.Stops || !strings.Contains(last.Text, want) || !strings.HasSuffix(last.Text, "; it was rejected") || (tool != "hiding") != strings.Contains(last.Fix, "toolyard approve up "+tool) {
+		if !last.Stops || !strings.Contains(last.Text, want) || !strings.HasSuffix(last.Text, "; an operator rejected it") || (tool != "hiding") != strings.Contains(last.Fix, "toolyard approve up "+tool) {
 			t.Errorf("%s: %+v", tool, last)
 		}
 	}
@@ -170,8 +170,8 @@ func TestDecisionsAreEvents(t *testing.T) {
 	f.offer(worse, otherTool)
 	both(0, 1)
 	want := []string{
-		"changed: 2 definitions not as approved: echo, other", "rejected: 1 definition rejected: other",
-		"approved: 1 definition approved: echo", "changed: 1 definition not as approved: echo",
+		"changed: 2 definitions changed since approval: echo, other", "rejected: 1 definition rejected: other",
+		"approved: 1 definition approved: echo", "changed: 1 definition changed since approval: echo",
 	}
 	for _, one := range []*source{s, other} {
 		var got []string
@@ -245,7 +245,7 @@ func TestDefinitionsThatCannotBeRejected(t *testing.T) {
 	}{
 		"nothing":     {upstream.Options{}, upstream.Pending{Tool: "x"}, "x cannot be rejected: it has no definition"},
 		"a long name": {upstream.Options{}, upstream.Pending{Tool: strings.Repeat("x", 300), Hash: hashed(worse)}, "longer than 256 bytes"},
-		"no pins":     {upstream.Options{Exposure: upstream.Exposure{Pinning: upstream.PinOff}}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "are not pinned"},
+		"no pins":     {upstream.Options{Exposure: upstream.Exposure{Pinning: upstream.PinOff}}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "cannot be rejected because up has pin: off"},
 		"no book":     {upstream.Options{Exposure: upstream.Exposure{Pins: full{&book{}}}}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "the book is full"},
 	} {
 		tt.opts.URL, tt.opts.ID = f.URL, "up"

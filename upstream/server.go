@@ -158,22 +158,22 @@ func (v *Server) Explain(tool string) (steps []Step) {
 	d := *found
 	defer func() { steps[len(steps)-1].Fix = d.fix }()
 	if d.rejected {
-		d.reason += "; it was rejected"
+		d.reason += "; an operator rejected it"
 	}
 	switch {
 	case d.unselected:
 		add(true, "tools", "%s", d.reason)
 	case d.unapproved:
-		add(false, "definition", "it is valid")
+		add(false, "definition", "the definition is valid")
 		add(true, "pin", "%s", d.reason)
 	case d.reason != "":
 		add(true, "definition", "%s", d.reason)
 	default:
-		add(false, "definition", "it is valid")
+		add(false, "definition", "the definition is valid")
 		add(false, "pin", "%s", v.explainPin())
 		add(false, "tools", "%s", map[bool]string{true: "all of the server's tools are selected", false: "the configuration selects it"}[len(v.opts.Tools) == 0])
 		add(false, "effects", "%s", v.explainEffects(&d))
-		add(false, "limits", "%v per call", v.opts.timeoutOf(d.name))
+		add(false, "limits", "a call can take at most %v", v.opts.timeoutOf(d.name))
 	}
 	return steps
 }
@@ -197,7 +197,7 @@ func (v *Server) explainEffects(d *definition) string {
 	case byName || byStar:
 		return kind + ", as configured"
 	case v.opts.Trust && kind == "read":
-		return "read, as declared by the server, which is trusted"
+		return "read, because the server is trusted and declares the tool read-only"
 	}
-	return "write, because it is not declared read-only"
+	return "write, because the tool is not declared read-only"
 }

@@ -300,12 +300,12 @@ func (sup *supervisor) problems() []toolyard.Problem {
 // fixFor returns advice on how to fix a server that is down.
 func (sup *supervisor) fixFor(err error) string {
 	if _, ok := errors.AsType[*subprocess.NotFoundError](err); ok {
-		return "Install it, or correct command."
+		return "Install the program, or correct the server's command."
 	}
 	if _, ok := errors.AsType[*notMCPError](err); ok && len(sup.opts.Command) > 0 {
-		return "Check command and args."
+		return "Check the server's command and args."
 	} else if ok {
-		return "Check url."
+		return "Check the server's url."
 	}
 	return "Toolyard retries automatically."
 }

@@ -54,7 +54,7 @@ func (conv *conversations) sendSuspendable(ctx context.Context, s *session, r re
 		select {
 		case p.questions <- m:
 		default: // only one question at a time
-			s.reply(m.id, nil, &rpcError{Code: codeInvalidParams, Message: "another question is open"})
+			s.reply(m.id, nil, &rpcError{Code: codeInvalidParams, Message: "another question has not been answered yet"})
 		}
 	}
 	go func() {

@@ -245,13 +245,13 @@ func reachProblem(name, gate string, found map[string]*toolyard.Tool, by map[*to
 		if len(path) == 1 {
 			return shown
 		}
-		return shown + ", by " + strings.Join(path, " → ")
+		return shown + " through " + strings.Join(path, " → ")
 	}
 	return toolyard.Problem{
 		Subject: "agents." + name,
 		Message: fmt.Sprintf("together with the agents it can reach, the agent can read private data (%s) and untrusted text (%s), and send data out (%s); once it has read both, calls that send data out require approval",
 			with(taint.Private), with(taint.Untrusted), with(taint.Egress)),
-		Fix: fmt.Sprintf("Remove a step of %s from delegates or from a gate's agents, exclude the tools with one of these labels, correct their labels, or set accept: trifecta on gate %s.", strings.Join(last, " → "), gate),
+		Fix: fmt.Sprintf("Remove one of the agents in %s from delegates or from a gate's agents, exclude the tools that have one of these labels, correct the labels, or set accept: trifecta on gate %s.", strings.Join(last, " → "), gate),
 	}
 }
 

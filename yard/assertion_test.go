@@ -130,7 +130,7 @@ gates: {chat: {mode: read, callers: authenticated}}
 		t.Error("after the sign-in:", body)
 	}
 	bob := issuer.Token(publicURL+"/mcp/chat", map[string]any{"sub": "bob"})
-	for token, want := range map[string]string{bob: "Ask the user to sign in", s.keys["caller"]: "API keys cannot be used"} {
+	for token, want := range map[string]string{bob: "Ask the user to sign in", s.keys["caller"]: "API keys are not accepted"} {
 		if body := callPayroll(t, s.Server, false, token); !strings.Contains(body, want) {
 			t.Error("another caller:", body)
 		}

@@ -190,7 +190,7 @@ func TestCodeCannotRunCodeThroughItsGate(t *testing.T) {
 	var s shop
 	y := s.start(t, codeGates)
 	for _, source := range []string{`await tools.run_code({ code: "return 1" });`, `await tools.call("run_code", { code: "return 1" });`} {
-		if got, res := runCode(t, y, "code", ann, source, ""); !res.IsError || !strings.Contains(got, "Code runs cannot be nested.") {
+		if got, res := runCode(t, y, "code", ann, source, ""); !res.IsError || !strings.Contains(got, "Code cannot run other code. Call the tools directly.") {
 			t.Errorf("%s: %s", source, got)
 		}
 	}

@@ -182,7 +182,7 @@ func (c *connections) ServerConnections(ctx context.Context, server string) (lis
 }
 
 func errNotPerPerson(server string) error {
-	return toolyard.Errorf(toolyard.NotFound, "No server %.64q requires users to connect.", server)
+	return toolyard.Errorf(toolyard.NotFound, "Server %.64q does not exist, or does not require users to connect.", server)
 }
 
 // personFor returns the authorizer for a server named by a caller.
@@ -192,7 +192,7 @@ func (c *connections) personFor(server string) (*serverauth.Person, error) {
 	case p == nil:
 		return nil, errNotPerPerson(server)
 	case p.URL == "":
-		return nil, toolyard.Errorf(toolyard.Unavailable, "Sign-ins require this server's address: set url in the configuration, or run: toolyard connect %s", server)
+		return nil, toolyard.Errorf(toolyard.Unavailable, "Users cannot sign in because Toolyard's own URL is not configured: set url in the configuration, or run: toolyard connect %s", server)
 	}
 	return p, nil
 }

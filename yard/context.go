@@ -113,7 +113,7 @@ func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.Context
 func (b *assembler) unknownKind(kind string, settings json.RawMessage) string {
 	message := "set http or script"
 	if kinds := slices.Sorted(maps.Keys(b.opts.ProviderKinds)); len(kinds) > 0 {
-		message += "; the kinds that require neither are " + strings.Join(kinds, ", ")
+		message += "; only these kinds require neither: " + strings.Join(kinds, ", ")
 		if near := spelling.Nearest(kind, kinds); near != "" {
 			return message + spelling.Hint(near)
 		}

@@ -191,7 +191,7 @@ func TestContextFromAScript(t *testing.T) {
 func TestContextThatCannotBeConfigured(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	for text, want := range map[string]string{
-		"context: {crm: {}}":                                                       "toolyard.yaml:1:11: context.crm: set http or script; the kinds that require neither are hyperliquid, polymarket, wallet",
+		"context: {crm: {}}":                                                       "toolyard.yaml:1:11: context.crm: set http or script; only these kinds require neither: hyperliquid, polymarket, wallet",
 		"context: {walet: {}}":                                                     `did you mean "wallet"?`,
 		"context: {crm: {htp: {}}}":                                                `unknown key "htp" (did you mean "http"?)`,
 		"context: {wallet: {url: x}}":                                              "context.wallet.url: must match",

@@ -72,15 +72,15 @@ func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
 	if !e.storeDown.Load() {
 		return nil
 	}
-	refused := "calls with a price or an idempotency key"
+	refused := "calls that have a price or an idempotency key"
 	if c.Record.Writes != "after" {
 		refused = "write calls and " + refused
 	}
-	message := "is not responding: " + refused + " and calls with a limit are refused"
+	message := "is not responding: " + refused + " and calls that have a limit are refused"
 	if c.OnStoreDown == "local" {
 		message = "is not responding: " + refused + " are refused, and each replica enforces limits on its own for one minute"
 	}
-	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "Check that the database is running and reachable; the yard reconnects on its own."}}
+	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "Check that the database is running and reachable; Toolyard reconnects automatically."}}
 }
 
 // tokens returns the store of one-time tokens that all replicas share, or nil if there is no store.

@@ -198,7 +198,7 @@ func storable(text string) bool { return utf8.ValidString(text) && !strings.Cont
 
 // conflict returns the error for a stream to which another writer has appended.
 func conflict(stream string, after uint64) error {
-	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q does not end at %d; read it again", stream, after)
+	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q has changed and no longer ends at entry %d; read it again", stream, after)
 }
 
 // memoryJournal stores streams in memory.

@@ -387,7 +387,7 @@ func (h *packHost) lendTo(s *settings.Settings, g *gates.Gate, p *openPack, vaul
 	if raw, ok := s.Config.Gates[g.Name].Packs[p.name]; ok {
 		schema := h.opts.Packs[p.name].GateSettings
 		if schema == nil {
-			return nil, config.Faults{s.At(toolyard.Problem{Subject: strings.Join(at, "."), Message: "the pack has no settings for gates", Fix: "Remove the key."}, at...)}
+			return nil, config.Faults{s.At(toolyard.Problem{Subject: strings.Join(at, "."), Message: "the pack has no gate settings", Fix: "Remove the key."}, at...)}
 		}
 		var issues []toolyard.Issue
 		if gate.Settings, issues = complete(schema, json.RawMessage(raw)); len(issues) > 0 {

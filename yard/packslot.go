@@ -99,10 +99,10 @@ func (p *openPack) close(hurry <-chan struct{}) {
 	p.closed = true
 	p.mu.Unlock()
 	if !p.await(&p.calls, packDrainTimeout, hurry) {
-		p.log.Warn("closing a pack during a call that took too long")
+		p.log.Warn("closing a pack while a call is still running")
 	}
 	if !p.await(&p.running, packStopTimeout, nil) {
-		p.log.Error("pack does not stop: its Run ignores context cancellation")
+		p.log.Error("pack did not stop: its Run method ignores context cancellation")
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- closeSource(p.source, p.log) }()
@@ -112,7 +112,7 @@ func (p *openPack) close(hurry <-chan struct{}) {
 			p.log.Warn("could not close pack", "error", err)
 		}
 	case <-time.After(packStopTimeout):
-		p.log.Error("pack does not close")
+		p.log.Error("pack did not close in time")
 	}
 	p.http.CloseIdleConnections()
 }

@@ -92,7 +92,7 @@ func (p people) CompleteSignIn(ctx context.Context, f *signin.Flow, response sig
 	p.access.sightings.add(caller.ID, person)
 	if s := p.access.signIns(person.Issuer); s != nil {
 		if err := s.Keep(ctx, caller, in.IDToken, in.RefreshToken); err != nil {
-			p.access.sightings.log.Warn("a sign-in could not be stored; servers that need it cannot be called on behalf of the person", "caller", caller.ID, "error", err)
+			p.access.sightings.log.Warn("could not store a sign-in; servers that require it cannot be called on behalf of the person", "caller", caller.ID, "error", err)
 		}
 	}
 	return t.verifier.Essential(person), nil
@@ -283,7 +283,7 @@ func (s *sightings) flush(ctx context.Context) {
 		return
 	}
 	if err := s.store.SawPeople(ctx, list); err != nil {
-		s.log.Warn("could not record which people use this server", "people", len(list), "error", err)
+		s.log.Warn("could not record the people who use this server", "people", len(list), "error", err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for caller := range unsaved { // so that the next request records them

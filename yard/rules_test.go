@@ -380,7 +380,7 @@ func TestWhyAndViewsListRules(t *testing.T) {
 			got = append(got, step.Text)
 		}
 	}
-	if len(got) != 3 || !strings.HasPrefix(got[0], "no-fraud: its calls are denied, depending on") || !strings.HasPrefix(got[1], "refunds: its calls require approval by the caller") {
+	if len(got) != 3 || !strings.HasPrefix(got[0], "no-fraud: its calls are denied (this depends on") || !strings.HasPrefix(got[1], "refunds: its calls require the approval of the caller") {
 		t.Errorf("%q", got)
 	}
 	v, _ := s.yard.View("all")

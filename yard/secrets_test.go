@@ -76,9 +76,9 @@ func TestCheckReadsAllSecrets(t *testing.T) {
 		p.File = filepath.Base(p.File)
 		got.WriteString(p.String() + "\n")
 	}
-	want := "toolyard.yaml:5:3: secrets.bad: vault:app#other: it has no such field\n" +
+	want := "toolyard.yaml:5:3: secrets.bad: vault:app#other: the secret does not contain this field\n" +
 		"toolyard.yaml:6:3: secrets.none: env:NONE: the environment variable is not set\n" +
-		"toolyard.yaml:2:3: secretStores.vault: cannot read vault:app#other: it has no such field\n"
+		"toolyard.yaml:2:3: secretStores.vault: cannot read vault:app#other: the secret does not contain this field\n"
 	if got.String() != want {
 		t.Errorf("got  %s\nwant %s", got.String(), want)
 	}

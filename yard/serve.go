@@ -76,7 +76,7 @@ func logRefusedConnections(log *slog.Logger, now func() time.Time) func(address 
 	return func(address string) {
 		at := now().Unix()
 		if before := last.Load(); at-before >= 60 && last.CompareAndSwap(before, at) {
-			log.Warn("connection refused: limits.connections reached", "address", address)
+			log.Warn("connection refused: the limit limits.connections was reached", "address", address)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (b *assembler) delegation(id string, c *serverConfig, client *config.AuthCl
 			if s := b.connections.signIns(c.Auth.At); s != nil {
 				return s.Subject(ctx, id, call)
 			}
-			return none, toolyard.Errorf(toolyard.Unavailable, "The server %s is no longer configured.", id)
+			return none, toolyard.Errorf(toolyard.Unavailable, "Server %s is no longer configured.", id)
 		}
 	}
 	return o

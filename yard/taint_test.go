@@ -121,8 +121,8 @@ gates:
 		}
 		return strings.Join(texts, "\n")
 	}
-	const path = "private data (inbox) and untrusted text (web, by chief → clerk), and send data out (send, by chief → clerk → mailer)"
-	if got := problems(); !strings.Contains(got, path) || !strings.Contains(got, "Remove a step of chief → clerk → mailer") || !strings.Contains(got, "accept: trifecta on gate lead") || strings.Contains(got, "agents.clerk") {
+	const path = "private data (inbox) and untrusted text (web through chief → clerk), and send data out (send through chief → clerk → mailer)"
+	if got := problems(); !strings.Contains(got, path) || !strings.Contains(got, "Remove one of the agents in chief → clerk → mailer") || !strings.Contains(got, "accept: trifecta on gate lead") || strings.Contains(got, "agents.clerk") {
 		t.Error(got)
 	}
 	for name, change := range map[string][]string{

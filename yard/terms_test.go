@@ -174,8 +174,8 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 	reload(`terms: {exlicit: {surface: both}}`, `terms: {gapp: {surface: answer}, zzzzzzzz: {surface: answer}, bare: {queryEligible: false}, explicit: {surface: answer}}`)
 	if diff := cmp.Diff([]string{
-		"up|bare|bare|it can be used for neither answers nor execution: queryEligible is false, so it is not used for answers, and it has no price, so it cannot be used for execution|Report it to the author, or override it under servers.up.terms: bare|0",
-		"up|explicit|explicit|it has a price, but it is available only for answers, which are free|Report it to the author, or override it under servers.up.terms: explicit|0",
+		"up|bare|bare|it can be used for neither answers nor execution: queryEligible is false, so it is not used for answers, and it has no price, so it cannot be used for execution|Report this to the server's author, or override the value under servers.up.terms: bare|0",
+		"up|explicit|explicit|it has a price, but it is available only for answers, which are free|Report this to the server's author, or override the value under servers.up.terms: explicit|0",
 		"|terms|exlicit|unknown tool \"exlicit\": no local tool has this name|Did you mean \"explicit\"?|1",
 		"up|terms|gapp|unknown tool \"gapp\": the server has no tool with this name|Did you mean \"gap\"?|2",
 		"up|terms|zzzzzzzz|unknown tool \"zzzzzzzz\": the server has no tool with this name||2",
@@ -206,9 +206,9 @@ func TestMissingContextIsAProblem(t *testing.T) {
 		got = append(got, p.Message+" "+p.Fix)
 	}
 	if diff := cmp.Diff([]string{
-		"it requires context hyperliquid, but its input schema does not declare argument hyperliquidPortfolio Fix the tool, or override it under terms: mine",
-		"it requires context stars, but its input schema does not declare argument starsPortfolio Fix the tool, or override it under terms: mine",
-		"context stars is not configured, so its calls fail Add context: {stars: {http: {url: …}}} or {script: …}; a program that embeds Toolyard can also use Options.Providers.",
+		"it requires context hyperliquid, but its input schema does not declare argument hyperliquidPortfolio Fix the tool, or override the value under terms: mine",
+		"it requires context stars, but its input schema does not declare argument starsPortfolio Fix the tool, or override the value under terms: mine",
+		"context stars is not configured, so calls to this tool fail Add context: {stars: {http: {url: …}}} or {script: …}; a program that embeds Toolyard can also use Options.Providers.",
 	}, got); diff != "" {
 		t.Error(diff)
 	}

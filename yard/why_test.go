@@ -39,7 +39,7 @@ func TestWhyNamesLimitsAndTheClock(t *testing.T) {
 		t.Errorf("%q", spends)
 	}
 	for gate, want := range map[string][]string{
-		"past": {"rate: at most 5 calls per minute, for each account", "clock: callers may set the as-of time at this gate"},
+		"past": {"rate: at most 5 calls per minute, for each account", "clock: callers can set the as-of time at this gate"},
 		"now":  {"rate: at most 5 calls per minute, for each account"},
 	} {
 		steps, err := s.yard.Why(gate, "greet")

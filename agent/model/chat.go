@@ -226,7 +226,7 @@ type chatDelta struct {
 func (d *chatDecoder) extend(raw json.RawMessage) error {
 	var delta chatDelta
 	if err := json.Unmarshal(raw, &delta); err != nil {
-		return fmt.Errorf("a call fragment is invalid: %w", err)
+		return fmt.Errorf("part of a function call is invalid: %w", err)
 	}
 	call := d.callFor(&delta)
 	if call == nil {
@@ -234,7 +234,7 @@ func (d *chatDecoder) extend(raw json.RawMessage) error {
 			return fmt.Errorf("the turn has more than %d calls", MaxCalls)
 		}
 		if delta.Function.Name == "" {
-			return errors.New("a call fragment belongs to a call that has not started")
+			return errors.New("part of a function call arrived before the call started")
 		}
 		call = &chatCall{index: len(d.calls), id: delta.ID, name: delta.Function.Name}
 		if delta.Index != nil {

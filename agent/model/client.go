@@ -106,7 +106,7 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("the API key contains a character that HTTP headers do not allow")
 	}
 	if o.URL == "" && (w.base == "" || o.Key == "") {
-		return nil, fmt.Errorf("the %s API requires a key, or the URL of a server that does not require one", o.API)
+		return nil, fmt.Errorf("the %s API requires an API key, or the URL of a server that does not require one", o.API)
 	}
 	setDefault(&o.URL, w.base)
 	setDefault(&o.MaxOutput, DefaultMaxOutput)

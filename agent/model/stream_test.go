@@ -241,7 +241,7 @@ func TestAttackStreamsOutOfOrder(t *testing.T) {
 		"item without an ID":         {OpenAI, events(`{"type":"response.output_item.done","item":{"type":"function_call","name":"f","arguments":"{}"}}`, `{"type":"response.completed","response":{}}`), "no ID"},
 		"item that is no object":     {OpenAI, events(`{"type":"response.output_item.done","item":[1]}`, `{"type":"response.completed","response":{}}`), "invalid"},
 		"only [DONE]":                {OpenAI, events("[DONE]"), "before it was complete"},
-		"delta of an unknown call":   {Chat, events(`{"choices":[{"delta":{"tool_calls":[{"index":3,"function":{"arguments":"{}"}}]}}]}`, "[DONE]"), "has not started"},
+		"delta of an unknown call":   {Chat, events(`{"choices":[{"delta":{"tool_calls":[{"index":3,"function":{"arguments":"{}"}}]}}]}`, "[DONE]"), "before the call started"},
 		"no finish reason":           {Chat, events(`{"choices":[{"delta":{"content":"x"}}]}`, "[DONE]"), "before it was complete"},
 		"call without a name":        {Gemini, events(`{"candidates":[{"content":{"parts":[{"functionCall":{"args":{}}}]},"finishReason":"STOP"}]}`), "no function name"},
 		"part that is no object":     {Gemini, events(`{"candidates":[{"content":{"parts":[null]},"finishReason":"STOP"}]}`), "invalid"},

@@ -155,7 +155,7 @@ func (b *budgetLease) granted(c *Controller, r ledger.HoldRequest, g ledger.Hold
 		b.until = sent.Add(r.TTL)
 	}
 	if g.Refused == nil && b.countsCalls && b.available.calls <= 0 && b.waiting() > 0 { // all remaining calls are running
-		g.Refused = &ledger.Refusal{Code: toolyard.BudgetExceeded, Message: "All calls left in session " + b.balance + " are already running.", RetryAfter: pollTime / 10}
+		g.Refused = &ledger.Refusal{Code: toolyard.BudgetExceeded, Message: "All remaining calls in session " + b.balance + " are already running.", RetryAfter: pollTime / 10}
 	}
 	if g.Refused != nil && g.Refused.RetryAfter == 0 && b.taken.calls > 0 { // keep only the money that running calls need
 		b.returnUnused(c)

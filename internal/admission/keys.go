@@ -90,7 +90,7 @@ func (c *Controller) boundOutcome(r *Request, outcome json.RawMessage) json.RawM
 	}
 	return encode((&toolyard.Error{
 		Code: toolyard.ResultTooLarge, Message: fmt.Sprintf(
-			"The call with this idempotency key has already run and will not run again. Its result (%d bytes) was not stored: the maximum is %d bytes per key and %d bytes per caller.",
+			"The call with this idempotency key has already run and will not run again. Its result (%d bytes) was not stored because the limit is %d bytes per key and %d bytes per caller.",
 			len(outcome), maxOutcome, maxOutcomeBytes),
 	}).Result())
 }

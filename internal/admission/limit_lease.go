@@ -271,10 +271,10 @@ func (l LimitRef) describe() string {
 		parts = append(parts, fmt.Sprintf("%d calls per minute", l.Limit.PerMinute))
 	}
 	if l.Limit.Concurrency > 0 {
-		parts = append(parts, fmt.Sprintf("%d at a time", l.Limit.Concurrency))
+		parts = append(parts, fmt.Sprintf("%d concurrent calls", l.Limit.Concurrency))
 	}
 	if l.Limit.Cooldown > 0 {
-		parts = append(parts, fmt.Sprintf("%v between calls", l.Limit.Cooldown))
+		parts = append(parts, fmt.Sprintf("at least %v between calls", l.Limit.Cooldown))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -154,7 +154,7 @@ func late(injected map[string]string, values map[string]json.RawMessage) error {
 		}
 	}
 	slices.Sort(kinds)
-	return toolyard.Errorf(toolyard.Unavailable, "Context %s was not provided within %v.", strings.Join(kinds, ", "), provideTime)
+	return toolyard.Errorf(toolyard.Unavailable, "Context %s could not be obtained within %v.", strings.Join(kinds, ", "), provideTime)
 }
 
 // provide calls a provider and accepts only a JSON object within the size limit.

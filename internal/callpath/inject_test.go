@@ -133,7 +133,7 @@ func TestContextIsFetchedSideBySide(t *testing.T) {
 			if took := time.Since(start); took != tt.took || (err == nil) != (tt.code == "") || err != nil && err.Code != tt.code {
 				t.Errorf("%s took %v: %v", tt.needs, took, err)
 			}
-			if tt.needs == "a deaf" && (err == nil || !strings.Contains(err.Message, "Context deaf was not provided")) {
+			if tt.needs == "a deaf" && (err == nil || !strings.Contains(err.Message, "Context deaf could not be obtained")) {
 				t.Error(err)
 			}
 		}

@@ -45,7 +45,7 @@ func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 						if ctx.Err() != nil {
 							return nil, ctx.Err() // the caller disconnected: don't report a recording failure
 						}
-						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded, so it was not made.", RetryAfter: time.Second, Err: err}
+						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded, so it was not run.", RetryAfter: time.Second, Err: err}
 					}
 				}
 			}

@@ -177,7 +177,7 @@ func (s *ruleStep) askOperator(ctx context.Context, c *toolyard.Call, a *Approva
 	if s.Operators == nil {
 		text := fmt.Sprintf("Rule %s requires the user to approve this call, but this client cannot ask the user. Use a client that supports elicitation.", a.Verdict.Names())
 		if c.Depth > 0 {
-			text = fmt.Sprintf("Rule %s requires approval for this call, but approval cannot be requested when another tool makes the call.", a.Verdict.Names())
+			text = fmt.Sprintf("Rule %s requires approval for this call, but approval cannot be requested for calls that another tool makes.", a.Verdict.Names())
 		}
 		return nil, toolyard.Errorf(toolyard.ApprovalRequired, "%s", refusal(&a.Verdict, text))
 	}
@@ -214,7 +214,7 @@ func approvalID(ctx context.Context, c *toolyard.Call) string {
 // question returns the text of the approval form.
 func question(c *toolyard.Call, a *Approval) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Approve this call? Rule %s requires it.\n", a.Verdict.Names())
+	fmt.Fprintf(&b, "Approve this call? Rule %s requires approval.\n", a.Verdict.Names())
 	if m := a.Verdict.Message(); m != "" {
 		b.WriteString(m + "\n")
 	}

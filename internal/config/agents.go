@@ -46,7 +46,7 @@ type TokenPrices struct {
 type Agent struct {
 	Model        string      `json:"model" minLength:"1" doc:"The name of a model."`
 	Gate         string      `json:"gate" minLength:"1" doc:"The gate whose tools the agent uses. The gate's mode is also the agent's mode. Its surface must not be execute."`
-	Description  string      `json:"description,omitempty" maxLength:"4096" doc:"The questions that the agent answers. Callers see this as the description of its tool."`
+	Description  string      `json:"description,omitempty" maxLength:"4096" doc:"What kinds of questions the agent answers. Callers see this text as the description of the agent's tool."`
 	Instructions string      `json:"instructions" minLength:"1" maxLength:"65536" doc:"Instructions for the model: text, or the path of a .md or .txt file, relative to this file. The file is read again for every query."`
 	Hooks        string      `json:"hooks,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"The path of a TypeScript file with the functions Create and Next, relative to this file."`
 	Grants       Grant       `json:"grants,omitzero" doc:"What the hooks can access."`
@@ -124,14 +124,14 @@ func (c *Config) checkAgent(name string, a *Agent, at reportFunc) {
 			if path := c.agentPath(to, name, nil); path != nil {
 				at("creates a cycle: "+to+" can call back to this agent: "+
 					strings.Join(append([]string{name}, path...), " → ")+". Remove "+to+
-					" here, or break the cycle at a later step", "delegates")
+					" here, or remove another agent in the cycle from delegates", "delegates")
 				return
 			}
 		}
 	}
 	for _, offered := range c.Gates[a.Gate].Agents {
 		if path := c.agentPath(offered, name, nil); path != nil {
-			at("lets the agent reach itself through this gate: "+strings.Join(append([]string{name}, path...), " → ")+
+			at("lets the agent call itself through this gate: "+strings.Join(append([]string{name}, path...), " → ")+
 				". Remove it from gates."+a.Gate+".agents", "gate")
 			return
 		}

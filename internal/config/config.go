@@ -42,7 +42,7 @@ type Config struct {
 	Packs      map[string]PackSettings `json:"packs,omitempty" doc:"Packs to enable, by name, with their settings. Values can contain ${secret:name}."`
 	AgentSection
 	Toolsets map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
-	Gates    map[string]Gate    `json:"gates,omitempty" doc:"Entry points. The gate x is served at /mcp/x. The gate named default, or the only gate, is also served at /mcp. Without gates, all tools are served at /mcp."`
+	Gates    map[string]Gate    `json:"gates,omitempty" doc:"Entry points. The gate x is served at /mcp/x. The gate named default, or the only gate, is also served at /mcp. If no gates are defined, all tools are served at /mcp."`
 }
 
 // HTTP configures the HTTP server.
@@ -91,12 +91,12 @@ type Storage struct {
 type Log struct {
 	Level  string `json:"level" default:"info" enum:"debug,info,warn,error" doc:"The minimum level to log."`
 	Format string `json:"format" default:"auto" enum:"auto,text,json" doc:"The log format. auto uses text on a terminal and JSON elsewhere."`
-	File   string `json:"file,omitempty" doc:"The file to append to. If empty, logs go to standard error."`
+	File   string `json:"file,omitempty" doc:"The file to which log entries are appended. If empty, they are written to standard error."`
 }
 
 // Metrics configures the metrics endpoint.
 type Metrics struct {
-	Listen string `json:"listen,omitempty" doc:"A separate address for /metrics, host:port, without authentication. If empty, /metrics is served at the main address, and requires an API key with the viewer scope if a gate requires keys."`
+	Listen string `json:"listen,omitempty" doc:"A separate host:port address for /metrics, where no authentication is required. If empty, /metrics is served at the main address, and requires an API key with the viewer scope if a gate requires keys."`
 }
 
 // Limits apply to every call and to the HTTP server.
@@ -108,7 +108,7 @@ type Limits struct {
 	Body    Size     `json:"body" default:"1MiB" doc:"Maximum size of a request, at most 64MiB."`
 
 	Connections int `json:"connections" default:"20000" minimum:"2" maximum:"1000000" doc:"Maximum number of open HTTP connections. A single client address, including a proxy, gets at most half of them."`
-	Streams     int `json:"streams" default:"10000" minimum:"4" maximum:"1000000" doc:"Maximum number of open notification streams. A single caller, or a single address without a key, gets at most a quarter of them."`
+	Streams     int `json:"streams" default:"10000" minimum:"4" maximum:"1000000" doc:"Maximum number of open notification streams. A single caller, or a single address that sends no API key, gets at most a quarter of them."`
 }
 
 // Scripts configures a directory of TypeScript tools. Paths are relative to the configuration file.
@@ -165,7 +165,7 @@ type Gate struct {
 	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Pack settings for this gate, by pack name."`
 	Rate        Rates                   `json:"rate,omitempty" doc:"Rate limit for all calls at this gate, shared by all replicas; or a list of limits for all callers together, each account and each caller."`
 	Spend       Spends                  `json:"spend,omitempty" doc:"Maximum total price of calls at this gate per day or month; or a list of limits for all callers together, each account and each caller."`
-	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that the gate offers, by name. A gate with agents but without a toolset offers nothing else."`
+	Agents      []string                `json:"agents,omitempty" maxItems:"100" doc:"Agents that the gate offers, by name. If a gate has agents but no toolset, it offers only the agents."`
 	Presentation
 }
 
@@ -334,7 +334,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	if _, ok := listenHost(c.Metrics.Listen); !ok && c.Metrics.Listen != "" {
 		report("must be host:port, such as 127.0.0.1:9090", "metrics", "listen")
 	} else if ok && c.Metrics.Listen == c.Listen {
-		report("is the same as listen: choose another address, or omit it", "metrics", "listen")
+		report("is the same as listen: choose another address, or omit this setting", "metrics", "listen")
 	}
 	if wait := c.Limits.Wait.Std(); wait < 0 || wait > time.Hour {
 		report("must be between 0s and 1h", "limits", "wait")

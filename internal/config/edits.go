@@ -34,7 +34,7 @@ func (Editable) JSONSchema() json.RawMessage {
 type Edits struct {
 	Toolsets map[string]Toolset `json:"toolsets,omitempty"`
 	Gates    map[string]Gate    `json:"gates,omitempty"`
-	Prices   map[string]Price   `json:"prices,omitempty" doc:"Prices by server and tool, such as github/search. The server - stands for local tools, and the tool * for the default price."`
+	Prices   map[string]Price   `json:"prices,omitempty" doc:"Prices by server and tool, such as github/search. Use - as the server for local tools, and * as the tool for the default price."`
 }
 
 // DefaultGate is the name of the gate that exists if none is configured.

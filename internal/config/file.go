@@ -200,7 +200,7 @@ func (w *walker) fault(at position, steps []string, message string) {
 func (w *walker) warnRenamed(at position, old []string, renamed string) {
 	w.source.Warnings = append(w.source.Warnings, toolyard.Problem{
 		Subject: strings.Join(old, "."), File: w.source.name, Line: at.line, Column: at.column,
-		Message: "was renamed to " + renamed, Fix: "Use the new name; the old one will be removed.", Warning: true,
+		Message: "was renamed to " + renamed, Fix: "Use the new name: support for the old name will be removed.", Warning: true,
 	})
 }
 
@@ -298,7 +298,7 @@ func (w *walker) expand(at position, text string, steps []string) any {
 	}
 	expanded := b.String()
 	if strings.Count(expanded, "${secret:") != secrets {
-		w.fault(at, steps, "a variable contains a secret reference: write secret references in this file")
+		w.fault(at, steps, "a variable contains a secret reference: write the reference directly in this file")
 		return text
 	}
 	if isBool := expanded == "true" || expanded == "false"; isBool && !isString(steps) {

@@ -82,7 +82,7 @@ func (c *Config) GateIssuers(g *Gate) []string {
 // checkIssuers validates issuers and the gates' references to them.
 func (c *Config) checkIssuers(report reportFunc) {
 	if len(c.Issuers) > 0 && c.URL == "" {
-		report("is required with issuers, such as https://tools.example.com", "url")
+		report("is required if issuers are configured; for example, https://tools.example.com", "url")
 	}
 	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || accesstoken.CheckURL(c.URL) != nil || u.Path != "") {
 		report("must be an https URL without a path, such as https://tools.example.com; http is allowed on loopback", "url")
@@ -91,7 +91,7 @@ func (c *Config) checkIssuers(report reportFunc) {
 	for _, name := range slices.Sorted(maps.Keys(c.Issuers)) {
 		c.checkIssuer(name, report)
 		if other := seen[c.Issuers[name].Issuer]; other != "" {
-			report("is also issuer "+other+": remove one of them", "issuers", name, "issuer")
+			report("is already configured as issuer "+other+": remove one of them", "issuers", name, "issuer")
 		}
 		seen[c.Issuers[name].Issuer] = name
 	}

@@ -39,7 +39,7 @@ type RuleMatch struct {
 	Tools       []string      `json:"tools,omitempty" doc:"Tools to match: name for a local tool, server/name for a server's tool. A * at the end matches any suffix."`
 	Servers     []string      `json:"servers,omitempty" doc:"Servers to match, by ID."`
 	Effects     toolyard.Mode `json:"effects,omitempty" enum:"read,write" doc:"The tool's effects. Unless a tool declares that it only reads, it counts as write."`
-	Destructive *bool         `json:"destructive,omitempty" doc:"Whether the tool can be destructive. Write tools are, unless their destructiveHint annotation is false."`
+	Destructive *bool         `json:"destructive,omitempty" doc:"Match tools by whether they can be destructive. Write tools count as destructive unless their destructiveHint annotation is false."`
 	Gates       []string      `json:"gates,omitempty" doc:"Gates to match, by name."`
 	Callers     []string      `json:"callers,omitempty" doc:"Callers to match, by ID. A * at the end matches any suffix."`
 	Roles       []string      `json:"roles,omitempty" doc:"Match callers whose key has one of these scopes, such as write."`
@@ -131,7 +131,7 @@ func (c *Config) checkRules(report reportFunc) {
 func checkOverrides(r *Rule, at string, asks []string, others map[string]rules.Action, report reportFunc) {
 	switch {
 	case r.Then == rules.Allow && len(r.Overrides) == 0:
-		report("has no effect: under overrides, list the ask rules from which it exempts calls", "rules", at, "then")
+		report("has no effect: list the ask rules to skip under overrides", "rules", at, "then")
 	case r.Then != rules.Allow && len(r.Overrides) > 0:
 		report("only a rule with then: allow can override others", "rules", at, "overrides")
 	}

@@ -147,14 +147,14 @@ func (v *VaultServer) check(at reportFunc) {
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		at("must be a URL such as https://vault.example.com:8200", "url")
 	case u.Scheme == "http" && !IsLoopback(u.Hostname()) && !v.Insecure:
-		at("must be an https URL; insecure: true allows plain HTTP", "url")
+		at("must be an https URL, unless insecure: true is set", "url")
 	}
 	a := v.Auth
 	switch {
 	case a == nil:
-		at("is required, such as {secretRef: env:VAULT_TOKEN}", "auth")
+		at("is required; for example, {secretRef: env:VAULT_TOKEN}", "auth")
 	case a.SecretRef == "" && a.Type != "kubernetes":
-		at("is required, such as env:VAULT_TOKEN", "auth", "secretRef")
+		at("is required; for example, env:VAULT_TOKEN", "auth", "secretRef")
 	case a.SecretRef != "" && !isBootstrap(a.SecretRef):
 		at("must be env:NAME, file:path or age:path#key", "auth", "secretRef")
 	case (a.Role == "") != (a.Type == "token"):

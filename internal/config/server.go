@@ -22,7 +22,7 @@ type Server struct {
 
 	Tools     []string                 `json:"tools,omitempty" doc:"The tools to use, by their names on the server. If empty, all tools are used."`
 	Resources []string                 `json:"resources,omitempty" doc:"The resources to offer, by URI. A * at the end matches any suffix. If empty, all resources are offered."`
-	Effects   map[string]toolyard.Mode `json:"effects,omitempty" doc:"The effects of tools, by name: read or write. Use * for all other tools. A tool without a known effect counts as write."`
+	Effects   map[string]toolyard.Mode `json:"effects,omitempty" doc:"The effects of tools, by name: read or write. Use * for all other tools. A tool whose effects are unknown counts as write."`
 	Trust     string                   `json:"trust" default:"none" enum:"none,annotations" doc:"Set annotations to trust the server's read-only annotations."`
 	Pin       string                   `json:"pin" default:"first" enum:"first,approve,off" doc:"How tool definitions are approved: first approves the first definition that the server offers, approve requires you to run toolyard approve, and off approves every definition."`
 	Required  bool                     `json:"required" default:"false" doc:"Whether /readyz fails while this server is down."`
@@ -237,11 +237,11 @@ func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 	case s.Auth.Delegates() && !ok:
 		at("must be the name of an issuer"+spelling.DidYouMean(s.Auth.At, slices.Collect(maps.Keys(c.Issuers))), "at")
 	case s.Auth.UsesSignIns() && issuer.Console == nil:
-		at("signin requires issuers."+s.Auth.At+".console, with which people sign in", "subject")
+		at("signin requires people to sign in to the console: set issuers."+s.Auth.At+".console", "subject")
 	case s.Auth.UsesSignIns() && s.Auth.AtClient != nil:
-		at("does not apply to subject signin: the client of the console is used, because ID tokens are issued to it", "atClient")
+		at("does not apply to subject: signin, which uses the console's client because ID tokens are issued to that client", "atClient")
 	case s.Auth.Type == AuthAssertion && s.Auth.AtClient == nil && issuer.Console == nil:
-		at("is required: the client that is registered at "+s.Auth.At+" to request assertions", "atClient")
+		at("is required: set it to the client that is registered with "+s.Auth.At+" for requesting assertions", "atClient")
 	}
 }
 
@@ -250,7 +250,7 @@ func (a *Auth) check(address string, report reportFunc) {
 	confidential := a.Type == AuthClientCredentials || a.Delegates()
 	switch {
 	case a.Type == AuthBearer && a.SecretRef == "":
-		report("is required: the name of a secret, or a reference such as env:NAME", "secretRef")
+		report("is required: set it to the name of a secret, or to a reference such as env:NAME", "secretRef")
 	case a.Type != AuthBearer && a.SecretRef != "":
 		report("applies only to type bearer: use client.secretRef", "secretRef")
 	case !oauth && (a.Client != nil || a.Issuer != "" || len(a.Scopes) > 0):

@@ -54,7 +54,7 @@ func (s Spends) check(report reportFunc, steps ...string) {
 	for i, spend := range s {
 		at := append(slices.Clip(steps), strconv.Itoa(i))
 		if spend.PerDay == nil && spend.PerMonth == nil {
-			report("needs perDayUsd, perMonthUsd or both", at...)
+			report("must set perDayUsd, perMonthUsd or both", at...)
 		}
 		if seen[spend.Per] {
 			report("is a second limit with the same scope: combine them, or set per to account or caller", at...)

@@ -46,7 +46,7 @@ func (c *Control) Edit(ctx context.Context, edits *config.Edits, version int64, 
 		return 0, err
 	}
 	if c.opts.Store == nil {
-		return 0, toolyard.Errorf(toolyard.Unavailable, "No store is open for edits. Restart to open one.")
+		return 0, toolyard.Errorf(toolyard.Unavailable, "Edits require a store, but none is open. Restart Toolyard to open the configured store.")
 	}
 	if _, err := c.opts.Loader.Read(); err != nil {
 		return 0, &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration file cannot be read, so edits are disabled. Fix the file first.", Err: err}

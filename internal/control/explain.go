@@ -93,10 +93,10 @@ func (c *Control) explainWiderLimits(gate string, t *toolyard.Tool) (steps []gat
 func explainRules(set *rules.Set, gate string, t *toolyard.Tool) (steps []gates.Step) {
 	for _, r := range set.ForTool(t, gate) {
 		text := map[rules.Action]string{
-			rules.Deny: "its calls are denied", rules.Ask: "its calls require approval by the " + string(r.By), rules.Allow: "its calls are exempt from other rules",
+			rules.Deny: "its calls are denied", rules.Ask: "its calls require the approval of the " + string(r.By), rules.Allow: "its calls are exempt from other rules",
 		}[r.Then]
 		if r.Some {
-			text += ", depending on the arguments, the caller or the price"
+			text += " (this depends on the arguments, the caller or the price)"
 		}
 		steps = append(steps, gates.Step{Rule: "rules", Text: r.Name + ": " + text, Fails: r.Then == rules.Deny && !r.Some})
 	}

@@ -44,7 +44,7 @@ func (c *Control) registryEntries(caller toolyard.Caller, base string) (list []r
 			continue
 		}
 		slices.Sort(tools)
-		s.Description = "Tools of " + s.Title + ", through " + state.Name + "."
+		s.Description = "The tools of " + s.Title + ", served by " + state.Name + "."
 		s.Meta = map[string]any{"tools": slices.Compact(tools)}
 		list = append(list, s)
 	}

@@ -159,7 +159,7 @@ var topics = []topic{
 }
 
 const unknownQuestion = "I can answer questions about arrivals at a port, duties on goods, distances between ports, and exchange rates. " +
-	"This model follows a script; name a real one in the configuration to ask anything else."
+	"This model follows a script. To ask anything else, configure a real model."
 
 // next returns the calls for the next turn, or the answer.
 func (d *dialog) next() ([]model.FunctionCall, string) {
@@ -262,7 +262,7 @@ func describeArrivals(d *dialog, port string, list []arrival, schedule *callResu
 	var b strings.Builder
 	switch {
 	case schedule.Error != "":
-		return "The schedule of " + port + " is not available."
+		return "The schedule for " + port + " is not available."
 	case len(list) == 0:
 		fmt.Fprintf(&b, "No ship arrives in %s in the next seven days [%s].\n", port, schedule.Evidence)
 	default:

@@ -303,7 +303,7 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 			}
 		}
 		if at := m.Location; at != nil && !filepath.IsLocal(c.relative(at.File)) {
-			f.Message = "a package imports a file outside the tools folder, which scripts cannot read"
+			f.Message = "a package imports a file outside the tools folder, but scripts cannot read such files"
 		} else if at != nil {
 			f.File, f.Line, f.Text = c.relative(at.File), at.Line, at.LineText
 			f.Column = len([]rune(at.LineText[:min(at.Column, len(at.LineText))])) + 1

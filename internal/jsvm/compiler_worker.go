@@ -76,7 +76,7 @@ func serveCompiler() error {
 	debug.SetMaxStack(compileStack)
 	c := newConn(pipeFile(0), pipeFile(1))
 	if err := lockDownCompiler(); err != nil {
-		return fmt.Errorf("lock down: %w", err)
+		return fmt.Errorf("restrict the compiler process: %w", err)
 	}
 	for {
 		f, err := c.receive()

@@ -105,7 +105,7 @@ func (e *engine) makeBase(ctx context.Context, s *setup) error {
 func (v *vm) boot(s *setup) error {
 	v.call(v.fn.initialize)
 	if v.call(v.fn.init) != 0 {
-		return errors.New("it did not start")
+		return errors.New("the engine did not start")
 	}
 	v.engine.entry.length, v.engine.entry.undefined = v.call(v.fn.malloc, 4), v.call(v.fn.undefined)
 	v.call(v.fn.setMemoryLimit, uint64(s.Memory)) //nolint:gosec // positive

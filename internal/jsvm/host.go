@@ -36,7 +36,7 @@ func (v *vm) hostCall(argc, argv uint32) uint64 {
 	for i := range args {
 		box := uint64(v.uint32At(uint64(argv) + uint64(4*i)))
 		if v.callInner(v.inner.isString, box) == 0 && v.callInner(v.inner.isNumber, box) == 0 {
-			return v.answer("\x00a host operation takes only strings and numbers")
+			return v.answer("\x00a host operation accepts only strings and numbers")
 		}
 		args[i] = v.innerText(box)
 	}
@@ -116,7 +116,7 @@ func (r *execution) log(args []string) (*string, error) {
 	r.lines++
 	r.logged += len(line)
 	if r.logFull = r.lines >= maxLines || r.logged > maxLog; r.logFull {
-		r.out.log("warn", fmt.Sprintf("a call's log is limited to %d lines or %d KiB; the rest is dropped", maxLines-1, maxLog>>10))
+		r.out.log("warn", fmt.Sprintf("a call can log at most %d lines or %d KiB; the rest is dropped", maxLines-1, maxLog>>10))
 		return nil, nil
 	}
 	r.out.log(args[0], line)

@@ -60,7 +60,7 @@ const (
 	NeverSettles     Reason = "it is waiting for a promise that never settles"
 	Canceled         Reason = "it was canceled"
 	WorkerDied       Reason = "the process that ran it exited unexpectedly"
-	WorkerFull       Reason = "all memory for scripts is in use"
+	WorkerFull       Reason = "scripts are already using all of the memory reserved for them"
 )
 
 func (s *Stopped) Error() string { return string(s.Reason) }

@@ -106,7 +106,7 @@ func (v *vm) restore(img *image) error {
 	return v.memory.show(img)
 }
 
-var errNoMemory = errors.New("all memory for scripts is in use")
+var errNoMemory = errors.New("scripts are already using all of the memory reserved for them")
 
 // call calls an engine function. It does nothing if the engine itself has failed.
 func (v *vm) call(f api.Function, args ...uint64) uint64 {

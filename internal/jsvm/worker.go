@@ -77,7 +77,7 @@ func work() error {
 	}
 	w.engine.reclaim = w.reclaim
 	if err := lockDown(); err != nil {
-		return fmt.Errorf("lock down: %w", err)
+		return fmt.Errorf("restrict the worker process: %w", err)
 	}
 	if err := w.conn.send(frameReady, 0); err != nil {
 		return err

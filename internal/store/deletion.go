@@ -160,7 +160,7 @@ func (d *deleter) renameAccount(lite bool) {
 	}
 	d.names(`SELECT id FROM balances WHERE account = $1 ORDER BY id`+lock, d.caller)
 	if held := d.names(`SELECT id FROM holds WHERE balance IN (SELECT id FROM balances WHERE account = $1) LIMIT 1`, d.caller); d.err == nil && len(held) > 0 {
-		d.err = &toolyard.Error{Code: toolyard.Unavailable, Message: "This caller has calls that are running or ran within the last minute, and they hold funds. Revoke the caller's keys, then try again.", RetryAfter: leaseTime}
+		d.err = &toolyard.Error{Code: toolyard.Unavailable, Message: "Funds are on hold for calls of this caller that are running or ended within the last minute. Revoke the caller's keys, then try again.", RetryAfter: leaseTime}
 		return
 	}
 	d.keep("balances", `id = $2`, `id = $1`, d.caller, d.Pseudonym)

@@ -94,7 +94,7 @@ func nullable(body json.RawMessage) any {
 }
 
 func journalConflict(stream string, after uint64) error {
-	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q does not end at %d; read it again", stream, after)
+	return toolyard.Errorf(toolyard.VersionConflict, "journal: stream %q has changed and no longer ends at entry %d; read it again", stream, after)
 }
 
 // Journal returns entries in a stream.

@@ -116,7 +116,7 @@ func (s *accountStore) checkSessionQuota(ctx context.Context, session ledger.Ses
 	case empty >= maxEmptySessions:
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: time.Hour,
-			Message: fmt.Sprintf("Account %s has opened %d sessions without spending anything, which is the daily maximum. Make more calls per session.", session.Account, maxEmptySessions),
+			Message: fmt.Sprintf("Account %s has opened %d sessions in which nothing was spent, which is the daily maximum. Make more calls per session.", session.Account, maxEmptySessions),
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 	if _, err := r.header(); err != nil {
 		return 0, err
 	}
-	next, err := r.section(func([]byte) error { return r.fault("is a row that does not belong to a table") })
+	next, err := r.section(func([]byte) error { return r.fault("contains a row that does not belong to a table") })
 	for next != nil && err == nil {
 		i := slices.IndexFunc(tables, func(t *storedTable) bool { return t.name == next.Table })
 		if i < 0 {
@@ -83,7 +83,7 @@ func (s *Store) restore(ctx context.Context, conn *sql.Conn, from io.Reader, hea
 		into := tables[i]
 		tables = slices.Delete(tables, i, i+1) // each table may occur only once
 		if !slices.Equal(into.names(), next.Columns) {
-			return 0, r.fault("has different columns from this program's %s table", into.name)
+			return 0, r.fault("declares columns that differ from this program's %s table", into.name)
 		}
 		var n int64
 		if s.kind == "postgres" {

@@ -76,7 +76,7 @@ func scanRun(s scanner) (ledger.RunKey, *ledger.RunRow, error) {
 	r, digest := &ledger.RunRow{}, []byte(nil)
 	err := s.Scan(&r.Key.Scope, &r.Key.Key, &digest, &r.Call, &r.State, &r.Until, (*[]byte)(&r.Outcome))
 	if err == nil && copy(r.Digest[:], digest) != sha256.Size {
-		err = fmt.Errorf("truncated digest for run %q", r.Key.Key)
+		err = fmt.Errorf("the stored digest for run %q is truncated", r.Key.Key)
 	}
 	r.Until = r.Until.UTC()
 	return r.Key, r, err
@@ -155,7 +155,7 @@ func checkRefs(r *ledger.Refs) error {
 	}
 	for _, name := range names {
 		if !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 {
-			return fmt.Errorf("store: name %q must be valid UTF-8 without NUL bytes", name)
+			return fmt.Errorf("store: name %q must be valid UTF-8 and contain no NUL bytes", name)
 		}
 	}
 	return nil

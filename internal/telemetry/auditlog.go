@@ -106,7 +106,7 @@ type AuditSender struct {
 }
 
 // ErrNoCollector means that the environment sets no collector for log records.
-var ErrNoCollector = errors.New("no collector: set OTEL_EXPORTER_OTLP_ENDPOINT, such as http://127.0.0.1:4318, and neither OTEL_SDK_DISABLED=true nor OTEL_LOGS_EXPORTER=none")
+var ErrNoCollector = errors.New("no collector is configured: set OTEL_EXPORTER_OTLP_ENDPOINT to a URL such as http://127.0.0.1:4318, and remove OTEL_SDK_DISABLED=true and OTEL_LOGS_EXPORTER=none")
 
 // NewAuditSender returns a sender that uses the collector set by the standard OTEL_ variables. The
 // error is [ErrNoCollector] if none is set.

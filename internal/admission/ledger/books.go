@@ -421,7 +421,7 @@ func (b *books) repeated(a AdmitRequest) (result AdmitResult, ok bool) {
 	case r.State == RunRunning:
 		result.Refused = &Refusal{Code: toolyard.InProgress, Message: "The call with this idempotency key is still running. Retry with the same key to get its result.", RetryAfter: min(time.Second, r.Until.Sub(b.Now))}
 	case r.State == RunUnknown:
-		result.Refused = &Refusal{Code: toolyard.OutcomeUnknown, Message: "The call with this idempotency key started, and its outcome is unknown. It will not run again: check its effects, then use a new key."}
+		result.Refused = &Refusal{Code: toolyard.OutcomeUnknown, Message: "The call with this idempotency key was started, but its outcome is unknown. It will not run again. Check its effects, then use a new key."}
 	default:
 		result.Replay = r.Outcome
 	}

@@ -161,7 +161,7 @@ func (s *sheet) open(root string) (at int, indent string, err error) {
 	}
 	parts := emptyRoot.FindStringSubmatch(s.lines[m.line-1])
 	if parts == nil {
-		return 0, "", fmt.Errorf("cannot add to %s; add an empty line after it", root)
+		return 0, "", fmt.Errorf("cannot add an entry to %s; add an empty line after it", root)
 	}
 	s.lines[m.line-1] = strings.TrimRight(parts[1]+" "+parts[2], " ") + s.eol
 	return m.line, spaces(m.column + 1), nil

@@ -157,9 +157,9 @@ func (s *Settings) CheckNext(next *Settings) error {
 	case next.Anonymous:
 		return nil
 	case !before.Open() && file.Open():
-		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate now accepts unauthenticated callers, which no gate did before", Fix: "Set callers: keys on every gate, or restart to open it."})}
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate now accepts unauthenticated callers, which no gate did before", Fix: "Set callers: keys on every gate, or restart to allow unauthenticated callers."})}
 	case Openness(next.Gates) > max(Openness(next.fileGates), Openness(s.fileGates)):
-		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate lets unauthenticated callers do more than the file allows", Fix: "Set callers: keys, or open a gate in the file."})}
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate lets unauthenticated callers do more than the file allows", Fix: "Set callers: keys on the gate, or allow unauthenticated callers at a gate in the file."})}
 	}
 	return nil
 }

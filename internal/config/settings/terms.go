@@ -125,7 +125,7 @@ func (t *Terms) Problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 		injected := a.tool.Injected()
 		for _, argument := range slices.Sorted(maps.Keys(injected)) {
 			if kind := injected[argument]; !t.provides(kind) {
-				add(a.tool, "context "+kind+" is not configured, so its calls fail", t.contextFix(kind))
+				add(a.tool, "context "+kind+" is not configured, so calls to this tool fail", t.contextFix(kind))
 			}
 		}
 	}
@@ -146,9 +146,9 @@ func (t *Terms) contextFix(kind string) string {
 
 func termsFix(t *toolyard.Tool) string {
 	if t.Server == "" {
-		return "Fix the tool, or override it under terms: " + t.Name
+		return "Fix the tool, or override the value under terms: " + t.Name
 	}
-	return fmt.Sprintf("Report it to the author, or override it under servers.%s.terms: %s", t.Server, t.Name)
+	return fmt.Sprintf("Report this to the server's author, or override the value under servers.%s.terms: %s", t.Server, t.Name)
 }
 
 // UnknownTools reports tools that the terms of a server refer to but that are not among the known

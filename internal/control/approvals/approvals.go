@@ -153,7 +153,7 @@ func (s *Service) await(ctx context.Context, c *toolyard.Call, a *store.Approval
 }
 
 func declined(a *store.Approval) error {
-	text := fmt.Sprintf("%s declined the call, which rule %s requires to be approved.", a.Decision.By, a.Rule.Name)
+	text := fmt.Sprintf("%s declined this call. Rule %s requires approval for it.", a.Decision.By, a.Rule.Name)
 	if a.Decision.Reason != "" {
 		text += " Reason: " + a.Decision.Reason
 	}

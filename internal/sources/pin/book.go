@@ -79,7 +79,7 @@ type place interface {
 }
 
 // ErrChanged is returned by a write when the data has changed since it was read.
-var ErrChanged = errors.New("it was modified concurrently")
+var ErrChanged = errors.New("the approved definitions were modified concurrently")
 
 // revision identifies a state of the stored data.
 type revision struct {
@@ -199,7 +199,7 @@ func (b *Book) reload() error {
 // parse decodes a book. Errors start with name.
 func parse(name string, data []byte) (map[string]*Entry, error) {
 	if bytes.HasPrefix(data, []byte(conflict)) || bytes.Contains(data, []byte("\n"+conflict)) {
-		return nil, fmt.Errorf("%s: contains a merge conflict; keep either side: definitions that differ stay withheld until they are approved", name)
+		return nil, fmt.Errorf("%s contains a merge conflict; resolve it by keeping either side (definitions that differ stay withheld until you approve them)", name)
 	}
 	servers, err := decode(data)
 	if d, ok := errors.AsType[*damage](err); ok {
@@ -356,7 +356,7 @@ func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last
 		return failed
 	}
 	if failed != nil {
-		return fmt.Errorf("could not save the definitions of %s; they are kept only in memory: %w", server, failed)
+		return fmt.Errorf("could not save the definitions from server %s, so they are kept only in memory: %w", server, failed)
 	}
 	return nil
 }

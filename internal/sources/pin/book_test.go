@@ -117,20 +117,20 @@ func TestDamagedFiles(t *testing.T) {
 		"null":                         ":1: expected an object",
 		"{}":                           ":1: version is missing",
 		edited("1,", "2,"):             ":2: unsupported version 2; only version 1 is supported",
-		edited("1,", `"1",`):           ":2: wrong value type",
+		edited("1,", `"1",`):           ":2: the value has the wrong type",
 		edited(`"log"`, `"log" x`):     ":7: invalid character 'x'",
 		edited(`"log": {`, `"log": [`): ":8: invalid character ':'",
 		edited("é", "\xff"):            ":11: the file is not valid UTF-8",
-		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): ": contains a merge conflict",
+		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): " contains a merge conflict",
 		edited(`"digest": `, `"diggest": `):               `:8: unknown key "diggest"`,
 		edited(`"tools"`, `"trust"`):                      `:6: unknown key "trust"`,
 		edited(`"type"`, `"required"`):                    ":7: definition of log: at byte",
 		edited("none", "git"):                             `:23: duplicate key "git"`,
 		edited(`"servers"`, `"version"`):                  `:3: duplicate key "version"`,
 		edited(`"tools": {}`, `"tools": 7`):               ":25: expected an object",
-		edited(`"protocol": ""`, `"protocol": {}`):        ":24: wrong value type",
+		edited(`"protocol": ""`, `"protocol": {}`):        ":24: the value has the wrong type",
 		edited(`"tools": {}`, `"rejected": []`):           ":25: expected an object",
-		edited(`"tools": {}`, `"rejected": {"a": 7}`):     ":25: wrong value type",
+		edited(`"tools": {}`, `"rejected": {"a": 7}`):     ":25: the value has the wrong type",
 		edited(`"tools": {}`, `"rejected": {"a": null}`):  ":25: the rejected hash for a is invalid",
 		edited(`"tools": {}`, `"rejected": {"a": "00"}`):  ":25: the rejected hash for a is invalid",
 		small + "{}": ":29: invalid character '{' after top-level value",
@@ -151,7 +151,7 @@ func TestUnreadableFiles(t *testing.T) {
 	large := filepath.Join(dir, "large")
 	must(t, os.WriteFile(large, nil, 0o600))
 	must(t, os.Truncate(large, 64<<20+1))
-	for path, want := range map[string]string{dir: "not a regular file", large: "larger than", os.DevNull: "not a regular file"} {
+	for path, want := range map[string]string{dir: "the path is not a regular file", large: "larger than", os.DevNull: "the path is not a regular file"} {
 		if _, err := pin.Open(path); err == nil || !strings.Contains(err.Error(), path+": "+want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
@@ -342,7 +342,7 @@ func TestUnwrittenChangesAreKeptInMemory(t *testing.T) {
 	b := open(t, path)
 	calls := 0
 	err := b.Update("a", func(e *pin.Entry) { calls++; add("x", `{}`)(e) })
-	if err == nil || !strings.Contains(err.Error(), "could not save the definitions of a; they are kept only in memory: ") || calls != 1 {
+	if err == nil || !strings.Contains(err.Error(), "could not save the definitions from server a, so they are kept only in memory: ") || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 	if err := b.Remove("b"); err == nil {
@@ -485,7 +485,7 @@ func TestADamagedFileIsNotOverwritten(t *testing.T) {
 	b := open(t, path)
 	must(t, b.Update("a", add("x", `{}`)))
 	must(t, os.WriteFile(path, []byte("<<<<<<< ours"), 0o600))
-	if err := b.Update("b", add("y", `{}`)); err == nil || !strings.Contains(err.Error(), "toolyard.lock: contains a merge conflict") {
+	if err := b.Update("b", add("y", `{}`)); err == nil || !strings.Contains(err.Error(), "toolyard.lock contains a merge conflict") {
 		t.Error(err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "<<<<<<< ours" {

@@ -192,7 +192,7 @@ func decode(data []byte) (map[string]*Entry, error) {
 		err = errors.New("version is missing")
 	}
 	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("data after the end")
+		err = errors.New("unexpected data after the end of the document")
 	}
 	if err != nil {
 		return nil, d.locate(err, data)
@@ -265,7 +265,7 @@ func (d decoder) value(to any) error {
 	at := d.InputOffset()
 	err := d.Decode(to)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return &damage{at, errors.New("wrong value type")}
+		return &damage{at, errors.New("the value has the wrong type")}
 	}
 	return err
 }

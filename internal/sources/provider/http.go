@@ -242,7 +242,7 @@ func (p *HTTP) request(ctx context.Context, v values) (*http.Request, error) {
 			return nil, p.unusable(err)
 		}
 		if err != nil {
-			return nil, p.unavailable("a secret for header "+name+" cannot be read", err)
+			return nil, p.unavailable("the secret for header "+name+" cannot be read", err)
 		}
 		req.Header.Set(name, value)
 	}

@@ -124,7 +124,7 @@ func TestHTTPProviderSendsHeaders(t *testing.T) {
 	}
 	p.opts.Expand = func(string, string) (string, error) { return "", errors.New("vault.age is missing") }
 	_, err := p.Provide(t.Context(), ann, time.Now())
-	mustFail(t, err, toolyard.Unavailable, "a secret for header")
+	mustFail(t, err, toolyard.Unavailable, "the secret for header")
 	if strings.Contains(err.Error(), "vault.age") {
 		t.Error(err)
 	}

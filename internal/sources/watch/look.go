@@ -100,7 +100,7 @@ func (l *look) root(dir string) error {
 		return nil
 	}
 	if info, err := os.Stat(real); err == nil && !info.IsDir() {
-		l.fail(at, errors.New("not a folder"))
+		l.fail(at, errors.New("the path is not a folder"))
 		return nil
 	}
 	at.real = real

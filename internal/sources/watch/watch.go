@@ -23,7 +23,7 @@ import (
 var ErrTooLarge = errors.New("the file is larger than 1 MiB")
 
 // ErrTooMany is returned if a folder has more than 100,000 entries.
-var ErrTooMany = errors.New("more than 100000 files and folders")
+var ErrTooMany = errors.New("the folder contains more than 100,000 files and folders")
 
 // Folder configures the files to watch. It skips node_modules, *.d.ts, *.test.ts, *.spec.ts and
 // entries whose names start with a dot or an underscore.

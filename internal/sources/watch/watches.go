@@ -63,7 +63,7 @@ func (w *watches) listen() {
 			if !ok {
 				return
 			}
-			w.log.Debug("events may be lost", "error", err)
+			w.log.Debug("file change events may have been lost", "error", err)
 			w.hint()
 		}
 	}

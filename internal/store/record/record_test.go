@@ -359,7 +359,7 @@ func TestStoreIsDown(t *testing.T) {
 		if len(ids) != 101_000 || ids[999] != "999" || ids[1_000] != "1500" || ids[100_999] != "101499" {
 			t.Errorf("%d rows were written, %v", len(ids), ids[995:1005])
 		}
-		if n := strings.Count(log.String(), "missing from the record"); n != 1 {
+		if n := strings.Count(log.String(), "calls were not recorded"); n != 1 {
 			t.Errorf("%d lines about lost rows:\n%s", n, log.String())
 		}
 		end()
@@ -377,7 +377,7 @@ func TestLostRowsAreLoggedOnceAMinute(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		end()
-		if n := strings.Count(log.String(), "missing from the record"); n != 3 || w.Dropped() != 90 {
+		if n := strings.Count(log.String(), "calls were not recorded"); n != 3 || w.Dropped() != 90 {
 			t.Errorf("%d lines, %d rows:\n%s", n, w.Dropped(), log.String())
 		}
 	})

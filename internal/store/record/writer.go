@@ -184,6 +184,6 @@ func (w *Writer) report(last bool) {
 	if dropped == w.reported || !last && now.Sub(w.reportAt) < reportGap {
 		return
 	}
-	w.opts.Log.Error("calls are missing from the record", "rows", dropped-w.reported, "refused", w.refused)
+	w.opts.Log.Error("calls were not recorded and are lost", "rows", dropped-w.reported, "refused", w.refused)
 	w.reported, w.reportAt, w.refused = dropped, now, nil
 }

@@ -83,7 +83,7 @@ func (i *Issuer) readIdentity(c *claims, payload json.RawMessage, members map[st
 // readGroups returns the groups in a token's claims.
 func (i *Issuer) readGroups(payload json.RawMessage) ([]string, *refusal) {
 	if strictjson.Member(payload, "_claim_names") != nil || isTrue(strictjson.Member(payload, "hasgroups")) {
-		return nil, refuse(NoRule, "the token links to the caller's groups instead of listing them; use app roles instead of groups")
+		return nil, refuse(NoRule, "the token contains a link to the caller's groups instead of the groups themselves; use app roles instead")
 	}
 	groups, ok := stringList(claimAt(payload, cmp.Or(i.Groups, "groups")))
 	if !ok {
@@ -130,7 +130,7 @@ func (c *claims) readTimes(members map[string]json.RawMessage, now time.Time) *r
 		return refuse(lifetime, "the token expired at %s", expires.UTC().Format(time.RFC3339))
 	}
 	if expires.Sub(now) > maxLifetime+skew {
-		return refuse(lifetime, "the token is valid for more than %v", maxLifetime)
+		return refuse(lifetime, "the token's lifetime exceeds %v", maxLifetime)
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		value, present := members[name]

@@ -42,7 +42,7 @@ func (e *Explanation) CheckAudience(resources []string) error {
 // the header, so the result is only for operators and gives no access.
 func (v *Verifier) ExplainClaims(payload json.RawMessage) (*Explanation, error) {
 	if err := strictjson.Check(payload); err != nil || len(payload) == 0 || payload[0] != '{' {
-		return nil, refuse(malformed, "the claims must be a JSON object without duplicate members")
+		return nil, refuse(malformed, "the claims must be a JSON object that has no duplicate members")
 	}
 	name, ok := strictjson.String(strictjson.Member(payload, "iss"))
 	s := v.issuers[name]

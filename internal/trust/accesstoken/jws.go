@@ -102,7 +102,7 @@ func parse(token string) (*unverified, *refusal) {
 		}
 		text, ok := strictjson.String(value)
 		if !ok || len(text) > maxName {
-			return nil, refuse(malformed, "header parameter %s is not a short string", name)
+			return nil, refuse(malformed, "header parameter %s is not a string or is too long", name)
 		}
 		*target = text
 	}
@@ -127,7 +127,7 @@ func decodePart(text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("invalid JSON: %w", err)
 	}
 	if len(raw) == 0 || raw[0] != '{' {
-		return nil, fmt.Errorf("not a JSON object")
+		return nil, fmt.Errorf("the value is not a JSON object")
 	}
 	return raw, nil
 }
@@ -136,7 +136,7 @@ func decodePart(text string) (json.RawMessage, error) {
 // line breaks.
 func decodeBase64(text string) ([]byte, error) {
 	if strings.ContainsAny(text, "\r\n") {
-		return nil, fmt.Errorf("base64url contains line breaks")
+		return nil, fmt.Errorf("the base64url text contains line breaks")
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(text)
 }

@@ -185,7 +185,7 @@ func (k *keySet) fetch(ctx context.Context) (keys []jose.JSONWebKey, metadata *M
 		return nil, metadata, nil
 	}
 	if !outbound.IsSecureURL(metadata.JWKSURI) {
-		return nil, nil, fmt.Errorf("metadata: jwks_uri %q is not an https URL", metadata.JWKSURI)
+		return nil, nil, fmt.Errorf("jwks_uri %q in the issuer's metadata is not an https URL", metadata.JWKSURI)
 	}
 	raw, err := getJSON(ctx, k.client, metadata.JWKSURI)
 	if err != nil {
@@ -204,7 +204,7 @@ func readKeys(raw json.RawMessage) ([]jose.JSONWebKey, error) {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	if len(set.Keys) > maxKeys {
-		return nil, fmt.Errorf("keys: more than %d", maxKeys)
+		return nil, fmt.Errorf("the issuer has more than %d keys", maxKeys)
 	}
 	var keys []jose.JSONWebKey
 	for _, item := range set.Keys {
@@ -268,7 +268,7 @@ func discover(ctx context.Context, client *outbound.Client, issuer string) (*Met
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 		if m.Issuer != issuer {
-			return nil, fmt.Errorf("metadata: %s declares issuer %q, not %q; set issuer to exactly the declared value", address, m.Issuer, issuer)
+			return nil, fmt.Errorf("the metadata at %s declares issuer %q, not %q; set issuer to the declared value", address, m.Issuer, issuer)
 		}
 		return &m, nil
 	}
@@ -317,7 +317,7 @@ func getJSON(ctx context.Context, client *outbound.Client, address string) (json
 // CheckURL returns an error if a URL cannot be an issuer identifier.
 func CheckURL(text string) error {
 	if !outbound.IsSecureURL(text) || strings.Contains(text, "?") {
-		return errors.New("must be an https URL without a query; http is allowed on loopback")
+		return errors.New("must be an https URL with no query; http is allowed on loopback")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func checkParameter(name string, values []string, longest int, known []string) s
 	case !slices.Contains(known, name):
 		return "is unknown; use one of " + strings.Join(known, ", ")
 	case len(values) > 1:
-		return "must be given only once"
+		return "must be set only once"
 	case len(value) > longest || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return fmt.Sprintf("must be a string of at most %d bytes", longest)
 	}

@@ -35,7 +35,7 @@ func TestReadQueryRefuses(t *testing.T) {
 		"Tool=a":                       "Tool is unknown; use one of tool, limit",
 		"=a":                           `"" is unknown; use one of tool, limit`,
 		"a%0Ab=1":                      `"a\nb" is unknown; use one of tool, limit`,
-		"tool=a&tool=a":                "tool must be given only once",
+		"tool=a&tool=a":                "tool must be set only once",
 		"tool=123456789":               "tool must be a string of at most 8 bytes",
 		"tool=%FF":                     "tool must be a string of at most 8 bytes",
 		"tool=a%00":                    "tool must be a string of at most 8 bytes",

@@ -312,7 +312,7 @@ func (e *explanation) explainApplicators(s *schema, n uint32, sc *scope) {
 		case first < 0:
 			e.explainUnion(s, s.oneOf, n, sc)
 		case second >= 0:
-			e.report(s, "matches more than one of the %d alternatives; must match exactly one", len(s.oneOf.branches))
+			e.report(s, "matches more than one of the %d alternatives, but must match exactly one", len(s.oneOf.branches))
 		}
 	}
 	if s.not != nil && e.valid(s.not, n, sc, nil) {

@@ -48,14 +48,14 @@ var formats = func() map[string]*format {
 
 func isDate(s string) error {
 	if _, err := time.Parse("2006-01-02", s); err != nil {
-		return errors.New("it must be a date such as 2026-01-31")
+		return errors.New("use a date such as 2026-01-31")
 	}
 	return nil
 }
 
 // isTime accepts times in RFC 3339 format, including leap seconds.
 func isTime(s string) error {
-	wrong := errors.New("it must be a time such as 09:30:00Z")
+	wrong := errors.New("use a time such as 09:30:00Z")
 	if len(s) < 9 || s[2] != ':' || s[5] != ':' {
 		return wrong
 	}
@@ -106,7 +106,7 @@ func zoneOffset(s string) (minutes int, ok bool) {
 
 func isDateTime(s string) error {
 	if len(s) < 20 || s[10] != 'T' && s[10] != 't' || isDate(s[:10]) != nil || isTime(s[11:]) != nil {
-		return errors.New("it must be a date and time such as 2026-01-31T09:30:00Z")
+		return errors.New("use a date and time such as 2026-01-31T09:30:00Z")
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ var (
 
 func isDuration(s string) error {
 	if s == "P" || strings.HasSuffix(s, "T") || !duration.MatchString(s) {
-		return errors.New("it must be a duration such as P1DT12H")
+		return errors.New("use a duration such as P1DT12H")
 	}
 	return nil
 }
@@ -129,41 +129,41 @@ func isPeriod(s string) error {
 	start, end, ok := strings.Cut(s, "/")
 	startsWithTime := isDateTime(start) == nil
 	if !ok || isDateTime(end) != nil && (isDuration(end) != nil || !startsWithTime) || !startsWithTime && isDuration(start) != nil {
-		return errors.New("it must be two times, or a time and a duration, separated by a slash")
+		return errors.New("use two times, or a time and a duration, separated by a slash")
 	}
 	return nil
 }
 
 func isUUID(s string) error {
 	if len(s) != 36 || !uuid.MatchString(s) {
-		return errors.New("it must be 32 hexadecimal digits in five groups")
+		return errors.New("use 32 hexadecimal digits in five groups")
 	}
 	return nil
 }
 
 func isSemver(s string) error {
 	if len(s) > 1_000 || !semver.MatchString(s) {
-		return errors.New("it must be a version such as 1.2.3")
+		return errors.New("use a version such as 1.2.3")
 	}
 	return nil
 }
 
 func isIPv4(s string) error {
 	if addr, err := netip.ParseAddr(s); err != nil || !addr.Is4() {
-		return errors.New("it must be an IPv4 address such as 192.0.2.1")
+		return errors.New("use an IPv4 address such as 192.0.2.1")
 	}
 	return nil
 }
 
 func isIPv6(s string) error {
 	if addr, err := netip.ParseAddr(s); err != nil || !addr.Is6() || addr.Zone() != "" {
-		return errors.New("it must be an IPv6 address such as 2001:db8::1")
+		return errors.New("use an IPv6 address such as 2001:db8::1")
 	}
 	return nil
 }
 
 func isHostname(s string) error {
-	wrong := errors.New("it must be a host name such as example.com")
+	wrong := errors.New("use a host name such as example.com")
 	s = strings.TrimSuffix(s, ".")
 	if len(s) > 253 {
 		return wrong
@@ -182,7 +182,7 @@ func isHostname(s string) error {
 }
 
 func isEmail(s string) error {
-	wrong := errors.New("it must be an address such as ann@example.com")
+	wrong := errors.New("use an address such as ann@example.com")
 	at := strings.LastIndexByte(s, '@')
 	if len(s) > 254 || at < 0 || at > 64 {
 		return wrong

@@ -73,7 +73,7 @@ func (e *evaluation) check(s *Schema) []Issue {
 		panic(stopped{err})
 	}
 	if len(x.issues) == 0 {
-		return []Issue{{Message: "does not match the schema (it is too complex to explain why)"}}
+		return []Issue{{Message: "does not match the schema (the value is too complex to explain why)"}}
 	}
 	return x.issues
 }

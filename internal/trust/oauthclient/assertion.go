@@ -45,7 +45,7 @@ type Audience struct {
 // provider.
 func (c *Client) Assert(ctx context.Context, provider *Server, own *Credentials, subject Subject, to Audience) (Assertion, error) {
 	if profiles := to.Server.Profiles; len(profiles) > 0 && !slices.Contains(profiles, profileAssertion) {
-		return Assertion{}, fmt.Errorf("authorization server %s does not accept identity assertions: its metadata lists the grant profiles %.200q, and %s is not among them", hostOf(to.Server.Issuer), profiles, profileAssertion)
+		return Assertion{}, fmt.Errorf("authorization server %s does not accept identity assertions: the grant profiles in its metadata (%.200q) do not include %s", hostOf(to.Server.Issuer), profiles, profileAssertion)
 	}
 	target := Target{Audience: to.Server.Issuer, Resource: to.Resource.ID, Scopes: to.Scopes}
 	body, err := c.exchange(ctx, provider, own, subject, target, typeAssertion)
@@ -80,7 +80,7 @@ func checkAssertion(jwt, issuer string, to Audience, now time.Time) error {
 	}{
 		{header, "typ", headerAssertion, "check that the identity provider supports identity assertions"},
 		{claims, "iss", issuer, "check auth.at"},
-		{claims, "aud", to.Server.Issuer, "check which application the identity provider has registered for this authorization server, and auth.issuer"},
+		{claims, "aud", to.Server.Issuer, "check auth.issuer, and the application that the identity provider has registered for this authorization server"},
 		{claims, "client_id", to.ClientID, "set auth.client to the client that the identity provider has registered for this authorization server"},
 		{claims, "resource", to.Resource.ID, "check which resource the identity provider has registered for the server"},
 	} {
@@ -102,9 +102,9 @@ func checkAssertion(jwt, issuer string, to Audience, now time.Time) error {
 	}
 	switch left := expires - float64(now.Unix()); {
 	case left <= 0:
-		return errors.New("it has expired; check the clocks of both computers")
+		return errors.New("the assertion has expired; check that the clocks of both computers are correct")
 	case left > maxAssertionTime.Seconds():
-		return fmt.Errorf("it is valid for more than %v; shorten its lifetime at the identity provider", maxAssertionTime)
+		return fmt.Errorf("the assertion's lifetime exceeds %v; shorten it at the identity provider", maxAssertionTime)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (o object) single(name string) (string, error) {
 	}
 	values, err := o.list(name)
 	if err == nil && len(values) != 1 {
-		err = fmt.Errorf("%s has %d values; exactly one is accepted", name, len(values))
+		err = fmt.Errorf("%s has %d values; it must have exactly one", name, len(values))
 	}
 	if err != nil {
 		return "", err
@@ -128,13 +128,13 @@ func (o object) single(name string) (string, error) {
 func decodeJWT(jwt string) (header, claims object, err error) {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 || parts[2] == "" {
-		return nil, nil, errors.New("it is not a signed JSON Web Token")
+		return nil, nil, errors.New("the assertion is not a signed JSON Web Token")
 	}
 	var decoded [2]object
 	for i := range decoded {
 		raw, err := base64.RawURLEncoding.Strict().DecodeString(parts[i])
 		if err != nil || strings.ContainsAny(parts[i], "\r\n") || strictjson.Check(raw) != nil || !strings.HasPrefix(string(raw), "{") {
-			return nil, nil, errors.New("it is not a signed JSON Web Token")
+			return nil, nil, errors.New("the assertion is not a signed JSON Web Token")
 		}
 		decoded[i] = raw
 	}
@@ -152,7 +152,7 @@ func (c *Client) RedeemAssertion(ctx context.Context, own *Credentials, a Assert
 		return nil, err
 	}
 	if token.Access == a.jwt {
-		return nil, fmt.Errorf("token response from %s: it contains the assertion instead of an access token", hostOf(to.Server.TokenURL))
+		return nil, fmt.Errorf("the token response from %s contains the assertion instead of an access token", hostOf(to.Server.TokenURL))
 	}
 	token.Refresh = ""
 	return token, nil

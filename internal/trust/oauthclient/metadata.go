@@ -125,7 +125,7 @@ func readResource(document object, expected []string) (*Resource, []string, erro
 
 func checkIssuer(issuer string) error {
 	if !outbound.IsSecureURL(issuer) || strings.Contains(issuer, "?") {
-		return fmt.Errorf("%.200q is not an https URL without a query", issuer)
+		return fmt.Errorf("%.200q must be an https URL with no query", issuer)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (c *Client) DiscoverServer(ctx context.Context, issuer string) (*Server, er
 	}
 	server, err := c.discoverServer(ctx, issuer)
 	if err == nil && server == nil {
-		err = errors.New("not found at the well-known URLs")
+		err = errors.New("no metadata was found at the well-known URLs")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("metadata for authorization server %s: %w", hostOf(issuer), err)

@@ -56,7 +56,7 @@ func (c *Client) Identify(ctx context.Context, s *Server, r *Registration) (*Cre
 	case s.RegistrationURL != "":
 		return c.register(ctx, s, r)
 	}
-	return nil, fmt.Errorf("authorization server %s does not support dynamic client registration; register a client there and set auth.clientId", hostOf(s.Issuer))
+	return nil, fmt.Errorf("authorization server %s does not support dynamic client registration; register a client there and set auth.client", hostOf(s.Issuer))
 }
 
 // register registers the client (RFC 7591).
@@ -74,14 +74,14 @@ func (c *Client) register(ctx context.Context, s *Server, r *Registration) (*Cre
 	}
 	res, err := c.do(ctx, http.MethodPost, s.RegistrationURL, http.Header{"Content-Type": {"application/json"}}, body)
 	if err != nil {
-		return nil, fmt.Errorf("registration: %w", err)
+		return nil, fmt.Errorf("client registration: %w", err)
 	}
 	if res.status != http.StatusCreated && res.status != http.StatusOK {
-		return nil, fmt.Errorf("registration: %w; register a client manually and set auth.clientId", refusal(res))
+		return nil, fmt.Errorf("client registration: %w; register a client manually and set auth.client", refusal(res))
 	}
 	own, err := readRegistration(res.body, r.Redirect, method)
 	if err != nil {
-		return nil, fmt.Errorf("registration at %s: %w", hostOf(s.RegistrationURL), err)
+		return nil, fmt.Errorf("client registration at %s: %w", hostOf(s.RegistrationURL), err)
 	}
 	return own, nil
 }
@@ -116,7 +116,7 @@ func readRegistration(body object, redirect, method string) (*Credentials, error
 		return nil, err
 	}
 	if redirects != nil && !slices.Contains(redirects, redirect) {
-		return nil, errors.New("it was registered for different redirect_uris")
+		return nil, errors.New("the client was registered with different redirect_uris")
 	}
 	var lasts struct {
 		Until float64 `json:"client_secret_expires_at"`

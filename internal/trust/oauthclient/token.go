@@ -210,7 +210,7 @@ const maxLifetime = 30 * 24 * time.Hour
 // readToken parses a token response.
 func readToken(body object, now time.Time) (*Token, error) {
 	if body == nil {
-		return nil, errors.New("it is not a JSON object")
+		return nil, errors.New("the response is not a JSON object")
 	}
 	kind, err := body.text("token_type")
 	if err != nil || !strings.EqualFold(kind, "Bearer") {

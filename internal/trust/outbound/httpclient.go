@@ -20,7 +20,7 @@ func NewHTTPClient(named []string, n Network, l Limits) *http.Client {
 	return &http.Client{
 		Transport: &boundedTransport{c, l},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
-			return fmt.Errorf("the server redirects to %s; use that address", shownURL(req.URL))
+			return fmt.Errorf("the server redirects to %s; use this address instead", shownURL(req.URL))
 		},
 	}
 }

@@ -189,7 +189,7 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 	}
 	keeps := res.StatusCode == http.StatusTemporaryRedirect || res.StatusCode == http.StatusPermanentRedirect
 	if !keeps && req.Method != http.MethodGet && req.Method != http.MethodHead && req.Method != "" {
-		return nil, fmt.Errorf("the server redirects a %s to %s with status %d, which would drop the body; set the server's URL to that address",
+		return nil, fmt.Errorf("the server redirects a %s request to %s with status %d, which would drop the body; set the server's URL to the new address",
 			req.Method, shownURL(to), res.StatusCode)
 	}
 	next := req.Clone(req.Context())

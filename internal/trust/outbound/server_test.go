@@ -274,7 +274,7 @@ func TestHTTPRedirects(t *testing.T) {
 		{"GET", "/1?to=/end", "GET  Bearer x"},
 		{"GET", "/2?to=end", "GET  Bearer x"},
 		{"GET", "/3?to=/end", "GET  Bearer x"},
-		{"POST", "/1?to=/end", `redirects a POST to "BASE/end" with status 301`},
+		{"POST", "/1?to=/end", `redirects a POST request to "BASE/end" with status 301`},
 		{"POST", "/2?to=/end", "status 302"},
 		{"POST", "/3?to=/end", "status 303"},
 		{"DELETE", "/3?to=/end", "status 303"},

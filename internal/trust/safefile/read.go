@@ -11,16 +11,16 @@ import (
 )
 
 // ErrNotRegular is returned for directories, pipes and devices, because opening them could block.
-var ErrNotRegular = errors.New("not a regular file")
+var ErrNotRegular = errors.New("the path is not a regular file")
 
 // TooLargeError is returned for a file that exceeds its limit.
 type TooLargeError struct{ Max int64 }
 
 func (e *TooLargeError) Error() string {
 	if e.Max < 1<<20 {
-		return fmt.Sprintf("larger than %d KiB", e.Max>>10)
+		return fmt.Sprintf("the file is larger than %d KiB", e.Max>>10)
 	}
-	return fmt.Sprintf("larger than %d MiB", e.Max>>20)
+	return fmt.Sprintf("the file is larger than %d MiB", e.Max>>20)
 }
 
 // Read reads a regular file of at most max bytes. Errors do not contain the path, because callers

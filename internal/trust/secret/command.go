@@ -42,7 +42,7 @@ func checkCommandReference(s Store, ref string) error {
 	case strings.ContainsFunc(ref, unicode.IsControl):
 		return errors.New("the reference contains a control character")
 	case strings.HasPrefix(ref, "-") && !hasPlaceholder(s.Command):
-		return errors.New("the reference starts with -, so the program would read it as an option; use " + placeholder + " in command")
+		return errors.New("the reference starts with -, so the program would interpret it as an option; use " + placeholder + " in command")
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (d *commandDriver) run(ctx context.Context, ref string) ([]byte, error) {
 	case len(output) > maxSecret:
 		return nil, fmt.Errorf("%s printed more than %d KiB", d.command[0], maxSecret>>10)
 	case exit != nil:
-		return nil, fmt.Errorf("%s failed (%w); its output may contain secrets and is not shown: run it in a terminal to see why", d.command[0], exit)
+		return nil, fmt.Errorf("%s failed (%w); its output is not shown because it may contain secrets; run the command in a terminal to see the reason", d.command[0], exit)
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the output of %s", d.command[0])
 	}

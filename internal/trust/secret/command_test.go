@@ -85,13 +85,13 @@ func TestCommandFails(t *testing.T) {
 		script, ref, want string
 		change            func(*secret.Store)
 	}{
-		"an exit status":     {script: "echo canary; echo canary >&2; exit 3", ref: "x", want: "sh failed (exit status 3); its output may contain secrets and is not shown: run it in a terminal"},
+		"an exit status":     {script: "echo canary; echo canary >&2; exit 3", ref: "x", want: "sh failed (exit status 3); its output is not shown because it may contain secrets; run the command in a terminal"},
 		"too much output":    {script: "yes canary", ref: "x", want: "printed more than 64 KiB"},
-		"no output":          {script: "true", ref: "x", want: "it is empty"},
-		"not JSON":           {script: "echo canary", ref: "x#y", want: "it is not a JSON object", change: asJSON},
-		"an array":           {script: "echo '[\"canary\"]'", ref: "x#y", want: "it is not a JSON object", change: asJSON},
-		"duplicate fields":   {script: `echo '{"y": "canary", "y": "b"}'`, ref: "x#y", want: "it is not a JSON object", change: asJSON},
-		"another field":      {script: `echo '{"z": "canary"}'`, ref: "x#y", want: "it has no such field", change: asJSON},
+		"no output":          {script: "true", ref: "x", want: "the secret is empty"},
+		"not JSON":           {script: "echo canary", ref: "x#y", want: "the secret is not a JSON object", change: asJSON},
+		"an array":           {script: "echo '[\"canary\"]'", ref: "x#y", want: "the secret is not a JSON object", change: asJSON},
+		"duplicate fields":   {script: `echo '{"y": "canary", "y": "b"}'`, ref: "x#y", want: "the secret is not a JSON object", change: asJSON},
+		"another field":      {script: `echo '{"z": "canary"}'`, ref: "x#y", want: "the secret does not contain this field", change: asJSON},
 		"no field":           {script: "echo", ref: "x", want: "expected PATH#FIELD", change: asJSON},
 		"an option":          {script: "echo", ref: "--help", want: "starts with -"},
 		"a newline":          {script: "echo", ref: "a\nb", want: "control character"},

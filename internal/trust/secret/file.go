@@ -75,7 +75,7 @@ func (v *Vault) decrypted(target string) (string, error) {
 	path := v.path(target)
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", errors.New("cannot read it; check that the file exists")
+		return "", errors.New("cannot read the file; check that it exists")
 	}
 	v.mu.Lock()
 	known, ok := v.opened[path]
@@ -110,17 +110,17 @@ func (v *Vault) decrypt(data []byte) (string, error) {
 	}
 	r, err := age.Decrypt(source, identities...)
 	if _, none := errors.AsType[*age.NoIdentityMatchError](err); none {
-		return "", errors.New("no key in the identity file can decrypt it")
+		return "", errors.New("no key in the identity file can decrypt the secret")
 	}
 	if err != nil {
-		return "", errors.New("not an age file, or the file is damaged")
+		return "", errors.New("the file is damaged or is not an age file")
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	switch {
 	case err != nil:
-		return "", errors.New("it is damaged")
+		return "", errors.New("the file is damaged")
 	case len(text) > maxSecret:
-		return "", fmt.Errorf("it is larger than %d KiB", maxSecret>>10)
+		return "", fmt.Errorf("the secret is larger than %d KiB", maxSecret>>10)
 	}
 	return string(text), nil
 }
@@ -128,7 +128,7 @@ func (v *Vault) decrypt(data []byte) (string, error) {
 // identities reads the keys that decrypt age files.
 func (v *Vault) identities() ([]age.Identity, error) {
 	if v.options.Identity == "" {
-		return nil, errors.New("cannot decrypt it: no age identity file is configured")
+		return nil, errors.New("cannot decrypt the secret: no age identity file is configured")
 	}
 	data, err := safefile.Read(v.path(v.options.Identity), maxSecret)
 	if err != nil {
@@ -156,7 +156,7 @@ func lookup(text, key string) (value string, err error) {
 		}
 		k, v, ok := strings.Cut(line, "=")
 		if !ok {
-			return "", fmt.Errorf("line %d is not key=value", n)
+			return "", fmt.Errorf("line %d does not have the form key=value", n)
 		}
 		if strings.TrimSpace(k) != key {
 			continue
@@ -167,7 +167,7 @@ func lookup(text, key string) (value string, err error) {
 		value, found = unquote(strings.TrimSpace(v)), true
 	}
 	if !found {
-		return "", errors.New("it has no such key")
+		return "", errors.New("the file does not contain this key")
 	}
 	return value, nil
 }

@@ -107,7 +107,7 @@ func (d *kvDriver) read(ctx context.Context, target, token string) (json.RawMess
 		return nil, errors.New("the response does not come from a version 2 key/value engine; set kv: 1, or check mount")
 	}
 	if string(versioned.Data) == "null" {
-		return nil, goneError("its current version is deleted")
+		return nil, goneError("the secret's current version is deleted")
 	}
 	return versioned.Data, nil
 }
@@ -206,7 +206,7 @@ func (d *kvDriver) do(ctx context.Context, method, at, token string, body []byte
 	defer func() { _ = res.Body.Close() }()
 	switch {
 	case res.StatusCode == http.StatusNotFound && method == http.MethodGet:
-		return goneError("status 404: it does not exist, or its current version is deleted; check the path, mount and kv")
+		return goneError("status 404: the secret does not exist, or its current version is deleted; check the path, mount and kv")
 	case res.StatusCode != http.StatusOK:
 		return &statusError{res.StatusCode}
 	}
@@ -223,15 +223,15 @@ func (d *kvDriver) do(ctx context.Context, method, at, token string, body []byte
 // member returns a field in a JSON object. Values other than strings are returned as JSON.
 func member(object []byte, field string) (string, error) {
 	if strictjson.Check(object) != nil {
-		return "", errors.New("it is not a JSON object")
+		return "", errors.New("the secret is not a JSON object")
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(object, &fields) != nil {
-		return "", errors.New("it is not a JSON object")
+		return "", errors.New("the secret is not a JSON object")
 	}
 	raw, ok := fields[field]
 	if !ok || string(raw) == "null" {
-		return "", goneError("it has no such field")
+		return "", goneError("the secret does not contain this field")
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

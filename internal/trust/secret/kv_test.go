@@ -188,9 +188,9 @@ func TestVaultServerFails(t *testing.T) {
 		ref, want string
 		change    func(*secret.Store)
 	}{
-		"a path that does not exist": {ref: "app/none#x", want: "status 404: it does not exist"},
-		"a deleted version":          {ref: "app/deleted#x", want: "its current version is deleted"},
-		"another field":              {ref: "app/db#user", want: "it has no such field"},
+		"a path that does not exist": {ref: "app/none#x", want: "status 404: the secret does not exist"},
+		"a deleted version":          {ref: "app/deleted#x", want: "current version is deleted"},
+		"another field":              {ref: "app/db#user", want: "the secret does not contain this field"},
 		"no field":                   {ref: "app/db", want: "expected PATH#FIELD"},
 		"a path upward":              {ref: "../../sys/raw#x", want: "the path must not"},
 		"a leading slash":            {ref: "/app/db#x", want: "the path must not"},

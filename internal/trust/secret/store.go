@@ -133,7 +133,7 @@ func (s *store) read(ref string, e *entry, done chan struct{}) {
 	defer cancel()
 	text, err := s.driver.fetch(ctx, ref)
 	if err == nil && text == "" {
-		err = goneError("it is empty")
+		err = goneError("the secret is empty")
 	}
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("the store did not respond within %s", fetchTimeout)

@@ -51,7 +51,7 @@ func (a *assertion) token(ctx context.Context, subject oauthclient.Subject, more
 	place := "the authorization server " + known.server.Issuer
 	if subject.Token == "" {
 		token, err := a.oauth.ClientToken(ctx, known.server, known.resource, own, scopes)
-		return token, refusedBy(place, "tools are listed with the client credentials grant: allow it for the client under auth.client", err)
+		return token, refusedBy(place, "listing the tools requires the client credentials grant, so allow this grant for the client in auth.client", err)
 	}
 	to := oauthclient.Audience{Server: known.server, Resource: known.resource, ClientID: own.ID, Scopes: scopes}
 	signed, err := a.assert(ctx, subject, to)
@@ -62,7 +62,7 @@ func (a *assertion) token(ctx context.Context, subject oauthclient.Subject, more
 	if err != nil {
 		a.rediscover()
 	}
-	return token, refusedBy(place, "check that it trusts assertions of "+a.issuer.URL+" for the client under auth.client", err)
+	return token, refusedBy(place, "check that it trusts assertions from "+a.issuer.URL+" for the client in auth.client", err)
 }
 
 // assert requests an assertion from the issuer.
@@ -77,7 +77,7 @@ func (a *assertion) assert(ctx context.Context, subject oauthclient.Subject, to 
 	}
 	signed, err := a.issuer.oauth.Assert(ctx, provider, own, subject, to)
 	if err != nil {
-		return none, refusedBy(a.issuer.Name, "check that its policy allows the client under auth.atClient to obtain assertions for "+to.Server.Issuer, err)
+		return none, refusedBy(a.issuer.Name, "check that its policy allows the client in auth.atClient to obtain assertions for "+to.Server.Issuer, err)
 	}
 	a.hide(signed.Reveal())
 	return signed, nil
@@ -93,7 +93,7 @@ func (a *assertion) discover(ctx context.Context) (discovery, error) {
 		return discovery{}, err
 	}
 	if known.server.Issuer == a.issuer.URL {
-		return discovery{}, errors.New("the server accepts tokens of " + a.issuer.URL + " itself: use auth.type exchange")
+		return discovery{}, errors.New("the server already accepts tokens from " + a.issuer.URL + ": set auth.type to exchange")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -208,9 +208,9 @@ func TestAssertionsForAnotherPurposeAreNotRedeemed(t *testing.T) {
 		"another client":        {issuertest.AssertionChange{Claims: map[string]any{"client_id": "other"}}, "set auth.client"},
 		"another issuer":        {issuertest.AssertionChange{Claims: map[string]any{"iss": "https://evil.example"}}, "check auth.at"},
 		"no subject":            {issuertest.AssertionChange{Claims: map[string]any{"sub": nil}}, "sub is missing"},
-		"expired":               {issuertest.AssertionChange{Claims: map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}}, "check the clocks"},
+		"expired":               {issuertest.AssertionChange{Claims: map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}}, "check that the clocks"},
 		"no expiry":             {issuertest.AssertionChange{Claims: map[string]any{"exp": nil}}, "exp is missing"},
-		"long lifetime":         {issuertest.AssertionChange{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}}, "shorten its lifetime"},
+		"long lifetime":         {issuertest.AssertionChange{Claims: map[string]any{"exp": time.Now().Add(24 * time.Hour).Unix()}}, "shorten it at the identity provider"},
 		"no JWT":                {issuertest.AssertionChange{Response: map[string]any{"access_token": "opaque"}}, "not a signed JSON Web Token"},
 		"unsigned":              {issuertest.AssertionChange{Response: map[string]any{"access_token": "e30.e30."}}, "not a signed JSON Web Token"},
 		"no assertion":          {issuertest.AssertionChange{Response: map[string]any{"access_token": nil}}, "contains no assertion"},
@@ -253,7 +253,7 @@ func TestRefusedAssertions(t *testing.T) {
 		},
 		"by an authorization server that does not trust the provider": {
 			func(e *enterprise) { e.as.Set(func(s *oauthtest.Server) { s.Trusted = nil }) },
-			toolyard.PermissionDenied, "does not allow you to use server crm (the authorization server responded with invalid_grant)", "check that it trusts assertions of ", 1,
+			toolyard.PermissionDenied, "does not allow you to use server crm (the authorization server responded with invalid_grant)", "check that it trusts assertions from ", 1,
 		},
 		"a replayed assertion": { // A79
 			func(e *enterprise) {

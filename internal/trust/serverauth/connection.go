@@ -145,7 +145,7 @@ func (k Keys) sealGrant(c *Connection, g *grant) error {
 	return err
 }
 
-var errSealed = errors.New("cannot decrypt a stored connection: its key was removed from connections.keys, or its row was modified")
+var errSealed = errors.New("cannot decrypt a stored connection: its encryption key was removed from connections.keys, or the stored data was modified")
 
 func (k Keys) openGrant(c *Connection, now time.Time) (*grant, error) {
 	text, _, ok := k.open(sealGrant, c.Sealed, now, c.Account, c.Caller, c.Server, c.Version)

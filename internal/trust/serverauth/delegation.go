@@ -42,7 +42,7 @@ func RequestTokens(server, issuer string, callerOf func(ctx context.Context, tok
 		}
 		token, _ := ctx.Value(tokenKey{}).(string)
 		if identity.IssuerOf(c.Caller) != issuer || token == "" {
-			return none, toolyard.Errorf(toolyard.PermissionDenied, "Server %s is called on behalf of signed-in users and requires an access token from %s. Sign in with it; API keys are not accepted.", server, issuer)
+			return none, toolyard.Errorf(toolyard.PermissionDenied, "Server %[1]s is called on behalf of signed-in users and requires an access token from %[2]s. Sign in with %[2]s; API keys are not accepted.", server, issuer)
 		}
 		// A request may also contain other credentials, so the token must belong to the caller.
 		owner, err := callerOf(ctx, token)

@@ -26,7 +26,7 @@ const (
 	storeRetry  = 250 * time.Millisecond
 	maxCached   = 10_000         // maximum number of cached grants
 	usedEvery   = 24 * time.Hour // minimum time between updates of a connection's last use
-	listingHint = "; its tools become available once a user connects to it, under Connections in the console or with: toolyard connect "
+	listingHint = "; the server's tools become available once a user connects to it under Connections in the console, or with: toolyard connect "
 )
 
 // SignInRequired is the error code for a caller who has to sign in to a server.
@@ -180,7 +180,7 @@ func (p *Person) Refused(ctx context.Context, c *toolyard.Call, sent http.Header
 		return false, err
 	}
 	if owner == (Owner{}) {
-		return false, errors.New("waiting for a sign-in" + listingHint + p.server.ID)
+		return false, errors.New("waiting for a user to sign in" + listingHint + p.server.ID)
 	}
 	g, err := p.usable(ctx, owner)
 	switch {
@@ -483,7 +483,7 @@ func (p *Person) connect(ctx context.Context, owner Owner, g *grant) error {
 			return nil
 		}
 	}
-	return errors.New("the connection keeps changing")
+	return errors.New("the connection was changed by others several times; try again")
 }
 
 // TakesKey reports whether people enter a key for the server instead of signing in.

@@ -66,7 +66,7 @@ func (s *SignIns) Delete(ctx context.Context, caller toolyard.Caller) error {
 // yard uses the sign-in of the person who signed in first.
 func (s *SignIns) Subject(ctx context.Context, server string, c *toolyard.Call) (none oauthclient.Subject, err error) {
 	if c != nil && identity.IssuerOf(c.Caller) != s.issuer {
-		return none, toolyard.Errorf(toolyard.PermissionDenied, "The server %s is called on behalf of people who sign in with %s. Sign in with it; API keys cannot be used.", server, s.issuer)
+		return none, toolyard.Errorf(toolyard.PermissionDenied, "Server %[1]s is called on behalf of people who sign in with %[2]s. Sign in with %[2]s; API keys are not accepted.", server, s.issuer)
 	}
 	owner, err := s.people.ownerOf(ctx, c)
 	if err != nil || owner == (Owner{}) {
@@ -77,7 +77,7 @@ func (s *SignIns) Subject(ctx context.Context, server string, c *toolyard.Call) 
 	case errors.Is(err, errNotConnected) && c == nil:
 		return none, nil
 	case errors.Is(err, errNotConnected):
-		return none, toolyard.Errorf(SignInRequired, "The server %s is called with the user's sign-in to the console, which is missing or has expired. Ask the user to sign in with %s at %s/console, and call again afterwards.", server, s.issuer, s.people.URL)
+		return none, toolyard.Errorf(SignInRequired, "Calls to server %s require the user to be signed in to the console, but the sign-in is missing or has expired. Ask the user to sign in with %s at %s/console, then repeat the call.", server, s.issuer, s.people.URL)
 	case err != nil:
 		return none, err
 	}

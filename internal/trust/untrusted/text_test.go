@@ -102,7 +102,7 @@ func TestCheckTextSays(t *testing.T) {
 		"a\x00":           "U+0000 at byte 1 is a control character",
 		"é\u200Be":        "U+200B at byte 2 is an invisible character",
 		"a\U000E0041":     "U+E0041 at byte 1 is a tag character",
-		"a\U000E0141":     "U+E0141 at byte 1 is a variation selector without a visible base",
+		"a\U000E0141":     "U+E0141 at byte 1 is a variation selector that follows no visible character",
 		"a\uE000":         "U+E000 at byte 1 is a private-use character",
 		"a\uFFFE":         "U+FFFE at byte 1 is not a character",
 		"a\u2028":         "U+2028 at byte 1 is a line separator that many programs do not show",
