@@ -110,7 +110,7 @@ func (c *conversation) selectTools() error {
 }
 
 // lastTurn asks for the answer when a limit is reached.
-const lastTurn = "No more tools can be called. Answer now, from the results that you have. If they do not answer the question, say that."
+const lastTurn = "No more tools can be called. Answer now, from the results that you have. If they do not answer the question, say so."
 
 // converse exchanges turns with the model until it answers or a hook ends the conversation.
 func (c *conversation) converse(ctx context.Context) (*final, *handover, error) {

@@ -186,7 +186,7 @@ func TestRulesDenyAskAndAllow(t *testing.T) {
 					t.Errorf("%s: %v, asked %d times, ran %d times", step.args, m, len(c.asked), r.ran.Load())
 				}
 			}
-			for _, part := range []string{"Rule refunds requires it.", "Tool: refund", `Arguments: {"order":"A","amount":11}`} {
+			for _, part := range []string{"Rule refunds requires approval.", "Tool: refund", `Arguments: {"order":"A","amount":11}`} {
 				if !strings.Contains(c.asked[0], part) {
 					t.Errorf("%q lacks %q", c.asked[0], part)
 				}

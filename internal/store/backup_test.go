@@ -220,7 +220,7 @@ func TestRestoreRefuses(t *testing.T) {
 				"an older version": {forge(older, all[:len(all)-1]...), "then upgrade"},
 				"another format":   {forge(other), "format"},
 				"unknown table":    {forge(header, `{"table":"secrets","columns":["id"]}`), "unknown table"},
-				"unknown column":   {forge(header, `{"table":"documents","columns":["id"]}`), "different columns"},
+				"unknown column":   {forge(header, `{"table":"documents","columns":["id"]}`), "columns that differ"},
 				"a table twice":    {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `{"table":"documents","columns":["body","name","version"]}`), "unknown table"},
 				"a missing value":  {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `["a",1]`), "2 values"},
 				"a wrong type":     {forge(header, `{"table":"documents","columns":["body","name","version"]}`, `[{"text":"YQ=="},"a",1]`), "does not match its column's type"},

@@ -37,7 +37,7 @@ type client struct {
 
 func newClient(base string, s service, private []netip.Prefix, now func() time.Time) (*client, error) {
 	if base == "" {
-		return nil, errors.New("url is required because there is no default node")
+		return nil, errors.New("required because there is no default node")
 	}
 	u, err := url.Parse(base)
 	if err != nil {

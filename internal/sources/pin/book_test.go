@@ -151,7 +151,7 @@ func TestUnreadableFiles(t *testing.T) {
 	large := filepath.Join(dir, "large")
 	must(t, os.WriteFile(large, nil, 0o600))
 	must(t, os.Truncate(large, 64<<20+1))
-	for path, want := range map[string]string{dir: "the path is not a regular file", large: "larger than", os.DevNull: "the path is not a regular file"} {
+	for path, want := range map[string]string{dir: "the path is not a regular file", large: "the file is larger than", os.DevNull: "the path is not a regular file"} {
 		if _, err := pin.Open(path); err == nil || !strings.Contains(err.Error(), path+": "+want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}

@@ -128,13 +128,13 @@ func (o object) single(name string) (string, error) {
 func decodeJWT(jwt string) (header, claims object, err error) {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 || parts[2] == "" {
-		return nil, nil, errors.New("the assertion is not a signed JSON Web Token")
+		return nil, nil, errors.New("the token is not a signed JSON Web Token")
 	}
 	var decoded [2]object
 	for i := range decoded {
 		raw, err := base64.RawURLEncoding.Strict().DecodeString(parts[i])
 		if err != nil || strings.ContainsAny(parts[i], "\r\n") || strictjson.Check(raw) != nil || !strings.HasPrefix(string(raw), "{") {
-			return nil, nil, errors.New("the assertion is not a signed JSON Web Token")
+			return nil, nil, errors.New("the token is not a signed JSON Web Token")
 		}
 		decoded[i] = raw
 	}
