@@ -69,7 +69,7 @@ var defaultTimes = times{
 var (
 	// ErrToken means that Home Assistant refused the token. The client does not retry, because Home
 	// Assistant bans addresses after failed logins.
-	ErrToken = errors.New("Home Assistant rejected the access token")
+	ErrToken = errors.New("the access token was rejected by Home Assistant")
 	// ErrNotSent means that a command was not sent, because there is no connection.
 	ErrNotSent = errors.New("not connected to Home Assistant")
 	// ErrNoAnswer means that a command was sent, but the connection was lost before the response. The
