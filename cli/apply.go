@@ -39,7 +39,7 @@ func newApplyCommand(a *app) *cobra.Command {
 		Use:   "apply [FILE]",
 		Short: "Save a configuration to the store, for all replicas that read it from the store",
 		Long: `Check a configuration (toolyard.yaml by default) and write it to the store that it configures,
-or to --store. Replicas started with --store and without a file apply it immediately.
+or to --store. Replicas that run with --store and no file apply it immediately.
 Each replica substitutes variables from its own environment; paths are relative to its working
 directory.
 

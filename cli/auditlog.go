@@ -40,9 +40,9 @@ func newAuditLogCommand(a *app) *cobra.Command {
 		Long: `Export the audit log, oldest first: as JSON lines or CSV on standard output, or as OpenTelemetry log
 records to the collector that the OTEL_ variables specify.
 
---cursor-file stores the position after the last exported change; the next run continues there. Then,
-and with --follow, a change is exported 10 s after it was made, and not before its outcome is known
-(at most 5 minutes), so that later runs do not miss any.`,
+--cursor-file stores the position after the last exported change; the next run continues from there.
+With --cursor-file or --follow, a change is exported once it is 10 s old and its outcome is known, or
+after 5 minutes at the latest, so that later runs do not miss any changes.`,
 		Example: `  toolyard audit export --since 24h > audit.jsonl
   toolyard audit export --format csv --since 2026-11-01 --until 2026-12-01 > november.csv
   toolyard audit export --follow --cursor-file audit.cursor >> audit.jsonl

@@ -39,7 +39,7 @@ gates: {shop: {mode: read, surface: execute, callers: keys, spend: [{per: caller
 		message   string
 	}{
 		{"caller", "shop", http.StatusOK, ""},
-		{"caller", "shop", http.StatusPaymentRequired, "The spend limit for gate shop for you has been reached: 1.5 USD per day. The call costs 1 USD, but only 0.5 USD remains. The limit resets at "},
+		{"caller", "shop", http.StatusPaymentRequired, "The spend limit for your use of gate shop has been reached: 1.5 USD per day. The call costs 1 USD, but only 0.5 USD remains. The limit resets at "},
 		{"caller", "free", http.StatusOK, ""},
 		{"viewer", "shop", http.StatusOK, ""},
 		{"operator", "shop", http.StatusPaymentRequired, "The spend limit for tool greet has been reached: 2.5 USD per month. The call costs 1 USD, but only 0.5 USD remains"},

@@ -69,7 +69,7 @@ func writeImage(version, out string, binaries []binary) error {
 func baseLayer() ([]entry, error) {
 	roots, err := os.ReadFile(certificates)
 	if err != nil {
-		return nil, fmt.Errorf("%w; install the package ca-certificates", err)
+		return nil, fmt.Errorf("%w; install the ca-certificates package", err)
 	}
 	return []entry{
 		{name: "etc/", mode: 0o755},

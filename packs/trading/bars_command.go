@@ -99,7 +99,7 @@ func parseDay(s string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, fmt.Errorf("%q is neither a day such as 2026-03-01 nor a time such as 2026-03-01T12:00:00Z", s)
+		return t, fmt.Errorf("%q is neither a date such as 2026-03-01 nor a time such as 2026-03-01T12:00:00Z", s)
 	}
 	return t, nil
 }

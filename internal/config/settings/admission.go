@@ -76,9 +76,9 @@ func scopeLimits(a *admission.Request) {
 		l := &a.Limits[i]
 		switch l.Limit.Per {
 		case "account":
-			l.Key, l.Name = l.Key+a.Account, l.Name+" for your account"
+			l.Key, l.Name = l.Key+a.Account, "your account's use of "+l.Name
 		case "caller":
-			l.Key, l.Name = l.Key+a.Caller, l.Name+" for you"
+			l.Key, l.Name = l.Key+a.Caller, "your use of "+l.Name
 		}
 	}
 }
@@ -89,9 +89,9 @@ func scopeSpend(a *admission.Request, limits []SpendLimit) (scoped []ledger.Spen
 	for _, l := range limits {
 		switch l.Per {
 		case "account":
-			l.Key, l.Name = l.Key+a.Account, l.Name+" for your account"
+			l.Key, l.Name = l.Key+a.Account, "your account's use of "+l.Name
 		case "caller":
-			l.Key, l.Name = l.Key+a.Caller, l.Name+" for you"
+			l.Key, l.Name = l.Key+a.Caller, "your use of "+l.Name
 		}
 		scoped = append(scoped, l.SpendLimit)
 	}

@@ -179,8 +179,8 @@ func TestRefusalNamesTheLimit(t *testing.T) {
 		running.Go(func() { c.Run(ctx) })
 		for per, want := range map[string]string{
 			"":        "The limit for gate chat has been reached: 2 calls per minute. Try again in ",
-			"account": "The limit for gate chat for your account has been reached: 2 calls per minute. Try again in ",
-			"caller":  "The limit for gate chat for you has been reached: 2 calls per minute. Try again in ",
+			"account": "The limit for your account's use of gate chat has been reached: 2 calls per minute. Try again in ",
+			"caller":  "The limit for your use of gate chat has been reached: 2 calls per minute. Try again in ",
 		} {
 			s := &settings.Settings{Source: &config.Source{Config: &config.Config{Gates: map[string]config.Gate{"chat": {Rate: config.Rates{{PerMinute: 2, Per: per}}}}}}}
 			for i := range 3 {

@@ -19,7 +19,7 @@ const (
 // Rank returns the documents that best match a natural-language request, at most limit and at most
 // MaxHits; ties are in document order. keep may be nil.
 //
-// A document does not have to match all words of the request. Its score is the sum over the words
+// A document does not have to match every word in the request. Its score is the sum over the words
 // (BM25F), relative to the best document, plus its best score for any single sentence, because a
 // request may need several tools. A single server gets at most half of the hits, unless there are
 // too few others. If no word matches, Rank returns the hits of Find.

@@ -22,7 +22,7 @@ type Certificate struct {
 	files   CertificateFiles
 	current *tls.Certificate
 	loaded  contents // content of the files in use
-	failed  contents // content that could not be used; zero if the last content could
+	failed  contents // content that could not be used; zero if the newest content is in use
 	err     error    // why it could not be used
 }
 

@@ -253,12 +253,14 @@ func TestRefreshTokenWithUnknownOutcomeIsNotSentAgain(t *testing.T) {
 		response func(http.ResponseWriter, *http.Request) // response to the first refresh
 		asked    bool
 	}{
-		"too slow":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true},
-		"connection lost":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
-		"proxy timed out":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }, true},
-		"no token":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "{}") }, true},
-		"overloaded":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, false},
-		"refuses a client": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized) }, false},
+		"too slow":        {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, true},
+		"connection lost": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"proxy timed out": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }, true},
+		"no token":        {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "{}") }, true},
+		"overloaded":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, false},
+		"refuses a client": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, 1, plain)

@@ -175,8 +175,8 @@ func (r *reader) word(w string) {
 	r.pos += len(w)
 }
 
-// Limits on a number: the range of a float64. Outside it, readers disagree, and exact arithmetic
-// can take very long.
+// Limits on a number: the range of a float64. Outside this range, readers disagree, and exact
+// arithmetic can take a very long time.
 const (
 	maxNumber   = 128 // bytes
 	maxExponent = 308

@@ -226,7 +226,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Quote returns a name for an error message. If the name is long or unusual, it is truncated and
+// Quote formats a name for use in an error message. If the name is long or unusual, it is truncated and
 // quoted, with non-ASCII characters escaped.
 func Quote(name string) string {
 	const most = 80

@@ -104,7 +104,7 @@ function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) 
       await removeGate(gate.name, list.version);
       const { gates } = await client.fetchQuery({ ...queries.gates(), staleTime: 0 });
       const there = gates.some((each) => each.name === gate.name);
-      toast.good(there ? `Reverted ${gate.name} to the file.` : `Removed ${gate.name}: the file does not define it.`);
+      toast.good(there ? `Reverted ${gate.name} to the version in the file.` : `Removed ${gate.name}: the file does not define it.`);
       if (!there) await navigate({ search: {} });
     } finally {
       await Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] })));
@@ -115,7 +115,7 @@ function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) 
       {gate.from === "api" && <Button variant="danger" onClick={() => setOpen("remove")}>Revert to file</Button>}
       <Button icon={<Pencil aria-hidden="true" />} onClick={() => setOpen("edit")}>Edit</Button>
       {open === "edit" && <GateForm list={list} gate={list.gates.find((each) => each.name === gate.name) ?? gate} onClose={() => setOpen(undefined)} />}
-      <Confirm open={open === "remove"} onClose={() => setOpen(undefined)} title={`Revert ${gate.name} to the file?`} action="Revert" danger onConfirm={remove}>
+      <Confirm open={open === "remove"} onClose={() => setOpen(undefined)} title={`Revert ${gate.name} to the version in the file?`} action="Revert" danger onConfirm={remove}>
         <p>The definition in the configuration file takes effect immediately. If the file does not define this gate, it is removed and callers at {gate.path} are refused.</p>
         <p className="soft">The edit stays in the history and can be restored.</p>
       </Confirm>

@@ -155,7 +155,7 @@ function RevertToFile({ name, version }: { name: string; version: number }) {
       await removeToolset(name, version);
       const { toolsets } = await client.fetchQuery({ ...queries.toolsets(), staleTime: 0 });
       const there = toolsets.some((set) => set.name === name);
-      toast.good(there ? `Reverted ${name} to the file.` : `Removed ${name}: the file does not define it.`);
+      toast.good(there ? `Reverted ${name} to the version in the file.` : `Removed ${name}: the file does not define it.`);
       if (!there) await navigate({ to: "/toolsets" });
     } finally {
       await refresh(client);
@@ -164,7 +164,7 @@ function RevertToFile({ name, version }: { name: string; version: number }) {
   return (
     <>
       <Button variant="danger" onClick={() => setAsking(true)}>Revert to file</Button>
-      <Confirm open={asking} onClose={() => setAsking(false)} title={`Revert ${name} to the file?`} action="Revert" danger onConfirm={remove}>
+      <Confirm open={asking} onClose={() => setAsking(false)} title={`Revert ${name} to the version in the file?`} action="Revert" danger onConfirm={remove}>
         <p>The definition in the configuration file takes effect immediately at all gates that use it. If the file does not define this toolset, it is removed.</p>
         <p className="soft">The edit stays in the history and can be restored.</p>
       </Confirm>
