@@ -148,8 +148,8 @@ type Piece struct {
 
 // Read returns a part of a stored result.
 func (r Range) Read(ctx context.Context, results Results, c toolyard.Caller, now time.Time) (Piece, error) {
-	const rune = utf8.UTFMax - 1 // bytes after a character's first byte
-	raw, size, found, err := results.ReadResult(ctx, r.ID, c.Account, c.ID, r.Offset, max(r.Bytes, utf8.UTFMax)+rune, now)
+	const rest = utf8.UTFMax - 1 // bytes after a character's first byte
+	raw, size, found, err := results.ReadResult(ctx, r.ID, c.Account, c.ID, r.Offset, max(r.Bytes, utf8.UTFMax)+rest, now)
 	switch {
 	case err != nil:
 		return Piece{}, &toolyard.Error{Code: toolyard.Unavailable, Message: "The result cannot be read right now. Try again.", RetryAfter: time.Second, Err: err}
@@ -159,7 +159,7 @@ func (r Range) Read(ctx context.Context, results Results, c toolyard.Caller, now
 		return Piece{}, toolyard.Errorf(toolyard.Invalid, "Offset %d is beyond the end of the result, which is %d bytes long.", r.Offset, size)
 	}
 	p := Piece{Offset: r.Offset, Size: size}
-	for n := 0; n < rune && len(raw) > 0 && !utf8.RuneStart(raw[0]); n++ {
+	for n := 0; n < rest && len(raw) > 0 && !utf8.RuneStart(raw[0]); n++ {
 		raw, p.Offset = raw[1:], p.Offset+1
 	}
 	p.Text = untrusted.Prefix(raw, max(r.Bytes, utf8.UTFMax))
