@@ -217,13 +217,13 @@ func TestCSVFormats(t *testing.T) {
 		equalBars(t, got, want)
 	}
 	for text, reason := range map[string]string{
-		"":                                               "no header",
-		"ts,open,high,low\n":                             "missing column close",
-		"ts,open,high,low,close\n1,1,1,1,1\n":            "multiple of 1h",
-		"ts,open,high,low,close\nnow,1,1,1,1\n":          "line 2",
-		"ts,open,high,low,close\n0,1e9,1,1,1\n":          "not a number",
-		"ts,open,high,low,close\n0,1,1,2,1\n":            "impossible",
-		"ts,open,high,low,close\n0,1,1,1,1\n0,1,1,1,1\n": "not later",
+		"":                   "no header",
+		"ts,open,high,low\n": "missing column close",
+		"ts,open,high,low,close\n1772366401,1,1,1,1\n":                     "multiple of 1h",
+		"ts,open,high,low,close\nnow,1,1,1,1\n":                            "line 2",
+		"ts,open,high,low,close\n1772366400,1e9,1,1,1\n":                   "not a number",
+		"ts,open,high,low,close\n1772366400,1,1,2,1\n":                     "impossible",
+		"ts,open,high,low,close\n1772366400,1,1,1,1\n1772366400,1,1,1,1\n": "not later",
 	} {
 		if _, err := ParseCSV(strings.NewReader(text), "1h"); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: got %v, want %s", text, err, reason)
@@ -274,6 +274,8 @@ func TestNoBarEndsAfterTheAsOfTime(t *testing.T) {
 func FuzzParseCSV(f *testing.F) {
 	f.Add([]byte(header + "1772366400000,1,3,1,2,0,5\n"))
 	f.Add([]byte("date,open,high,low,close\n2026-03-01T12:00:00Z,1,1,1,1\n"))
+	f.Add([]byte("date,open,high,low,close\n0026-03-01T12:00:00Z,1,1,1,1\n"))
+	f.Add([]byte("date,open,high,low,close\n1971-03-01T12:00:00Z,1,1,1,1\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		list, err := ParseCSV(bytes.NewReader(data), "1h")
 		if err != nil {

@@ -23,6 +23,7 @@ const (
 	maxField     = 40        // characters in a number
 	folderMode   = 0o755
 	secondsUntil = 100_000_000_000 // smaller numbers are times in seconds; larger ones are in milliseconds
+	firstYear    = 1974            // in milliseconds, earlier times would be mistaken for seconds
 )
 
 // header is the first line of the store's files. Times are milliseconds since 1970.
@@ -123,21 +124,20 @@ func readRecord(record []string, at map[string]int, interval market.Interval) (m
 
 func parseTime(s string) (time.Time, error) {
 	s = strings.TrimSpace(s)
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+	t, err := time.Parse(time.RFC3339, s)
+	if n, notNumber := strconv.ParseInt(s, 10, 64); notNumber == nil {
 		if n < secondsUntil && n > -secondsUntil {
 			n *= 1000
 		}
-		t := time.UnixMilli(n).UTC()
-		if t.Year() < 1970 || t.Year() > 9999 {
-			return t, fmt.Errorf("%s is not a valid time", s)
-		}
-		return t, nil
+		t, err = time.UnixMilli(n), nil
 	}
-	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return t, fmt.Errorf("%.40q is not a valid time: use RFC 3339, or seconds or milliseconds since 1970", s)
 	}
-	return t.UTC(), nil
+	if t = t.UTC(); t.Year() < firstYear || t.Year() > 9999 {
+		return t, fmt.Errorf("%.40q is not a valid time: the year must be from %d to 9999", s, firstYear)
+	}
+	return t, nil
 }
 
 // parseNumber parses a decimal. It does not allow an exponent, which could make the number huge.
