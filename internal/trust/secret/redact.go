@@ -76,11 +76,25 @@ func (k *known) addToken(s string) {
 		delete(k.token, k.tokens.Remove(k.tokens.Front()).(string))
 	}
 	base := k.current.Load()
-	if k.recent = append(k.recent, s); base == nil || len(k.recent) > maxRecent {
+	if k.recent = append(k.recent, s); base == nil || len(k.recent) > maxRecent || k.overlaps(s) {
 		k.rebuild()
 		return
 	}
 	k.current.Store(&replacers{base.base, lazyReplacer(slices.Clone(k.recent))})
+}
+
+// overlaps reports whether a token contains another secret or is part of one. Both must then be in the
+// same replacer, which prefers the longest match: otherwise, a part of the longer one could remain.
+func (k *known) overlaps(token string) bool {
+	overlap := func(other string) bool {
+		return other != token && (strings.Contains(token, other) || strings.Contains(other, token))
+	}
+	for other := range k.token {
+		if overlap(other) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(k.list, overlap)
 }
 
 // rebuild replaces the base replacer by one for all secrets.

@@ -82,6 +82,20 @@ func TestOnlyTheNewestOfVeryManyAreKnown(t *testing.T) {
 	}
 }
 
+// If a token contains another secret or is part of one, the longer one is redacted as a whole.
+func TestOverlappingTokensAreRedactedAsAWhole(t *testing.T) {
+	v := knowing(t, "secret-0000")
+	v.HideToken("first-token")
+	for _, token := range []string{"a-secret-0000-b", "a-secret-0000-b-c", "t-0000", "secret", "first"} {
+		v.HideToken(token)
+	}
+	for _, text := range []string{"secret-0000", "first-token", "a-secret-0000-b", "a-secret-0000-b-c"} {
+		if got := v.Redact(text); got != "[redacted]" {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
 // The tokens of many people displace neither secrets nor tokens that are in use.
 func TestTokensDoNotDisplaceSecrets(t *testing.T) {
 	v := knowing(t, "secret-0000")
