@@ -209,8 +209,8 @@ conversations:
 	})
 }
 
-// An unavailable server is called once. The model is told not to repeat the call; if it does so
-// anyway, the call does not run again.
+// An unavailable server is called once. The error instructs the model not to repeat the call, and a
+// repeated call does not run.
 func TestUnavailableServerIsNotCalledAgain(t *testing.T) {
 	t.Parallel()
 	model := scriptedModel(t, `

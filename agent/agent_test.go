@@ -218,7 +218,7 @@ func TestBadArgumentsAreCorrected(t *testing.T) {
 	}
 }
 
-// If a call fails permanently, repeating it returns the stored error, and the model is told not to
+// If a call fails permanently, repeating it returns the stored error, which instructs the model not to
 // retry.
 func TestUnavailableToolIsNotCalledAgain(t *testing.T) {
 	var runs atomic.Int64

@@ -52,9 +52,9 @@ func TestApplyRefuses(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	for text, want := range map[string]string{
 		"gates:\n  a: {mode: raed}\n":                              ":2:",
-		"toolsets:\n  x: {servers: [nobody]}\n":                    `unknown server "nobody"`,
+		"toolsets:\n  x: {servers: [missing]}\n":                   `unknown server "missing"`,
 		"gates:\n  a: {mode: read, toolset: nothing}\n":            "unknown toolset",
-		"log: {level: \"${LEVEL_OF_NOBODY}\"}\n":                   "LEVEL_OF_NOBODY is not set",
+		"log: {level: \"${MISSING_LEVEL}\"}\n":                     "MISSING_LEVEL is not set",
 		"servers:\n  x: {url: \"http://localhost\", command: y}\n": ":2:",
 	} {
 		newFixture(t, text).mustFail(exitError, want, "apply", "--store", address)
@@ -173,7 +173,7 @@ func TestApplyRestoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const bad = "toolsets:\n  x: {servers: [nobody]}\n"
+	const bad = "toolsets:\n  x: {servers: [missing]}\n"
 	if _, err := s.SetDocumentAs(t.Context(), config.File, []byte(bad), 2, "ann", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestApplyRestoreRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.mustRun("apply", "--restore", "2", "--store", address)
-	d.mustFail(exitError, `unknown server "nobody"`, "apply", "--restore", "3", "--store", address) // this version is invalid
+	d.mustFail(exitError, `unknown server "missing"`, "apply", "--restore", "3", "--store", address) // this version is invalid
 	if out := d.mustRun("apply", "--show", "--store", address); out != "log: {level: debug}\n" {
 		t.Errorf("%q", out)
 	}

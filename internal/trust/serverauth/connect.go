@@ -34,9 +34,9 @@ const (
 // Connector completes people's sign-ins at authorization servers.
 //
 // Only the owner can make a connection: each step is a request from a signed-in console page, or
-// from a client with the owner's credentials, and checks that the caller is the person for whom the
-// link was created or who started the sign-in. The authorization server redirects the browser to
-// [Connector.ServeCallback], which only passes the response on to such a page.
+// from a client with the owner's credentials, and checks that the caller owns the link or started the
+// sign-in. The authorization server redirects the browser to [Connector.ServeCallback], which only
+// passes the response on to such a page.
 type Connector struct {
 	Options
 	Person func(server string) *Person // returns nil for unknown servers

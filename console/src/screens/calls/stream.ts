@@ -32,7 +32,7 @@ export class Stream {
     this.#replayed = false;
   }
 
-  /** Marks the end of the replay. From now on, calls count as new. */
+  /** Marks the end of the replay. Later calls count as new. */
   caughtUp() {
     this.#replayed = true;
   }
